@@ -1,0 +1,40 @@
+# On a fresh machine `make hello` or `make test` sets everything up; PYTHON chooses the interpreter.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: hello test lint type format docs bench test-gpu test-speech
+
+hello: $(READY)
+	$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
+	@echo "Listen to it with a player of your machine, such as: ffplay -autoexit hello.wav"
+
+test: lint type
+	$(BIN)/pytest -m "not gpu and not weights and not speech"
+
+lint: $(READY)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+type: $(READY)
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python -m voxcli.cli.docs docs/cli.md
+
+bench: $(READY)
+	$(BIN)/voxcli bench
+
+test-gpu: $(READY)
+	$(BIN)/pytest -m gpu
+
+test-speech: $(READY)
+	$(BIN)/pip install -e '.[eval]' -c constraints.txt && $(BIN)/pytest -m speech
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -e '.[dev]' -c constraints.txt
+	touch $@

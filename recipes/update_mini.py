@@ -1,0 +1,69 @@
+"""Replace the bundled voice: copy a checkpoint folder into the package and rewrite its manifest.
+
+    python recipes/update_mini.py FOLDER [--steps 6] [--cfg 1.0] [--clone-cfg 1.5] [--max-chars 150]
+
+`voxcli/assets/mini/manifest.json` is the only place that names the bundled files and their hashes.
+Without FOLDER the files already there are hashed again. Options that are not given keep the value
+of the present manifest. Expected result: one line a file, then `voxcli models verify mini` is ok.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+ASSETS = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "mini"
+MANIFEST = ASSETS / "manifest.json"
+NAMES = (
+    "config.json",
+    "model.safetensors",
+    "audiovae.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
+SETTINGS = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 150}
+
+
+def describe(path: Path) -> dict[str, str | int]:
+    """Name, size in bytes and SHA-256 of one file."""
+    with path.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return {"name": path.name, "size": path.stat().st_size, "sha256": digest}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Replace the bundled voice.")
+    parser.add_argument("folder", type=Path, nargs="?", default=ASSETS)
+    for name, default in SETTINGS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default))
+    given = parser.parse_args()
+    missing = [name for name in NAMES if not (given.folder / name).is_file()]
+    if missing:
+        parser.error(f"{given.folder} lacks {', '.join(missing)}")
+    if given.folder.resolve() != ASSETS:
+        for name in NAMES:
+            shutil.copyfile(given.folder / name, ASSETS / name)
+    old = json.loads(MANIFEST.read_text("utf-8")) if MANIFEST.is_file() else {}
+    config = json.loads((ASSETS / "config.json").read_text("utf-8"))
+    settings = SETTINGS | old.get("settings", {})
+    settings |= {name: value for name in SETTINGS if (value := getattr(given, name)) is not None}
+    manifest = {
+        "name": "mini",
+        "title": "bundled English voice",
+        "licence": "Apache-2.0",
+        "sample_rate": config["audio_vae_config"]["out_sample_rate"],
+        "languages": ["en"],
+        "settings": settings,
+        "files": [describe(ASSETS / name) for name in NAMES],
+    }
+    MANIFEST.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+    for name in NAMES:
+        print(f"{name}: {(ASSETS / name).stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Every command: its help, its options, its examples; `models` and `doctor`; the generated page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from voxcli import cli, hub
+from voxcli.cli import docs
+from voxcli.errors import EXIT_MODEL, EXIT_USAGE
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    """Path of words and command, groups included."""
+
+    def walk(command: Any, parent: typer.Context | None, name: str) -> Iterator[tuple[str, Any]]:
+        context = typer.Context(command, info_name=name, parent=parent)
+        yield context.command_path, command
+        for child in command.list_commands(context) if hasattr(command, "list_commands") else ():
+            yield from walk(command.get_command(context, child), context, child)
+
+    yield from walk(get_command(cli.app), None, "voxcli")
+
+
+def every_example() -> list[str]:
+    modules = [import_module(f"voxcli.cli.{name}") for name in cli.COMMANDS]
+    return [example for module in modules for example in module.EXAMPLES]
+
+
+def every_readme_command() -> list[str]:
+    """The lines of the README's sh blocks, but set-up and downloads."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not re.match(r"make |pip ", line) and "VoxCPM2" not in line]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings and no models of the person who runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
+
+
+@pytest.mark.parametrize("path", [path for path, _ in every_command()])
+def test_every_command_explains_itself(path: str, run: Any) -> None:
+    code, out, err = run(*path.split()[1:], "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: {path}")
+
+
+def test_help_of_every_option_is_a_sentence() -> None:
+    wrong = [
+        f"{path} {parameter.name}: {parameter.help!r}"
+        for path, command in every_command()
+        for parameter in command.params
+        if not (parameter.help or "").endswith(".")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_has_examples_in_its_help(run: Any) -> None:
+    for name in cli.COMMANDS:
+        examples = import_module(f"voxcli.cli.{name}").EXAMPLES
+        assert examples, name
+        _, out, _ = run(name, "--help")
+        assert all(example in out for example in examples), name
+
+
+@pytest.mark.parametrize("example", [*every_example(), *every_readme_command()])
+def test_every_example_works(example: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "samples", tmp_path / "samples")
+    environ = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", example], cwd=tmp_path, env=environ, capture_output=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+
+def test_the_page_of_the_command_line_is_current() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    assert page == docs.render(), "run 'make docs'"
+
+
+# models
+
+
+def test_models_list_tells_what_is_here(run: Any) -> None:
+    code, out, _ = run("models", "list", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["models"]}
+    assert code == 0
+    assert rows["mini"]["state"] == "bundled"
+    assert rows["openbmb/VoxCPM2"]["state"] == "not here"
+
+
+def test_models_info_works_for_a_model_that_is_not_here(run: Any) -> None:
+    code, out, _ = run("models", "info", "openbmb/VoxCPM2", "--json")
+    info = json.loads(out)
+    assert code == 0
+    assert info["settings"]["steps"] == 10
+    assert "voxcli models pull openbmb/VoxCPM2" in info["problem"]
+
+
+def test_models_info_describes_the_bundled_voice(run: Any) -> None:
+    code, out, _ = run("models", "info", "mini", "--json")
+    info = json.loads(out)
+    assert code == 0
+    assert info["settings"] == {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 150}
+    assert info["num_parameters"] == 27_489_230
+    assert run("models", "info", "mini")[0] == 0
+
+
+def test_models_verify_names_the_bad_file(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("models", "verify")[0] == 0
+    damaged = tmp_path / "mini"
+    shutil.copytree(hub.bundled_folder(), damaged)
+    with (damaged / "config.json").open("a") as config:
+        config.write("\n")
+    monkeypatch.setattr(hub, "bundled_folder", lambda: damaged)
+    code, out, err = run("models", "verify", "mini")
+    assert code == EXIT_MODEL
+    assert [line.split()[1] for line in out.splitlines() if " bad " in line] == ["config.json"]
+    assert "voxcli: error:" in err
+    code, out, _ = run("models", "verify", "mini", "--json")
+    assert code == EXIT_MODEL
+    assert json.loads(out)["ok"] is False
+
+
+@pytest.mark.parametrize("switch", ["--offline", "VOXCLI_OFFLINE", "HF_HUB_OFFLINE"])
+def test_an_offline_pull_ends_with_3(
+    switch: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["models", "pull", "openbmb/VoxCPM2"]
+    if switch.startswith("--"):
+        words.append(switch)
+    else:
+        monkeypatch.setenv(switch, "1")
+    code, out, err = run(*words)
+    assert (code, out) == (EXIT_MODEL, "")
+    assert "offline: run 'voxcli models pull openbmb/VoxCPM2'" in err
+
+
+def test_a_pull_without_a_network_ends_with_3(tmp_path: Path) -> None:
+    nowhere = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
+    command = [str(BIN / "voxcli"), "models", "pull", "openbmb/VoxCPM2"]
+    done = subprocess.run(command, env=nowhere, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (EXIT_MODEL, "")
+    assert done.stderr.startswith("voxcli: error: cannot reach the hub")
+    assert done.stderr.count("\n") == 1
+
+
+def test_pulling_the_bundled_voice_prints_where_it_is(run: Any) -> None:
+    assert run("models", "pull", "mini")[:2] == (0, f"{hub.bundled_folder()}\n")
+
+
+def test_models_without_a_verb_shows_help_and_ends_with_2(run: Any) -> None:
+    code, out, err = run("models")
+    assert (code, out) == (EXIT_USAGE, "")
+    assert "Usage: voxcli models" in err
+
+
+def test_a_damaged_folder_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+    program = (
+        "import sys; from voxcli.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(99 if 'torch' in sys.modules else code)"
+    )
+    command = [sys.executable, "-c", program, "models", "info", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == EXIT_MODEL
+    assert "config.json is missing" in done.stderr
+
+
+# doctor
+
+
+def test_doctor_says_that_the_bundled_voice_can_speak(run: Any) -> None:
+    code, out, _ = run("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert code == 0
+    assert checks["torch"]["status"] == "ok"
+    assert checks["bundled voice"]["status"] == "ok"
+    assert all(check["status"] in ("ok", "warn", "missing") for check in checks.values())
+    assert run("doctor")[0] == 0
+
+
+def test_doctor_survives_bad_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOXCLI_THREADS", "many")
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "VOXCLI_THREADS is 'many'" in out

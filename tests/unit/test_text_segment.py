@@ -1,0 +1,117 @@
+"""Segments: no word lost, no cut inside a number or a name, never longer than asked."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voxcli.errors import UsageError
+from voxcli.text import Segment, segment
+
+T05 = (
+    "The bill is $1,299.50, due 03/04/2026 at 5:30 p.m.; call 555-0142. "
+    "Dr. J. R. Lee weighed 3.5 kg of e.g. 1/2 in. screws."
+)
+NOUNS = "bread rain smoke music letters dust lanterns snow horses glass thunder sleep".split()  # noqa: SIM905
+T12 = ", ".join(f"it was the hour of {noun}" for noun in NOUNS) + "."
+
+
+def texts(text: str, max_chars: int = 150) -> list[str]:
+    return [part.text for part in segment(text, max_chars)]
+
+
+@pytest.mark.parametrize("max_chars", [40, 60, 80, 150])
+def test_no_cut_inside_numbers_and_abbreviations(max_chars: int) -> None:
+    parts = texts(T05, max_chars)
+    assert " ".join(parts) == T05
+    whole = ["$1,299.50,", "03/04/2026", "5:30", "J. R.", "3.5 kg", "e.g. 1/2 in."]
+    for piece in whole if max_chars > 40 else whole[:3]:
+        assert any(piece in part for part in parts), piece
+    assert not any(part.endswith(("Dr.", "J.", "R.", "e.g.")) for part in parts)
+
+
+def test_sentences_end_where_they_end() -> None:
+    text = (
+        'Mr. Brown left at 5 p.m. yesterday. "Why?" he asked. He lives in the U.S. now, etc. '
+        "Then it rained! Visit https://a.example.com/x?y=1. Fine."
+    )
+    assert texts(text, 45) == [
+        "Mr. Brown left at 5 p.m. yesterday.",
+        '"Why?" he asked.',
+        "He lives in the U.S. now, etc.",
+        "Then it rained!",
+        "Visit https://a.example.com/x?y=1. Fine.",
+    ]
+
+
+def test_all_twelve_clauses_stay() -> None:
+    parts = texts(T12)
+    assert len(parts) == 3
+    assert " ".join(parts) == T12
+    assert all(part.startswith("it was") for part in parts)
+
+
+@pytest.mark.parametrize("count", [130, 700])
+def test_a_sentence_without_marks_loses_no_word(count: int) -> None:
+    words = [("copper", "lamp", "window", "river", "quiet")[i * i % 5] for i in range(count)]
+    parts = texts(" ".join(words))
+    assert len(parts) >= 2
+    assert " ".join(parts).split() == words
+    assert min(map(len, parts)) > 75  # near equal pieces, no orphan at the end
+
+
+def test_short_sentences_are_packed_and_shortest_merged() -> None:
+    assert texts("Yes. No. I see. Go on, then.") == ["Yes. No. I see. Go on, then."]
+    long = "This sentence is long enough to stand well on its own in any company at all, I think."
+    assert texts(f"{long} Right. {long}") == [f"{long} Right.", long]
+
+
+def test_pauses_grow_with_the_boundary() -> None:
+    long = "This sentence is long enough to stand on its own, surely, in whatever company it is."
+    first, second, third = segment(f"{long} {long}\n\n{long}", 150)
+    assert 0 < first.pause_s < second.pause_s
+    assert third.pause_s == 0
+    assert segment("word " * 40, 50)[0].pause_s == 0
+
+
+def test_chinese_is_cut_at_its_own_marks() -> None:
+    assert segment("今天天气很好。明天也会很好！", 8) == [
+        Segment("今天天气很好。", 0.25),
+        Segment("明天也会很好！", 0.0),
+    ]
+
+
+def test_a_giant_word_is_cut_as_the_last_resort() -> None:
+    parts = texts("see " + "x" * 100, 30)
+    assert "".join(parts) == "see" + "x" * 100
+    assert max(map(len, parts)) <= 30
+
+
+def test_blank_text_has_no_segment_and_a_bad_limit_is_refused() -> None:
+    assert segment(" \n\t ", 150) == []
+    with pytest.raises(UsageError, match="max_chars is 0"):
+        segment("a", 0)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.one_of(
+        st.text(max_size=300),
+        st.text(alphabet="ab .!?,;:\"'()\n—…。，好0-", max_size=300),
+        st.lists(st.sampled_from(["Dr.", "e.g.", "well", "3.5", '"No!"', "—", "(so)", "\n\n"])).map(
+            " ".join
+        ),
+    ),
+    st.integers(1, 160),
+)
+def test_words_of_the_segments_are_the_words_of_the_text(text: str, max_chars: int) -> None:
+    parts = segment(text, max_chars)
+    assert all(part.text == part.text.strip() != "" for part in parts)
+    assert all(len(part.text) <= max_chars for part in parts)
+    assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
+    ideographs = re.search("[\u3000-\uffff…]", text)
+    if not ideographs and max(map(len, text.split()), default=0) <= max_chars:
+        assert " ".join(part.text for part in parts).split() == text.split()

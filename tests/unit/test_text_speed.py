@@ -1,0 +1,49 @@
+"""Normalising and segmenting is linear on hostile texts, and importing it is cheap."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from time import process_time
+
+import pytest
+
+from voxcli.text import normalise, segment
+
+PROSE = (
+    'Dr. Smith paid $1,299.50 on 03/04/2026 at 5:30 p.m. for 3.5 kg (a lot); "why?" he said. The '
+    "FBI's report — see https://example.com/x — was 50% longer than expected, and nobody knew. 😀\n"
+)
+HOSTILE = [
+    "a", "1", "1,", "000,", "(", ")", "[", "](", "*", "_", "<", "<!--", " ", "\n", "a.", "&",
+    "-", "`", "|", "A ", "1/", "a@", "#", "=", '"', "...", "! ", "1:", "$1", ".1", "/a", "\\a",
+    "[a", "é", "字。", "x1", "– ", "a-", "www.", "&lt;", "½", "😀",
+]  # fmt: skip
+
+
+def cost(text: str) -> float:
+    start = process_time()
+    segment(normalise(text, "en").text, 150)
+    segment(text, 150)
+    return process_time() - start
+
+
+def test_a_long_text_is_ready_in_a_moment() -> None:
+    cost(PROSE)
+    assert cost((PROSE * 400)[:60_000]) < 1.5
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_time_is_linear_in_the_length(piece: str) -> None:
+    # A quadratic rule costs seconds at this length, a linear one some 0.03 s.
+    assert cost(piece * (4_000 // len(piece))) < 0.5
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, voxcli.text as t\n"
+        "t.prepare('Hi 5', languages=('en',), max_chars=99, model='m')\n"
+        "heavy = {'torch', 'numpy', 'ftfy', 'anyascii', 'wetext', 'kaldifst'} & set(sys.modules)\n"
+        "sys.exit(bool(heavy))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,30 @@
+"""voxcli: text to speech from a terminal, and the engine behind it.
+
+Importing this package imports no torch; the public names load on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "AudioChunk": "voxcli.utterance",
+    "EngineConfig": "voxcli.config",
+    "FinishReason": "voxcli.utterance",
+    "Result": "voxcli.utterance",
+    "SamplingParams": "voxcli.config",
+    "Synthesizer": "voxcli.synthesizer",
+    "Utterance": "voxcli.utterance",
+    "VoxError": "voxcli.errors",
+}
+
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'voxcli' has no attribute '{name}'")
+    return getattr(import_module(_EXPORTS[name]), name)

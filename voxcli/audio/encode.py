@@ -1,0 +1,245 @@
+"""Encoders: float chunks in, an audio file at the given path out; and the check that reads it back.
+
+Three of them behind `Encoder`: our own WAV (no time stamps, so same samples give the same bytes),
+libsndfile (flac, mp3, ogg, opus) and ffmpeg (m4a, aac, wma; read back with pydub). They know
+nothing about names, rates or atomic renames; `write.py` does.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from voxcli.audio import pcm
+from voxcli.audio.files import create, hidden_name
+from voxcli.audio.formats import AudioFormat
+from voxcli.audio.resample import Samples
+from voxcli.errors import OutputError
+
+BLOCK = 8192  # samples per libsndfile call; Vorbis uses stack in proportion to the block
+LOSSY_BITRATE = "128k"  # of a mono voice: transparent, and every player takes it
+FFMPEG_REPEATABLE = ("-fflags", "+bitexact", "-flags:a", "+bitexact")  # no time or version stamps
+# Lossy codecs behind ffmpeg pad whole frames at both ends (AAC 1024, WMA up to 2048 samples).
+FFMPEG_SLACK = 4 * 2048
+
+
+class Encoder(Protocol):
+    """Writes one file. `close` completes it and is safe to call twice; `discard` only lets go."""
+
+    def write(self, samples: Samples) -> None: ...
+    def close(self) -> None: ...
+    def discard(self) -> None: ...
+
+
+class WavEncoder:
+    """PCM or float WAV, written as it comes; the sizes are filled in at the end."""
+
+    def __init__(self, path: Path, sample_rate: int, bits: str) -> None:
+        self._sample_rate = sample_rate
+        self._bits = bits
+        self._num_frames = 0
+        self._file: IO[bytes] = open(path, "r+b", buffering=0)  # noqa: SIM115 (closed by us)
+        self._write(pcm.wav_header(sample_rate, bits, 0))
+
+    def write(self, samples: Samples) -> None:
+        total = (self._num_frames + len(samples)) * pcm.BYTES_PER_SAMPLE[self._bits]
+        if total > pcm.MAX_WAV_BYTES:
+            raise OutputError("a WAV file cannot hold more than 4 GiB", hint="write flac instead")
+        self._write(pcm.quantise(samples, self._bits))
+        self._num_frames += len(samples)
+
+    def close(self) -> None:
+        if self._file.closed:
+            return
+        if self._num_frames * pcm.BYTES_PER_SAMPLE[self._bits] % 2:
+            self._write(b"\0")  # RIFF chunks are padded to an even size
+        self._file.seek(0)
+        self._write(pcm.wav_header(self._sample_rate, self._bits, self._num_frames))
+        self._file.close()
+
+    def discard(self) -> None:
+        self._file.close()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:  # an unbuffered write may be partial, notably just before the disk is full
+            view = view[self._file.write(view) :]
+
+
+class SndfileEncoder:
+    """flac, mp3, ogg and opus through libsndfile."""
+
+    def __init__(self, path: Path, sample_rate: int, audio_format: AudioFormat) -> None:
+        import soundfile
+
+        self._bits = int(audio_format.bits) if audio_format.bits else None
+        self._error: type[Exception] = soundfile.LibsndfileError
+        with self._explained():
+            self._file = soundfile.SoundFile(
+                path, "w", sample_rate, 1, audio_format.codec, format=audio_format.container
+            )
+
+    def write(self, samples: Samples) -> None:
+        if self._bits:
+            # libsndfile truncates floats to integers; we round
+            data = pcm.to_integers(samples, self._bits) << (32 - self._bits)
+        else:
+            data = np.clip(samples, -1.0, 1.0)
+        with self._explained():
+            for start in range(0, len(data), BLOCK):
+                self._file.write(data[start : start + BLOCK])
+
+    def close(self) -> None:
+        with self._explained():
+            self._file.close()
+
+    def discard(self) -> None:
+        try:
+            self._file.close()
+        except self._error:
+            pass  # the file is thrown away; what failed has been raised already
+
+    def _explained(self) -> _Explained:
+        return _Explained(self._error)
+
+
+class _Explained:
+    """Turns libsndfile's errors into OSError, so that one place words them for the user."""
+
+    def __init__(self, kind: type[Exception]) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, err: BaseException | None, trace: object) -> None:
+        if isinstance(err, self._kind):
+            raise OSError(0, str(err).rstrip(".")) from err
+
+
+class FfmpegEncoder:
+    """m4a, aac and wma: a WAV beside the target, converted by ffmpeg at the end."""
+
+    def __init__(self, path: Path, sample_rate: int, audio_format: AudioFormat) -> None:
+        self._path = path
+        self._format = audio_format
+        self._wav_path = hidden_name(path)
+        try:
+            create(self._wav_path)
+            self._wav = WavEncoder(self._wav_path, sample_rate, "16")
+        except BaseException:
+            self._wav_path.unlink(missing_ok=True)
+            raise
+
+    def write(self, samples: Samples) -> None:
+        self._wav.write(samples)
+
+    def close(self) -> None:
+        try:
+            self._wav.close()
+            if self._wav_path.exists():
+                self._convert()
+        finally:
+            self._wav_path.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        self._wav.discard()
+        self._wav_path.unlink(missing_ok=True)
+
+    def _convert(self) -> None:
+        # NOTE: not pydub's export, which reads the whole audio into memory and leaves two files in
+        # /tmp when ffmpeg fails or the user interrupts it.
+        command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-i", str(self._wav_path)]
+        command += ["-c:a", self._format.codec, "-b:a", LOSSY_BITRATE, *FFMPEG_REPEATABLE]
+        command += ["-f", self._format.container, str(self._path)]
+        run = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+        if run.returncode:
+            reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise OutputError(
+                f"ffmpeg cannot write {self._format.name}: {reason}",
+                hint="write wav or flac, or check 'ffmpeg -encoders'",
+            )
+
+
+def import_pydub() -> Any:
+    """pydub, quietly: its import warns about ffmpeg and about Python's old audioop."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pydub
+        import pydub.exceptions
+    return pydub
+
+
+def open_encoder(path: Path, sample_rate: int, audio_format: AudioFormat) -> Encoder:
+    """An encoder writing into the existing empty file `path`."""
+    if audio_format.encoder == "wav":
+        assert audio_format.bits is not None, audio_format
+        return WavEncoder(path, sample_rate, audio_format.bits)
+    if audio_format.encoder == "sndfile":
+        return SndfileEncoder(path, sample_rate, audio_format)
+    return FfmpegEncoder(path, sample_rate, audio_format)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a file holds when it is decoded again."""
+
+    num_frames: int
+    sample_rate: int
+    peak: float
+    rms: float
+    is_finite: bool
+
+
+def measure(path: Path, audio_format: AudioFormat) -> Measured:
+    """Decode the whole file.
+
+    Raises:
+        OutputError: it does not decode.
+    """
+    num_frames, peak, energy, sample_rate = 0, 0.0, 0.0, 0
+    for block, sample_rate in _decode(path, audio_format):  # noqa: B007 (the last one is used)
+        num_frames += len(block)
+        peak = max(peak, float(np.abs(block).max(initial=0.0)))
+        energy += float(np.square(block, dtype=np.float64).sum())
+    return Measured(
+        num_frames=num_frames,
+        sample_rate=sample_rate,
+        peak=peak,
+        rms=float(np.sqrt(energy / max(num_frames, 1))),
+        is_finite=bool(np.isfinite(energy)),
+    )
+
+
+def _decode(path: Path, audio_format: AudioFormat) -> Iterator[tuple[Samples, int]]:
+    if audio_format.encoder == "ffmpeg":
+        yield _decode_with_ffmpeg(path, audio_format)
+        return
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(path) as file:
+            yield np.zeros(0, np.float32), file.samplerate
+            for block in file.blocks(blocksize=1 << 16, dtype="float32"):
+                yield block, file.samplerate
+    except soundfile.LibsndfileError as err:
+        raise OutputError(f"the written {audio_format.name} does not decode: {err}") from err
+
+
+def _decode_with_ffmpeg(path: Path, audio_format: AudioFormat) -> tuple[Samples, int]:
+    pydub = import_pydub()
+    try:
+        with open(path, "rb") as file:  # NOTE: by path, ffmpeg would inherit and eat our stdin
+            sound = pydub.AudioSegment.from_file(file)
+    except (pydub.exceptions.CouldntDecodeError, IndexError, KeyError) as err:
+        raise OutputError(f"the written {audio_format.name} does not decode") from err
+    scale = float(2 ** (8 * sound.sample_width - 1))
+    samples = np.asarray(sound.get_array_of_samples(), dtype=np.float32) / scale
+    return samples.astype(np.float32), int(sound.frame_rate)

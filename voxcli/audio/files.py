@@ -1,0 +1,131 @@
+"""Putting a finished file in its place: a hidden file beside the target, then one atomic step.
+
+Knows nothing about audio. What is always safe: a target that exists is never replaced unless asked,
+and a reader sees the whole new file or none.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from voxcli.errors import OutputError, OutputExistsError
+
+MAX_NAME_BYTES = 255  # of ext4, APFS and NTFS
+FULL_BYTES = 64 * 1024  # an encoder's own buffer may not fit any more
+USER_MODE = 0o666  # the umask takes its share, as for any file the user makes
+
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
+_HINTS = {
+    errno.ENOSPC: "free some disk space or write elsewhere",
+    errno.EDQUOT: "your disk quota is used up; write elsewhere",
+    errno.EROFS: "the file system is read-only; write elsewhere",
+    errno.EACCES: "choose a folder you may write to",
+    errno.EPERM: "choose a folder you may write to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def output_error(err: OSError, path: Path) -> OutputError:
+    """The same failure as an error a user can act on."""
+    code = err.errno or 0
+    if code == 0 and _is_full(path.parent):
+        code = errno.ENOSPC  # libsndfile says only "system error"
+    reason = (os.strerror(code) if code else err.strerror or str(err)).lower()
+    hint = _HINTS.get(code, "choose another folder")
+    return OutputError(f"cannot write {path}: {reason}", hint=hint)
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < FULL_BYTES
+    except OSError:
+        return False
+
+
+def exists_error(path: Path) -> OutputExistsError:
+    return OutputExistsError(
+        f"{path} exists", hint="add --overwrite to replace it, or choose another name"
+    )
+
+
+def hidden_name(path: Path) -> Path:
+    """A fresh hidden name in the folder of `path`, cut so that it fits the file system."""
+    tail = f".{secrets.token_hex(4)}.part"
+    room = MAX_NAME_BYTES - len(tail) - 1
+    stem = path.name.encode("utf-8", "surrogateescape")[:room].decode("utf-8", "ignore")
+    return path.with_name(f".{stem}{tail}")
+
+
+def create(path: Path) -> None:
+    """Make an empty file that did not exist, with the permissions the umask gives."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, USER_MODE))
+
+
+def probe_folder(path: Path) -> None:
+    """Raise OSError unless a file can be made beside `path`.
+
+    NOTE: `os.access` is no substitute: it says yes to root, on read-only mounts and on /proc.
+    """
+    probe = hidden_name(path)
+    try:
+        create(probe)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def publish(temp: Path, target: Path, *, overwrite: bool) -> None:
+    """Give the finished `temp` its name, durably.
+
+    Raises:
+        OutputExistsError: the target appeared meanwhile and `overwrite` is off; it is untouched.
+        OSError: the file system refused.
+    """
+    _sync(temp, os.O_RDWR)
+    if overwrite:
+        os.replace(temp, target)
+    else:
+        try:
+            _rename_to_new(temp, target)
+        except FileExistsError as err:
+            raise exists_error(target) from err
+    if os.name == "posix":
+        try:
+            _sync(target.parent, os.O_RDONLY)
+        except OSError:
+            pass  # some network file systems cannot sync a folder; the file itself is complete
+
+
+def _rename_to_new(temp: Path, target: Path) -> None:
+    if os.name == "nt":
+        os.rename(temp, target)  # refuses an existing target there
+        return
+    try:
+        os.link(temp, target)
+    except OSError as err:
+        if err.errno not in _NO_HARD_LINKS:
+            raise
+        _reserve_and_replace(temp, target)
+        return
+    temp.unlink()
+
+
+def _reserve_and_replace(temp: Path, target: Path) -> None:
+    """For file systems without hard links (exFAT, some network mounts)."""
+    create(target)
+    try:
+        os.replace(temp, target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

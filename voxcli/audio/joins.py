@@ -1,0 +1,99 @@
+"""What goes between segments and at their ends: pauses, fades, and silence cut to a kept margin.
+
+Pure functions on float32 samples. Knows nothing about texts or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from voxcli.audio.resample import EMPTY, Samples
+
+FADE_S = 0.020  # one period of 50 Hz: long enough for no click, too short to hear as a fade
+FRAME_S = 0.010  # step of the level measurement
+# Quieter than this counts as silence: 45 dB under the segment's loudest frame keeps breaths and
+# soft final consonants (about -35 dB), and -60 dBFS is the floor for segments quiet throughout.
+SILENCE_BELOW_PEAK_DB = 45.0
+SILENCE_FLOOR_DBFS = -60.0
+
+
+def silence(pause_s: float, rate: int) -> Samples:
+    """A pause of digital silence."""
+    return np.zeros(round(pause_s * rate), np.float32)
+
+
+def frame_levels(samples: Samples, rate: int, frame_s: float = FRAME_S) -> Samples:
+    """RMS of each whole or partial frame in dBFS, float32 `[ceil(S / frame)]`."""
+    size = max(1, round(frame_s * rate))
+    starts = np.arange(0, len(samples), size)
+    if len(starts) == 0:
+        return EMPTY
+    energy = np.add.reduceat(np.square(samples, dtype=np.float64), starts)
+    counts = np.minimum(size, len(samples) - starts)
+    levels: Samples = (10 * np.log10(energy / counts + 1e-12)).astype(np.float32)
+    return levels
+
+
+def sounding(samples: Samples, rate: int) -> tuple[int, int]:
+    """First and one-past-last sample that is not silence; (0, 0) when all is."""
+    levels = frame_levels(samples, rate)
+    if len(levels) == 0:
+        return 0, 0
+    threshold = max(float(levels.max()) - SILENCE_BELOW_PEAK_DB, SILENCE_FLOOR_DBFS)
+    loud = np.flatnonzero(levels > threshold)
+    if len(loud) == 0:
+        return 0, 0
+    size = max(1, round(FRAME_S * rate))
+    return int(loud[0]) * size, min((int(loud[-1]) + 1) * size, len(samples))
+
+
+def trim_silence(
+    samples: Samples, rate: int, *, keep_s: float = 0.05, fade_s: float = FADE_S
+) -> Samples:
+    """Cut silence at both ends down to `keep_s`, and fade the ends that were cut.
+
+    All-silent input gives an empty array. Ends that were not cut are returned bit for bit.
+    """
+    first, last = sounding(samples, rate)
+    if last == 0:
+        return EMPTY
+    margin = round(keep_s * rate)
+    start, stop = max(first - margin, 0), min(last + margin, len(samples))
+    # the fade stays inside the kept silence, so that it never eats speech
+    return fade(
+        samples[start:stop],
+        rate,
+        in_s=min(fade_s, (first - start) / rate) if start else 0.0,
+        out_s=min(fade_s, (stop - last) / rate) if stop < len(samples) else 0.0,
+    )
+
+
+def fade(samples: Samples, rate: int, *, in_s: float = FADE_S, out_s: float = FADE_S) -> Samples:
+    """A copy whose ends rise from and fall to zero along a raised cosine."""
+    result = samples.astype(np.float32, copy=True)
+    length = min(round(in_s * rate), len(result))
+    result[:length] *= _rise(length)
+    length = min(round(out_s * rate), len(result))
+    result[len(result) - length :] *= _rise(length)[::-1]
+    return result
+
+
+def join(segments: Sequence[Samples], rate: int, *, pause_s: float) -> Samples:
+    """Segments with the same pause between each two; empty segments add no pause."""
+    pieces: list[Samples] = []
+    for segment in segments:
+        if len(segment) == 0:
+            continue
+        if pieces:
+            pieces.append(silence(pause_s, rate))
+        pieces.append(segment)
+    return np.concatenate(pieces) if pieces else EMPTY
+
+
+def _rise(length: int) -> Samples:
+    ramp: Samples = (0.5 - 0.5 * np.cos(np.pi * np.arange(length) / max(length, 1))).astype(
+        np.float32
+    )
+    return ramp

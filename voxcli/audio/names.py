@@ -1,0 +1,62 @@
+"""A file name made from a text, safe on Linux, macOS and Windows.
+
+Knows nothing about audio. A name that is free now may be taken a moment later; the writer refuses
+then rather than replace.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import unicodedata
+from pathlib import Path
+
+MAX_CHARS = 60  # readable in a listing
+MAX_BYTES = 180  # of the 255 a file system allows, with room for "-2", suffix and hidden name
+FALLBACK = "speech"
+
+_RESERVED = {"con", "prn", "aux", "nul"} | {
+    f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"
+}
+
+
+def slug(text: str) -> str:
+    """The first words of `text`, lower case, joined by dashes; never empty.
+
+    Letters, digits and combining marks of any script are kept, everything else separates words.
+    """
+    kept = "".join(
+        char if unicodedata.category(char)[0] in "LMN" else " "
+        for char in unicodedata.normalize("NFC", text[: 10 * MAX_CHARS]).lower()
+    )
+    name = ""
+    for word in kept.split():
+        longer = f"{name}-{word}" if name else word
+        if not _fits(longer):
+            break
+        name = longer
+    name = name or _cut(kept.strip().split(" ")[0]) or FALLBACK
+    return f"{FALLBACK}-{name}" if name in _RESERVED else name
+
+
+def free_name(text: str, folder: str | Path, suffix: str) -> Path:
+    """A path in `folder` that does not exist, named after `text`: `hello.wav`, `hello-2.wav`, …"""
+    stem = slug(text)
+    suffix = suffix if suffix.startswith(".") else f".{suffix}"
+    for number in itertools.count(1):
+        name = stem if number == 1 else f"{stem}-{number}"
+        path = Path(folder) / f"{name}{suffix}"
+        if not os.path.lexists(path):
+            return path
+    raise AssertionError("unreachable")
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= MAX_CHARS and len(name.encode()) <= MAX_BYTES
+
+
+def _cut(word: str) -> str:
+    word = word[:MAX_CHARS]
+    while not _fits(word):
+        word = word[:-1]
+    return word

@@ -1,0 +1,124 @@
+"""Audio to a pipe (`-o -`): a WAV stream of unknown length, or raw little-endian PCM.
+
+Every chunk is written through at once, in whole samples. The header goes out with the first
+samples, so a synthesis that fails before them leaves the pipe empty. Knows nothing about files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+
+from voxcli.audio import pcm
+from voxcli.audio.formats import FORMATS, resolve_format
+from voxcli.audio.resample import Resampler, Samples
+from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
+
+STREAM_FORMATS = ("wav", "raw")
+_CLOSED = (errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN)
+_CLOSED_WINDOWS = (*_CLOSED, errno.EINVAL)  # what Windows says for a pipe without a reader
+
+
+class ReaderClosedError(VoxError):
+    """The program reading our stdout has gone. Not a failure: stop, and say nothing."""
+
+    exit_code = EXIT_BROKEN_PIPE
+
+
+class _BinaryOut(Protocol):
+    def write(self, data: memoryview, /) -> Any: ...
+    def flush(self) -> Any: ...
+
+
+def open_stdout() -> IO[bytes]:
+    """Standard output without a buffer.
+
+    A buffer would hold samples back, and complain at interpreter exit when the reader has gone.
+    """
+    return open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)
+
+
+class StreamWriter:
+    """Writes mono chunks to a binary file object as they come.
+
+    Args:
+        file: opened for bytes; its `write` may be partial.
+        source_rate: of the samples that will be written, in Hz.
+        rate: of the stream in Hz; None means the source's.
+        bits: "8", "16", "24" or "32f".
+        container: "wav" or "raw" (samples alone; 16 bits is s16le).
+    """
+
+    def __init__(
+        self,
+        file: _BinaryOut,
+        source_rate: int,
+        *,
+        rate: int | None = None,
+        bits: str | int | None = None,
+        container: str = "wav",
+    ) -> None:
+        if container not in STREAM_FORMATS:
+            hint = f"to a pipe use {' or '.join(STREAM_FORMATS)}; other formats need a file name"
+            raise UsageError(f"'{container}' cannot be streamed", hint=hint)
+        self.bits = resolve_format("wav", bits).bits or "16"
+        self.sample_rate = FORMATS["wav"].choose_rate(source_rate, rate)
+        self.num_frames = 0
+        self._file = file
+        self._has_header = container == "raw"
+        self._resampler = Resampler(source_rate, self.sample_rate)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        err: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def write(self, samples: Samples) -> None:
+        """Send float32 `[S]` on.
+
+        Raises:
+            ReaderClosedError: nobody reads any more.
+            OutputError: the system refused, for instance a full disk behind a redirection.
+        """
+        self._send(self._resampler.push(pcm.as_mono(samples)))
+
+    def close(self) -> None:
+        """Send what the resampler still holds; does not close the file."""
+        self._send(self._resampler.flush())
+
+    def _send(self, samples: Samples) -> None:
+        if len(samples) == 0:
+            return
+        data = pcm.quantise(samples, self.bits)
+        if not self._has_header:
+            data = pcm.wav_header(self.sample_rate, self.bits, None) + data
+            self._has_header = True
+        try:
+            self._write_all(memoryview(data))
+        except OSError as err:
+            closed = _CLOSED_WINDOWS if os.name == "nt" else _CLOSED
+            if err.errno in closed:
+                raise ReaderClosedError("the reader of the audio stream has closed it") from err
+            reason = (err.strerror or str(err)).lower()
+            raise OutputError(
+                f"cannot write audio to stdout: {reason}", hint="check where it goes"
+            ) from err
+        self.num_frames += len(samples)
+
+    def _write_all(self, view: memoryview) -> None:
+        while view:
+            written = self._file.write(view)
+            if written is None:
+                raise OSError(errno.EAGAIN, "the pipe is set to non-blocking and is full")
+            view = view[written:]
+        self._file.flush()

@@ -1,0 +1,177 @@
+"""Is this folder a usable checkpoint? Answered from names, sizes and headers, in milliseconds.
+
+Runs before torch is imported, so that a damaged or foreign folder is refused at once and by file
+name. It does not read weights, does not know where a folder came from and knows no hashes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from voxcli.errors import CheckpointError, ModelNotFoundError
+
+# For each architecture the parts it needs; the first file name that exists is used.
+LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "voxcpm2": {
+        "weights": ("model.safetensors", "pytorch_model.bin"),
+        "vae": ("audiovae.safetensors", "audiovae.pth"),
+        "tokenizer": ("tokenizer.json",),
+    },
+}
+CONFIG_NAME = "config.json"
+# voxcpm 2.0.3 takes a config without the key for the first generation of VoxCPM.
+DEFAULT_ARCHITECTURE = "voxcpm"
+
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_MAX_HEADER = 100_000_000  # bytes; the limit of the safetensors format
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder that has everything its architecture needs.
+
+    Attributes:
+        config: the parsed `config.json`.
+        parts: part name ("weights", "vae", "tokenizer") to file.
+    """
+
+    folder: Path
+    architecture: str
+    config: dict[str, Any]
+    parts: dict[str, Path]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (self.folder / CONFIG_NAME, *self.parts.values())
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers in the safetensors files; what is in pickled files is not counted."""
+        paths = [path for path in self.files if path.suffix == ".safetensors"]
+        headers = [safetensors_header(path)[0] for path in paths]
+        return sum(math.prod(tensor["shape"]) for header in headers for tensor in header.values())
+
+
+def inspect_checkpoint(folder: Path, *, hint: str | None = None) -> Checkpoint:
+    """Check a folder without reading its weights.
+
+    Args:
+        hint: what to type when a file is missing or cut; shown after the message.
+
+    Raises:
+        ModelNotFoundError: no such folder.
+        CheckpointError: a file is missing, cut, a Git-LFS pointer, or of an unknown architecture.
+    """
+    if not folder.is_dir():
+        raise ModelNotFoundError(f"no folder {folder}", hint=hint or "see 'voxcli models list'")
+    config = _read_config(folder / CONFIG_NAME, hint)
+    architecture = str(config.get("architecture", DEFAULT_ARCHITECTURE)).lower()
+    if architecture not in LAYOUTS:
+        message = f"{folder / CONFIG_NAME}: architecture '{architecture}' is not supported"
+        raise CheckpointError(message, hint=f"supported: {', '.join(sorted(LAYOUTS))}")
+    parts = {
+        part: _first_existing(folder, names, hint) for part, names in LAYOUTS[architecture].items()
+    }
+    for path in parts.values():
+        check_file(path, hint=hint)
+    return Checkpoint(folder, architecture, config, parts)
+
+
+def check_file(path: Path, *, hint: str | None = None) -> None:
+    """Refuse a file that cannot be what its name says: a pointer, cut short, or no JSON."""
+    try:
+        _check_content(path, hint)
+    except OSError as err:
+        raise CheckpointError(f"{path} cannot be read: {err.strerror}", hint=hint) from err
+
+
+def safetensors_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
+    """Tensor name to dtype, shape and data_offsets, and the file's whole size in bytes.
+
+    Raises:
+        ValueError: the header is cut short or is none.
+    """
+    with path.open("rb") as handle:
+        prefix = handle.read(8)
+        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+        if not 2 <= length <= _MAX_HEADER:
+            raise ValueError("it has no header")
+        text = handle.read(length)
+    if len(text) < length:
+        raise ValueError(f"its header is cut short: {len(text):,} of {length:,} bytes")
+    header = json.loads(text)
+    tensors = {name: value for name, value in header.items() if name != "__metadata__"}
+    end = max((tensor["data_offsets"][1] for tensor in tensors.values()), default=0)
+    return tensors, 8 + length + end
+
+
+def _check_content(path: Path, hint: str | None) -> None:
+    if _is_lfs_pointer(path):
+        raise CheckpointError(
+            f"{path} is a Git-LFS pointer, not the file itself",
+            hint=f"run 'git lfs pull' in {path.parent}, or download the file again",
+        )
+    if path.suffix == ".safetensors":
+        _check_safetensors(path, hint)
+    elif path.suffix in (".pth", ".bin"):
+        _check_pickle(path, hint)
+    elif path.suffix == ".json":
+        _read_json(path, hint)
+
+
+def _read_config(path: Path, hint: str | None) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing", hint=hint or "give a folder with a checkpoint")
+    check_file(path, hint=hint)
+    return _read_json(path, hint)
+
+
+def _read_json(path: Path, hint: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as err:
+        raise CheckpointError(f"{path} is not readable JSON: {err}", hint=hint) from err
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds no JSON object", hint=hint)
+    return value
+
+
+def _first_existing(folder: Path, names: tuple[str, ...], hint: str | None) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    others = "".join(f" (or {name})" for name in names[1:])
+    raise CheckpointError(f"{folder / names[0]}{others} is missing", hint=hint)
+
+
+def _is_lfs_pointer(path: Path) -> bool:
+    with path.open("rb") as handle:
+        return handle.read(len(_LFS_POINTER)) == _LFS_POINTER
+
+
+def _check_safetensors(path: Path, hint: str | None) -> None:
+    try:
+        _, expected = safetensors_header(path)
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise CheckpointError(f"{path} is not a safetensors file: {err}", hint=hint) from err
+    size = path.stat().st_size
+    if size != expected:
+        state = "cut short" if size < expected else "too long"
+        message = f"{path} is {state}: {size:,} bytes, its header says {expected:,}"
+        raise CheckpointError(message, hint=hint)
+
+
+def _check_pickle(path: Path, hint: str | None) -> None:
+    with path.open("rb") as handle:
+        magic = handle.read(2)
+    # torch.save writes a zip archive (its directory is at the end) or, in old files, a bare pickle.
+    if magic == b"PK" and not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{path} is cut short: its archive has no end", hint=hint)
+    if magic not in (b"PK", b"\x80\x02"):
+        raise CheckpointError(f"{path} is not a torch checkpoint", hint=hint)

@@ -1,0 +1,211 @@
+"""The command line: the app, its lazily loaded commands, and `main`, the one error boundary.
+
+Each command is a module of this package with `EXAMPLES` and either a function of the module's name
+or a Typer `app` (a noun with verbs below it). A module is imported when its command is asked for,
+and imports torch, numpy and the like only inside a command body, so that help stays fast.
+
+Only names that Typer exports are used: since 0.26 it carries its own copy of Click.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from voxcli import __version__
+from voxcli.cli import output
+from voxcli.errors import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USAGE,
+    OutputError,
+    UsageError,
+    VoxError,
+    nearest,
+)
+
+COMMANDS = ("speak", "models", "doctor")
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+# The class of every error in the command's wording (no such option, missing argument, bad value).
+_WordingError: Any = typer.BadParameter.__base__
+
+
+def examples_text(examples: Sequence[str]) -> str:
+    """Examples as they stand under the help; the backspace keeps the lines apart."""
+    return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
+
+
+class Commands(TyperGroup):
+    """A group whose own options cost nothing to read."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        # NOTE: for any value but a bool Typer imports pydantic, which doubles the time to the first
+        # line of help; an absent --help would be None. So groups have boolean flags alone.
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+
+def new_app(help: str, *, cls: type[TyperGroup] = Commands, **settings: Any) -> typer.Typer:
+    """A Typer app in voxcli's style: plain help, plain tracebacks, `-h`."""
+    return typer.Typer(
+        cls=cls,
+        help=help,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings=_SETTINGS,
+        **settings,
+    )
+
+
+class LazyCommands(Commands):
+    """Imports `voxcli.cli.<name>` when `<name>` is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            hint = f"{nearest(cmd_name, COMMANDS)}see 'voxcli --help'"
+            raise UsageError(f"no command '{cmd_name}'", hint=hint)
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands[cmd_name]
+
+
+def _load(name: str) -> Any:
+    module = import_module(f"voxcli.cli.{name}")
+    if hasattr(module, "app"):
+        command = get_command(module.app)
+        command.name, command.epilog = name, examples_text(module.EXAMPLES)
+        return command
+    single = new_app("")
+    epilog = examples_text(module.EXAMPLES)
+    single.command(name, epilog=epilog, context_settings=_SETTINGS)(getattr(module, name))
+    return get_command(single)
+
+
+app = new_app(
+    """Turn text into speech, from a terminal.
+
+    The result is on stdout, everything else on stderr. Exit codes: 0 done, 1 an item failed,
+    2 usage or input, 3 model, 4 device, 5 writing, 130 interrupted.
+    """,
+    cls=LazyCommands,
+    no_args_is_help=True,
+)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        output.result(f"voxcli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def voxcli(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """The options before a command."""
+    logging.captureWarnings(True)
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("voxcli").setLevel(logging.DEBUG)
+    else:
+        logging.basicConfig(handlers=[logging.NullHandler()])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code; every expected failure ends here.
+
+    An unknown exception is a bug: it passes, and Python shows its traceback and exits with 1.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # file names that are not UTF-8
+    try:
+        try:
+            return _run(words)
+        except VoxError as err:
+            if err.exit_code == EXIT_BROKEN_PIPE:  # whoever read our stdout has gone
+                output.drop_stdout()
+                return EXIT_BROKEN_PIPE
+            return _report(err, words)
+        except _WordingError as err:
+            return _report_wording(err, words)
+    except OutputError as err:  # the report itself could not be written
+        output.error(err.message, err.hint)
+        return err.exit_code
+    except BrokenPipeError:
+        output.drop_stdout()
+        return EXIT_BROKEN_PIPE
+    except (KeyboardInterrupt, typer.Abort):
+        output.note("voxcli: interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    try:
+        code = get_command(app).main(words, prog_name="voxcli", standalone_mode=False)
+        if sys.stdout:  # None when it was closed by the shell
+            sys.stdout.flush()
+    except SystemExit as err:
+        # NOTE: Typer itself turns a closed pipe into exit 1; its cause is still attached.
+        if isinstance(err.__context__, BrokenPipeError):
+            raise err.__context__ from None
+        raise
+    if code == EXIT_INTERRUPTED:  # Typer's form of Ctrl-C
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _report(error: VoxError, words: list[str]) -> int:
+    if _is_debugging():
+        output.traceback(error)
+    output.error(error.message, error.hint)
+    # Read from the words themselves: the error may be that they could not be parsed.
+    options = words[: words.index("--")] if "--" in words else words
+    if "--json" in options:
+        output.result_json({"error": error_as_json(error)})
+    return error.exit_code
+
+
+def _report_wording(error: Any, words: list[str]) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        output.note(error.message)
+        return EXIT_USAGE
+    path = error.ctx.command_path if error.ctx else "voxcli"
+    message = str(error.format_message()).rstrip(".")
+    return _report(UsageError(message, hint=f"see '{path} --help'"), words)
+
+
+def error_as_json(error: VoxError) -> dict[str, Any]:
+    """Type, message, hint, exit code, and the data that the error carries."""
+    return {"type": type(error).__name__, **vars(error), "exit_code": error.exit_code}
+
+
+def _is_debugging() -> bool:
+    from voxcli.config import load_settings
+
+    try:
+        return load_settings().debug
+    except VoxError:  # a bad config file is reported by the command that needs it
+        return False

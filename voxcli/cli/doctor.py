@@ -1,0 +1,249 @@
+"""`voxcli doctor`: what this machine can do, and what to type where it cannot.
+
+Every check is a function that returns one `Check` and never raises; a new one joins `CHECKS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import typer
+
+from voxcli import __version__
+from voxcli.cli import output
+from voxcli.cli.options import JsonOption, settings_with
+from voxcli.config import config_path, data_dir, load_settings
+from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
+
+EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
+
+LOW_DISK_GB = 6  # VoxCPM2 takes 5
+OK, WARN, MISSING = "ok", "warn", "missing"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report.
+
+    Attributes:
+        status: "ok", "warn" (works, but not as well as it could) or "missing".
+        advice: what to type, where something can be done.
+        data: the same for programs.
+    """
+
+    name: str
+    status: str
+    detail: str
+    advice: str = ""
+    data: dict[str, Any] | None = None
+
+
+def doctor(json: JsonOption = False) -> None:
+    """Report what this machine can do: torch, devices, sound, formats, models, disk.
+
+    Ends with 0 when the bundled voice can speak here, 3 when its files are damaged, 4 when torch
+    does not work.
+    """
+    checks = [check() for check in CHECKS]
+    if json:
+        output.result_json({"checks": [asdict(check) for check in checks]})
+    else:
+        rows = [(c.status, c.name, c.detail) for c in checks]
+        lines = output.table(rows).splitlines()
+        for line, check in zip(lines, checks, strict=True):
+            output.result(f"{line}; {check.advice}" if check.advice else line)
+    states = {check.name: check.status for check in checks}
+    if states["torch"] == MISSING:
+        raise typer.Exit(EXIT_DEVICE)
+    if states["bundled voice"] == MISSING:
+        raise typer.Exit(EXIT_MODEL)
+
+
+def _voxcli() -> Check:
+    system = f"{platform.system()} {platform.machine()}"
+    detail = f"voxcli {__version__}, Python {platform.python_version()}, {system}"
+    return Check("version", OK, detail, data={"voxcli": __version__, "python": sys.version})
+
+
+def _torch() -> Check:
+    try:
+        import torch
+
+        torch.ones(2).sum().item()
+    except (
+        Exception
+    ) as err:  # a broken build fails in many ways: ImportError, OSError, RuntimeError
+        advice = "reinstall it: pip install --force-reinstall torch"
+        return Check("torch", MISSING, f"does not work: {_one_line(err)}", advice)
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA in this build"
+    data = {"torch": torch.__version__, "cuda": torch.version.cuda}
+    return Check("torch", OK, f"{torch.__version__}, {build}", data=data)
+
+
+def _threads() -> Check:
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except AttributeError:
+        usable = os.cpu_count() or 1
+    try:
+        asked = settings_with().threads
+    except VoxError:
+        asked = 0
+    detail = f"{usable} usable, {asked or 'automatic'} asked for"
+    return Check("CPU threads", OK, detail, data={"usable": usable, "asked": asked})
+
+
+def _gpu() -> Check:
+    driver = _driver()
+    try:
+        import torch
+
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        is_available, cuda = torch.cuda.is_available(), torch.version.cuda
+    except Exception as err:
+        return Check("GPU", MISSING, f"cannot ask torch: {_one_line(err)}")
+    data = {"driver": driver, "devices": names, "can_capture_graphs": is_available}
+    if is_available:
+        found = ", ".join(f"cuda:{i} {name}" for i, name in enumerate(names))
+        detail = f"{found}; driver {driver or 'unknown'}; CUDA graphs possible"
+        return Check("GPU", OK, detail, data=data)
+    if driver and not cuda:
+        advice = "install a CUDA build of torch, see https://pytorch.org/get-started/locally"
+        return Check("GPU", WARN, f"driver {driver}, but torch has no CUDA", advice, data)
+    if driver:
+        detail = f"driver {driver} does not serve torch's CUDA {cuda}"
+        return Check("GPU", WARN, detail, "update the driver", data)
+    return Check("GPU", WARN, "none found, no CUDA graphs; voxcli runs on the CPU", data=data)
+
+
+def _sound() -> Check:
+    if importlib.util.find_spec("sounddevice") is None:
+        detail = "sounddevice is not installed; files work without it"
+        return Check("loudspeaker", WARN, detail, "pip install 'voxcli[play]'")
+    try:
+        sounddevice = importlib.import_module("sounddevice")
+        outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] > 0]
+    except Exception as err:  # PortAudio itself may be missing, or refuse to start
+        return Check("loudspeaker", WARN, _one_line(err), "install PortAudio (libportaudio2)")
+    if not outputs:
+        return Check("loudspeaker", WARN, "no output device; files work without one")
+    detail = f"{len(outputs)} devices, first: {outputs[0]}"
+    return Check("loudspeaker", OK, detail, data={"devices": outputs})
+
+
+def _formats() -> Check:
+    try:
+        import soundfile
+
+        known = soundfile.available_formats()
+        formats = [name for name in ("WAV", "FLAC", "OGG", "MP3") if name in known]
+        has_opus = "OPUS" in soundfile.available_subtypes("OGG")
+    except Exception as err:
+        advice = "reinstall it: pip install --force-reinstall soundfile"
+        return Check("audio files", MISSING, f"libsndfile: {_one_line(err)}", advice)
+    formats += ["OPUS"] if has_opus else []
+    detail = f"libsndfile {soundfile.__libsndfile_version__}: {' '.join(formats).lower()}"
+    status, advice = (OK, "") if "MP3" in formats else (WARN, "mp3 needs libsndfile 1.1 or later")
+    return Check("audio files", status, detail, advice, {"formats": formats})
+
+
+def _ffmpeg() -> Check:
+    path = shutil.which("ffmpeg")
+    if path:
+        return Check("ffmpeg", OK, path, data={"path": path})
+    detail = "not found; only m4a, aac and wma need it"
+    return Check("ffmpeg", WARN, detail, "install ffmpeg with the system's package manager")
+
+
+def _bundled_voice() -> Check:
+    from voxcli.hub import resolve_model
+
+    try:
+        model = resolve_model("mini")
+    except VoxError as err:
+        return Check("bundled voice", MISSING, err.message, err.hint or "")
+    data = {"folder": str(model.folder)}
+    return Check("bundled voice", OK, "complete, hashes right", data=data)
+
+
+def _models() -> Check:
+    from voxcli.catalog import BUNDLED, known_models
+    from voxcli.hub import resolve_model
+
+    here, absent = [], []
+    try:
+        settings = load_settings()
+        for name in (name for name in known_models() if name != BUNDLED):
+            try:
+                resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
+                here.append(name)
+            except ModelNotFoundError:
+                absent.append(name)
+    except VoxError as err:  # bad settings or a damaged model
+        return Check("other models", WARN, err.message, err.hint or "")
+    detail = f"here: {', '.join(here) or 'none'}; not here: {', '.join(absent) or 'none'}"
+    advice = f"'voxcli models pull {absent[0]}' downloads one" if absent else ""
+    return Check("other models", OK, detail, advice, {"here": here, "absent": absent})
+
+
+def _disk() -> Check:
+    folder = data_dir()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_gb = shutil.disk_usage(existing).free / 1e9
+    data = {"folder": str(folder), "free_bytes": round(free_gb * 1e9)}
+    if free_gb < LOW_DISK_GB:
+        detail = f"{free_gb:.1f} GB free in {folder}; VoxCPM2 needs 5"
+        return Check("disk", WARN, detail, "free some, or set XDG_DATA_HOME", data)
+    return Check("disk", OK, f"{free_gb:.0f} GB free in {folder}", data=data)
+
+
+def _settings() -> Check:
+    path = config_path()
+    try:
+        settings = load_settings()
+    except VoxError as err:
+        return Check("settings", WARN, err.message, err.hint or "")
+    origin = str(path) if path.is_file() else f"no file {path}, which is fine"
+    network = "offline" if settings.offline else "network only for 'voxcli models pull'"
+    data = {"file": str(path), "is_there": path.is_file(), "is_offline": settings.offline}
+    return Check("settings", OK, f"{origin}; {network}", data=data)
+
+
+def _driver() -> str | None:
+    """Version of the NVIDIA driver, or None."""
+    if not shutil.which("nvidia-smi"):
+        return None
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.split()[0] if done.stdout.split() else None
+
+
+def _one_line(err: BaseException) -> str:
+    return " ".join(f"{type(err).__name__}: {err}".split())[:200]
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _voxcli,
+    _torch,
+    _threads,
+    _gpu,
+    _bundled_voice,
+    _models,
+    _formats,
+    _ffmpeg,
+    _sound,
+    _disk,
+    _settings,
+)

@@ -1,0 +1,218 @@
+"""`voxcli models`: what there is, what is on this machine, whether it is whole; download."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import new_app, output
+from voxcli.cli.options import JsonOption, OfflineOption, QuietOption, settings_with
+from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
+
+if TYPE_CHECKING:
+    from voxcli.hub import FileCheck, ModelFiles, ModelFolder
+
+EXAMPLES = (
+    "voxcli models list",
+    "voxcli models info mini",
+    "voxcli models verify mini --json",
+)
+
+app = new_app("List, inspect, check and download models.", no_args_is_help=True)
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A model name, a hub id or a folder.")
+]
+
+
+@app.command("list")
+def list_models(json: JsonOption = False) -> None:
+    """List the models that voxcli knows by name."""
+    from voxcli.catalog import known_models
+
+    rows = [_state(name) for name in known_models()]
+    if json:
+        output.result_json({"models": rows})
+        return
+    header = ("NAME", "STATE", "SIZE", "LANGUAGES", "LICENCE", "WHAT")
+    cells = [
+        (
+            row["name"],
+            row["state"],
+            _megabytes(row["size_bytes"]),
+            _short(row["languages"]),
+            row["licence"],
+            row["title"],
+        )
+        for row in rows
+    ]
+    output.result(output.table([header, *cells]))
+
+
+@app.command()
+def info(name: NameArgument, json: JsonOption = False) -> None:
+    """Show what a model is, its best settings, and where its files are."""
+    from voxcli.catalog import known_models
+    from voxcli.hub import resolve_model
+
+    known, settings = known_models().get(name), settings_with()
+    row: dict[str, Any] = _state(name) if known else {"name": name}
+    try:
+        model = resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
+        row |= _describe(model)
+    except ModelError as err:
+        if known is None:
+            raise
+        row |= {"settings": asdict(known.settings), "problem": str(err)}
+    if json:
+        output.result_json(row)
+        return
+    output.result(
+        output.table([(key, _flat(value)) for key, value in row.items() if value is not None])
+    )
+
+
+@app.command()
+def verify(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="A model; all known ones on this machine if left out."
+        ),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare a model's files with their known sizes and hashes."""
+    checks = [
+        {"model": model.name, "file": check.name, "ok": check.is_ok, "detail": check.detail}
+        for model in _models_here(name)
+        for check in _verify(model, is_quiet=quiet)
+    ]
+    is_ok = all(check["ok"] for check in checks)
+    if json:
+        output.result_json({"ok": is_ok, "files": checks})
+    else:
+        rows = [
+            (str(c["model"]), str(c["file"]), "ok" if c["ok"] else "bad", str(c["detail"]))
+            for c in checks
+        ]
+        output.result(output.table(rows))
+    if not is_ok:
+        output.error("a file is not what it should be", "see the lines marked bad")
+        raise typer.Exit(EXIT_MODEL)
+
+
+@app.command()
+def pull(
+    name: NameArgument,
+    revision: Annotated[
+        str | None,
+        typer.Option(
+            "--revision",
+            metavar="COMMIT",
+            help="Commit, branch or tag of the hub model.",
+            show_default="the pinned one, else main",
+        ),
+    ] = None,
+    offline: OfflineOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Download a model from the Hugging Face hub, or go on with it."""
+    from voxcli.hub import pull_model
+
+    settings = settings_with(offline=offline)
+    model = pull_model(
+        name,
+        revision=revision,
+        offline=settings.offline,
+        cache_dir=settings.cache_dir,
+        show_progress=output.can_show_progress(is_quiet=quiet),
+    )
+    for check in _verify(model, is_quiet=quiet):
+        if not check.is_ok:
+            path = model.folder / check.name
+            hint = f"delete {path.resolve()} and run the same command again"
+            raise CheckpointError(f"{path}: {check.detail}", hint=hint)
+    if json:
+        output.result_json({"name": model.name, **_describe(model)})
+    else:
+        output.result(model.folder)
+
+
+def _state(name: str) -> dict[str, Any]:
+    """The row of the table for one known model, with whether it is here."""
+    from voxcli.catalog import BUNDLED, known_models
+    from voxcli.hub import resolve_model
+
+    known, settings = known_models()[name], settings_with()
+    try:
+        resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
+        state = "bundled" if name == BUNDLED else "here"
+    except ModelNotFoundError:
+        state = "not here"
+    except ModelError:
+        state = "damaged"
+    return {
+        "name": name,
+        "state": state,
+        "title": known.title,
+        "licence": known.licence,
+        "size_bytes": known.size,
+        "sample_rate": known.sample_rate,
+        "languages": list(known.languages),
+        "revision": known.revision,
+    }
+
+
+def _describe(model: ModelFiles) -> dict[str, Any]:
+    return {
+        "folder": str(model.folder),
+        "revision": model.revision,
+        "architecture": model.architecture,
+        "settings": asdict(model.settings),
+        "num_parameters": model.checkpoint.num_parameters,
+        "files": [path.name for path in model.files],
+    }
+
+
+def _models_here(name: str | None) -> list[ModelFolder]:
+    """The model of that name, or every known one that is on this machine."""
+    from voxcli.catalog import known_models
+    from voxcli.hub import locate_model
+
+    settings = settings_with()
+    found = []
+    for wanted in [name] if name else known_models():
+        try:
+            at = locate_model(wanted, offline=settings.offline, cache_dir=settings.cache_dir)
+            found.append(at)
+        except ModelNotFoundError:
+            if name:
+                raise
+    return found
+
+
+def _verify(model: ModelFolder, *, is_quiet: bool) -> list[FileCheck]:
+    from voxcli.hub import verify_model
+
+    size = model.known.size if model.known else None
+    with output.Progress(f"verify {model.name}", size, unit="bytes", is_quiet=is_quiet) as progress:
+        return list(verify_model(model, progress.advance))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+def _short(languages: list[str]) -> str:
+    return " ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages"
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,157 @@
+"""The only place that prints.
+
+The rule: stdout carries the result alone; notes, warnings, errors and progress go to stderr, so
+that `$(voxcli ...)` and pipes get what was asked for and nothing else. This module does not decide
+exit codes and knows no command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from traceback import format_exception
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from voxcli.errors import OutputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+PROGRESS_DELAY_S = 1.0
+
+
+def result(value: object) -> None:
+    """The result for a person or a shell: a path, a table, a word.
+
+    Raises:
+        OutputError: stdout cannot be written, such as on a full disk.
+    """
+    try:
+        print(value, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as err:
+        drop_stdout()
+        raise OutputError(f"cannot write to stdout: {err.strerror}") from err
+
+
+def result_json(value: object) -> None:
+    """The result of a `--json` run: one object on one line. Paths become strings."""
+    result(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def drop_stdout() -> None:
+    """Let what is left for stdout vanish; else Python complains again when it flushes at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note(message: str, *, is_quiet: bool = False) -> None:
+    """Something good to know, such as the summary line; `--quiet` drops it."""
+    if not is_quiet:
+        print(message, file=sys.stderr, flush=True)
+
+
+def warn(message: str) -> None:
+    """Something the user should act on; shown even with `--quiet`."""
+    print(f"voxcli: warning: {message}", file=sys.stderr, flush=True)
+
+
+def error(message: str, hint: str | None = None) -> None:
+    """Why the command failed and what to do about it, on one line."""
+    text = f"{message}; {hint}" if hint else message
+    print(f"voxcli: error: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def traceback(error: BaseException) -> None:
+    """Where an expected error came from; for `VOXCLI_DEBUG=1`."""
+    print("".join(format_exception(error)), file=sys.stderr, end="", flush=True)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell, two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def can_show_progress(*, is_quiet: bool) -> bool:
+    """Whether a bar may be drawn: somebody is there to see it and did not ask for silence."""
+    return not is_quiet and sys.stderr.isatty()
+
+
+class Progress:
+    """A bar with ETA on stderr, from the second second on; silent when quiet or no terminal.
+
+        with Progress("verify", total=size, unit="bytes", is_quiet=quiet) as progress:
+            progress.advance(len(block))
+
+    Args:
+        total: in the unit of `advance`; None where it is not known (a pulse without ETA).
+        unit: shown after the numbers; "bytes" shows them as MB.
+    """
+
+    def __init__(
+        self, description: str, total: float | None, *, unit: str = "", is_quiet: bool = False
+    ) -> None:
+        self.description = description
+        self.total = total
+        self.unit = unit
+        self.is_enabled = can_show_progress(is_quiet=is_quiet)
+        self.completed = 0.0
+        self._started_s = time.monotonic()
+        self._bar: RichProgress | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def advance(self, amount: float = 1.0) -> None:
+        self.update(self.completed + amount)
+
+    def update(self, completed: float, total: float | None = None) -> None:
+        """Set how far it is; `total` corrects the estimate."""
+        self.completed = completed
+        self.total = self.total if total is None else total
+        if not self.is_enabled:
+            return
+        if self._bar is None and time.monotonic() - self._started_s >= PROGRESS_DELAY_S:
+            self._bar = self._start_bar()
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=self.completed, total=self.total)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _start_bar(self) -> RichProgress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            ProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Bar
+
+        amount: ProgressColumn = DownloadColumn()
+        if self.unit != "bytes":
+            amount = TextColumn("{task.completed:.0f}/{task.total:.0f} " + self.unit)
+            if self.total is None:
+                amount = TextColumn("{task.completed:.0f} " + self.unit)
+        columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), amount)
+        bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        bar.add_task(self.description, total=self.total, completed=int(self.completed))
+        bar.start()
+        return bar

@@ -1,0 +1,167 @@
+"""Settings: one frozen dataclass per concern; the only reader of `VOXCLI_*` and the config file.
+
+Precedence, highest first: command-line option, `VOXCLI_<NAME>` variable, the config file
+(`$XDG_CONFIG_HOME/voxcli/config.toml`), the dataclass default. Unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from voxcli.errors import UsageError, nearest
+
+DEFAULT_MODEL = "mini"
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """What the engine is built from, once.
+
+    Attributes:
+        model: a name, a hub id or a folder.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        precision: "fp32", "bf16" or "auto": bf16 on CUDA, fp32 on CPU if it fits.
+        threads: CPU threads of the engine; 0 means torch's own choice.
+        max_slots: requests that can run at once.
+        max_positions: static KV length of a slot; 0 means what the model family recommends.
+    """
+
+    model: str = DEFAULT_MODEL
+    device: str = "auto"
+    precision: str = "auto"
+    threads: int = 0
+    max_slots: int = 16
+    max_positions: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_slots < 1:
+            raise UsageError(f"max_slots is {self.max_slots}", hint="give 1 or more")
+        if self.threads < 0:
+            raise UsageError(f"--threads is {self.threads}", hint="give 0 (automatic) or more")
+        if self.precision not in ("auto", "fp32", "bf16"):
+            raise UsageError(
+                f"precision '{self.precision}' is unknown", hint="use auto, fp32 or bf16"
+            )
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How one utterance is generated.
+
+    Attributes:
+        seed: in [0, 2**63); None means chosen and reported.
+        steps: Euler steps of the flow-matching solver; None means the model's best.
+        cfg: guidance weight; 1.0 computes no unconditional half; None means the model's best.
+        max_seconds: cap on the audio of the whole utterance; None means by text length alone.
+        retries: fresh attempts (seed + attempt) after the output guard refused a segment.
+    """
+
+    seed: int | None = None
+    steps: int | None = None
+    cfg: float | None = None
+    max_seconds: float | None = None
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
+            raise UsageError(
+                f"--seed is {self.seed}", hint=f"give a whole number from 0 to {MAX_SEED}"
+            )
+        if self.steps is not None and not 2 <= self.steps <= 100:
+            raise UsageError(f"--steps is {self.steps}", hint="give a whole number from 2 to 100")
+        if self.cfg is not None and not 0.0 <= self.cfg <= 10.0:
+            raise UsageError(
+                f"--cfg is {self.cfg}", hint="give a number from 0 to 10; 1 is unguided"
+            )
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
+
+
+@dataclass(frozen=True)
+class UserSettings:
+    """What a user may set once for all commands."""
+
+    model: str = DEFAULT_MODEL
+    device: str = "auto"
+    threads: int = 0
+    voice: str | None = None
+    cache_dir: Path | None = None
+    offline: bool = False
+    debug: bool = False
+
+
+_TYPES: dict[str, Any] = {
+    "model": str, "device": str, "threads": int, "voice": str,
+    "cache_dir": Path, "offline": bool, "debug": bool,
+}  # fmt: skip
+
+
+def _parse(name: str, value: object, origin: str) -> Any:
+    kind = _TYPES[name]
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() in ("1", "true", "yes", "on"):
+            return True
+        if str(value).lower() in ("", "0", "false", "no", "off"):
+            return False
+        raise UsageError(f"{origin} is '{value}'", hint="use true or false")
+    try:
+        return kind(value)
+    except (TypeError, ValueError) as err:
+        raise UsageError(f"{origin} is '{value}'", hint=f"give a {kind.__name__}") from err
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the config file is looked for."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(environ.get("VOXCLI_CONFIG") or Path(base) / "voxcli" / "config.toml")
+
+
+def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
+    """Read the config file and the environment.
+
+    Raises:
+        UsageError: unreadable file, unknown key or variable, value of the wrong type.
+    """
+    known = {field.name for field in fields(UserSettings)}
+    values: dict[str, Any] = {}
+    path = config_path(environ)
+    if path.is_file():
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as err:
+            raise UsageError(f"config file {path}: {err}", hint="correct or remove it") from err
+        for key, value in table.items():
+            if key not in known:
+                hint = f"{nearest(key, known)}known keys: {', '.join(sorted(known))}"
+                raise UsageError(f"config file {path}: unknown key '{key}'", hint=hint)
+            values[key] = _parse(key, value, f"{path}: {key}")
+    elif "VOXCLI_CONFIG" in environ:
+        raise UsageError(
+            f"VOXCLI_CONFIG names {path}, which is not a file", hint="correct or unset it"
+        )
+    for variable, value in environ.items():
+        if not variable.startswith("VOXCLI_") or variable == "VOXCLI_CONFIG":
+            continue
+        key = variable.removeprefix("VOXCLI_").lower()
+        if key not in known:
+            names = [f"VOXCLI_{name.upper()}" for name in sorted(known)]
+            hint = f"{nearest(variable, names)}known: {', '.join(names)}"
+            raise UsageError(f"unknown variable {variable}", hint=hint)
+        values[key] = _parse(key, value, variable)
+    if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        values["offline"] = True
+    return UserSettings(**values)
+
+
+def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where downloaded models and voice profiles live."""
+    base = environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "voxcli"

@@ -1,0 +1,120 @@
+"""Which device, number format and threads the engine uses; refused early, with what was found."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+
+import torch
+
+from voxcli.errors import DeviceError, UsageError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Device:
+    """The resolved device.
+
+    Attributes:
+        torch_device: where tensors live.
+        name: what reports call it.
+        warning: why "auto" took something slower, or None.
+    """
+
+    torch_device: torch.device
+    name: str
+    warning: str | None = None
+
+
+def found() -> str:
+    """One phrase about this machine's torch build and cards."""
+    build = torch.version.cuda
+    if build is None:
+        return f"torch {torch.__version__} is a build without CUDA"
+    if not torch.cuda.is_available():
+        return (
+            f"torch {torch.__version__} is for CUDA {build}, but no usable card or driver is found"
+        )
+    return f"{torch.cuda.device_count()} CUDA device(s): " + ", ".join(
+        f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())
+    )
+
+
+def resolve_device(name: str) -> Device:
+    """Find the device that `--device` names.
+
+    Raises:
+        UsageError: not a device name voxcli knows.
+        DeviceError: not on this machine; the message says what is.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return resolve_device("cuda:0")
+        return Device(torch.device("cpu"), cpu_name(), f"no GPU: running on the CPU ({found()})")
+    if name == "cpu":
+        return Device(torch.device("cpu"), cpu_name())
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if match:
+        index = int(match[1] or 0)
+        if not torch.cuda.is_available() or index >= torch.cuda.device_count():
+            hint = "use --device cpu, or see 'voxcli doctor'"
+            raise DeviceError(f"device '{name}' is not here: {found()}", hint=hint)
+        return Device(torch.device("cuda", index), torch.cuda.get_device_name(index))
+    if name == "mps":
+        raise DeviceError("device 'mps' is not supported yet", hint="use --device cpu")
+    raise UsageError(f"device '{name}' is unknown", hint="use auto, cpu, cuda or cuda:N")
+
+
+def cpu_name() -> str:
+    """The processor's own name where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    import platform
+
+    return platform.processor() or platform.machine()
+
+
+def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch.dtype:
+    """The weights' number format.
+
+    "auto" is bf16 on CUDA and fp32 on CPU, unless fp32 weights would take most of the memory.
+
+    Args:
+        num_bytes: what the weights take in fp32.
+    """
+    if precision == "fp32":
+        return torch.float32
+    if precision == "bf16" or device.type == "cuda":
+        return torch.bfloat16
+    available = available_memory()
+    if available is not None and num_bytes > 0.8 * available:
+        logger.info("fp32 weights need %.1f GB of %.1f GB: bf16", num_bytes / 1e9, available / 1e9)
+        return torch.bfloat16
+    return torch.float32
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can be had without swapping, where the system tells it."""
+    try:
+        with open("/proc/meminfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def set_threads(count: int) -> int:
+    """Set the engine's CPU threads; 0 is the number of usable cores. Returns the count in force."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    torch.set_num_threads(count or usable or 1)
+    return torch.get_num_threads()

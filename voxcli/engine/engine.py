@@ -1,0 +1,127 @@
+"""The engine's loop: schedule, prefill, decode, vocode, once a step.
+
+It knows requests and patches; it does not know texts, files, utterances or model families.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from voxcli.config import EngineConfig
+from voxcli.engine.request import Request
+from voxcli.engine.runner import ModelRunner
+from voxcli.engine.scheduler import Scheduler
+from voxcli.errors import EngineError, VoxError
+from voxcli.utterance import FinishReason
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from voxcli.models.base import AcousticModel
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_POSITIONS = 2048  # static length of a slot where the model allows it
+MAX_PREFILL_POSITIONS = 1024  # prompt positions a step
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step produced for one request.
+
+    Attributes:
+        samples: float32 `[S]`, the new ones only; empty when none are due yet.
+        finish_reason: None while the request goes on.
+    """
+
+    request: Request
+    samples: np.ndarray
+    finish_reason: FinishReason | None
+
+
+class Engine:
+    """A model, its slots and the requests on them.
+
+    Args:
+        model: a loaded model.
+        device: where it is.
+        config: `max_slots` and `max_positions` size the state.
+    """
+
+    def __init__(self, model: AcousticModel, device: torch.device, config: EngineConfig) -> None:
+        limit = model.info.max_positions
+        num_positions = min(config.max_positions or DEFAULT_POSITIONS, limit)
+        self.model = model
+        self.runner = ModelRunner(model, device, config.max_slots, num_positions)
+        self.scheduler = Scheduler(config.max_slots, num_positions, MAX_PREFILL_POSITIONS)
+        self.num_steps_run = 0
+
+    @property
+    def num_positions(self) -> int:
+        """Positions a request may have in all."""
+        return self.scheduler.num_positions
+
+    @property
+    def has_work(self) -> bool:
+        return self.scheduler.has_work
+
+    def add_request(self, request: Request) -> None:
+        """Queue a request.
+
+        Raises:
+            AdmissionError: it could never fit, with the numbers.
+        """
+        self.scheduler.add(request)
+
+    def abort(self, requests: Iterable[Request]) -> None:
+        """Forget requests; safe for finished ones."""
+        for request in requests:
+            self.scheduler.abort(request)
+
+    def step(self) -> list[Output]:
+        """Advance every running request by one patch.
+
+        Returns:
+            an output for each request that has new samples or ended.
+
+        Raises:
+            EngineError: the device failed; everything in flight is aborted.
+        """
+        started = time.perf_counter()
+        try:
+            outputs = self._step()
+        except VoxError:
+            self._abort_all()
+            raise
+        except (RuntimeError, MemoryError) as err:
+            self._abort_all()
+            raise EngineError(
+                f"the engine failed: {err}", hint="nothing in flight was kept"
+            ) from err
+        self.num_steps_run += 1
+        logger.debug("step %d: %.1f ms", self.num_steps_run, 1e3 * (time.perf_counter() - started))
+        return outputs
+
+    def _step(self) -> list[Output]:
+        batch = self.scheduler.schedule()
+        self.runner.prefill(batch.prefill)
+        for group in batch.decode:
+            patches, ends = self.runner.decode(group)
+            for request, patch, is_end in zip(group, patches, ends, strict=True):
+                request.record(patch, is_end)
+        due = [request for request in self.scheduler.running if request.is_chunk_due]
+        chunks = self.runner.vocode(due)
+        outputs = [
+            Output(request, samples, request.finish_reason)
+            for request, samples in zip(due, chunks, strict=True)
+        ]
+        self.scheduler.release_finished()
+        return outputs
+
+    def _abort_all(self) -> None:
+        self.abort([*self.scheduler.waiting, *self.scheduler.running])

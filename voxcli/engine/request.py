@@ -1,0 +1,83 @@
+"""One request: a segment's prompt, its settings and how far it is. Host state only."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from voxcli.utterance import FinishReason
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from voxcli.models.base import Prompt
+
+
+class Status(Enum):
+    WAITING = auto()
+    RUNNING = auto()
+    FINISHED = auto()
+
+
+@dataclass(eq=False)
+class Request:
+    """What the scheduler moves from waiting to running to finished.
+
+    Attributes:
+        prompt: where it starts from.
+        seed: of its noise.
+        num_steps: solver steps a patch.
+        cfg: guidance; 1.0 computes no unconditional half.
+        max_patches: it is stopped there, with reason LENGTH.
+        min_patches: an end token before this many patches is ignored.
+        chunk_patches: patches that leave the vocoder together; the first always leaves alone.
+        step: patches generated so far.
+        pending: patches `[P, D]` that the vocoder has not had yet.
+    """
+
+    prompt: Prompt
+    seed: int
+    num_steps: int
+    cfg: float
+    max_patches: int
+    min_patches: int = 1
+    chunk_patches: int = 4
+    status: Status = Status.WAITING
+    slot: int | None = None
+    step: int = 0
+    num_vocoded: int = 0
+    pending: deque[Tensor] = field(default_factory=deque)
+    finish_reason: FinishReason | None = None
+
+    @property
+    def position(self) -> int:
+        """Where the next step's key and value go."""
+        return len(self.prompt) + self.step
+
+    @property
+    def num_positions(self) -> int:
+        """Positions it may need in all."""
+        return len(self.prompt) + self.max_patches
+
+    @property
+    def is_guided(self) -> bool:
+        return self.cfg != 1.0
+
+    @property
+    def is_chunk_due(self) -> bool:
+        """Whether its pending patches should become samples now."""
+        if not self.pending:
+            return False
+        is_first = self.num_vocoded == 0
+        return is_first or self.finish_reason is not None or len(self.pending) >= self.chunk_patches
+
+    def record(self, patch: Tensor, is_end: bool) -> None:
+        """Take one step's result and decide whether this was the last."""
+        self.step += 1
+        self.pending.append(patch)
+        if is_end and self.step >= self.min_patches:
+            self.finish_reason = FinishReason.STOP
+        elif self.step >= self.max_patches:
+            self.finish_reason = FinishReason.LENGTH

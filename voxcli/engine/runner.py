@@ -1,0 +1,112 @@
+"""The border between host and device: every tensor is made, moved and read back here.
+
+`ModelRunner` runs the model eagerly over its slot state. A runner that replays captured graphs has
+the same three methods, so nothing above this file knows the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from voxcli.engine.request import Request
+from voxcli.layers.noise import normal
+from voxcli.models.base import AcousticModel, Rows
+
+NOISE_BLOCK = 16  # steps of noise drawn at once: on CPU one draw costs as much as sixteen
+
+
+class ModelRunner:
+    """Eager execution on any device.
+
+    Args:
+        model: a loaded model.
+        device: where it is.
+        num_slots, num_positions: size of the state, allocated here and never again.
+    """
+
+    def __init__(
+        self, model: AcousticModel, device: torch.device, num_slots: int, num_positions: int
+    ) -> None:
+        self.model = model
+        self.device = device
+        with torch.inference_mode():
+            self.state = model.new_state(num_slots, num_positions)
+        P, D = model.info.patch_shape
+        self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
+
+    @torch.inference_mode()
+    def prefill(self, requests: Sequence[Request]) -> None:
+        """Run the prompts of newcomers into their slots."""
+        for request in requests:
+            assert request.slot is not None
+            self.model.prefill(self.state, request.prompt, request.slot)
+
+    @torch.inference_mode()
+    def decode(self, requests: Sequence[Request]) -> tuple[Tensor, list[bool]]:
+        """One step of requests with the same solver settings.
+
+        Returns:
+            patches `[B, P, D]`, still on the device, and the model's end flags on the host.
+        """
+        first = requests[0]
+        places = [(self._slot(request), request.position) for request in requests]
+        output = self.model.decode(
+            self.state,
+            Rows(
+                slots=self._tensor([slot for slot, _ in places], torch.int64),
+                positions=self._tensor([position for _, position in places], torch.int64),
+                noise=self._noise_of(requests),
+                cfg=self._tensor([request.cfg for request in requests], torch.float32),
+                num_steps=first.num_steps,
+                is_guided=first.is_guided,
+                host_slots_positions=places,
+            ),
+        )
+        return output.patches, output.is_end.tolist()
+
+    @torch.inference_mode()
+    def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
+        """All pending patches of requests to samples, float32 `[S]` each; takes them off `pending`.
+
+        Requests with the same number of pending patches are decoded together.
+        """
+        samples: dict[int, np.ndarray] = {}
+        by_count: dict[int, list[Request]] = {}
+        for request in requests:
+            by_count.setdefault(len(request.pending), []).append(request)
+        for count, group in by_count.items():
+            patches = torch.stack([torch.stack(tuple(request.pending)) for request in group])
+            slots = [self._slot(request) for request in group]
+            decoded = self.model.vocode(self.state, slots, patches).cpu().numpy()
+            for request, row in zip(group, decoded, strict=True):
+                samples[id(request)] = row
+                request.num_vocoded += count
+                request.pending.clear()
+        return [samples[id(request)] for request in requests]
+
+    def _noise_of(self, requests: Sequence[Request]) -> Tensor:
+        """This step's noise `[B, P, D]`; each slot's block is drawn when its request gets there."""
+        places = []
+        for request in requests:
+            slot, offset = self._slot(request), request.step % NOISE_BLOCK
+            if offset == 0:
+                steps = torch.arange(request.step, request.step + NOISE_BLOCK, device=self.device)
+                block = normal(
+                    torch.full_like(steps, request.seed), steps, self._noise[0, 0].numel()
+                )
+                self._noise[slot] = block.view_as(self._noise[slot])
+            places.append((slot, offset))
+        slots, offsets = self._tensor(places, torch.int64).unbind(1)
+        return self._noise[slots, offsets]
+
+    def _tensor(self, values: Sequence[object], dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.device)
+
+    @staticmethod
+    def _slot(request: Request) -> int:
+        assert request.slot is not None
+        return request.slot

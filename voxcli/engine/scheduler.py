@@ -1,0 +1,113 @@
+"""Who runs in the next step. Plain Python over a waiting queue, a running list and free slots.
+
+First come, first served. Newcomers are prefilled in the step in which a slot is free for them, at
+most `max_prefill_positions` positions a step so that running streams wait little.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import groupby
+
+from voxcli.engine.request import Request, Status
+from voxcli.errors import AdmissionError
+from voxcli.utterance import FinishReason
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The work of one step.
+
+    Attributes:
+        prefill: newcomers, each with its slot.
+        decode: groups of running requests that share one set of solver settings.
+    """
+
+    prefill: list[Request]
+    decode: list[list[Request]]
+
+
+def _solver_settings(request: Request) -> tuple[int, bool]:
+    return request.num_steps, request.is_guided
+
+
+class Scheduler:
+    """Continuous batching over a fixed number of slots.
+
+    Args:
+        num_slots: requests that run at once.
+        num_positions: static length of a slot.
+        max_prefill_positions: prompt positions a step; one prompt always passes.
+    """
+
+    def __init__(self, num_slots: int, num_positions: int, max_prefill_positions: int) -> None:
+        self.num_positions = num_positions
+        self.max_prefill_positions = max_prefill_positions
+        self.waiting: deque[Request] = deque()
+        self.running: list[Request] = []
+        self._free_slots = list(range(num_slots))
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    @property
+    def num_free_slots(self) -> int:
+        return len(self._free_slots)
+
+    def add(self, request: Request) -> None:
+        """Queue a request.
+
+        Raises:
+            AdmissionError: it could never fit into a slot.
+        """
+        if request.num_positions > self.num_positions:
+            raise AdmissionError(
+                f"this text needs {len(request.prompt)} positions for the prompt and up to "
+                f"{request.max_patches} for speech, a slot has {self.num_positions}",
+                hint="shorten the text or the reference, or lower --max-seconds",
+            )
+        self.waiting.append(request)
+
+    def schedule(self) -> Batch:
+        """Admit who fits and group who runs."""
+        newcomers: list[Request] = []
+        num_positions = 0
+        while self.waiting and self._free_slots:
+            num_positions += len(self.waiting[0].prompt)
+            if newcomers and num_positions > self.max_prefill_positions:
+                break
+            request = self.waiting.popleft()
+            request.slot = self._free_slots.pop(0)
+            request.status = Status.RUNNING
+            newcomers.append(request)
+        self.running += newcomers
+        ordered = sorted(self.running, key=_solver_settings)
+        groups = [list(group) for _, group in groupby(ordered, key=_solver_settings)]
+        return Batch(newcomers, groups)
+
+    def release_finished(self) -> None:
+        """Free the slots of the requests that ended in this step."""
+        for request in [r for r in self.running if r.finish_reason is not None]:
+            self._release(request)
+
+    def abort(self, request: Request) -> None:
+        """Forget a request, wherever it is; its slot is free at once."""
+        if request.status is Status.FINISHED:
+            return
+        request.finish_reason = FinishReason.ABORT
+        if request.status is Status.WAITING:
+            self.waiting.remove(request)
+            request.status = Status.FINISHED
+        else:
+            self._release(request)
+
+    def _release(self, request: Request) -> None:
+        assert request.slot is not None
+        self.running.remove(request)
+        self._free_slots.append(request.slot)
+        self._free_slots.sort()  # the lowest first, so that a fresh run repeats itself
+        request.slot = None
+        request.status = Status.FINISHED
+        request.pending.clear()

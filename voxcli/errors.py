@@ -1,0 +1,128 @@
+"""Every error a user can cause, with the exit code it ends the process with.
+
+`raise` one of these for what a user, a file, a checkpoint or a device can cause; `assert` is for
+voxcli's own invariants. The command line turns a `VoxError` into one line on stderr and its exit
+code; any other exception is a bug and keeps its traceback. The codes: `docs/exit-codes.md`.
+
+This module knows nothing about the command line, audio or torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_OK = 0
+EXIT_ITEM_FAILED = 1
+EXIT_USAGE = 2
+EXIT_MODEL = 3
+EXIT_DEVICE = 4
+EXIT_OUTPUT = 5
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class VoxError(Exception):
+    """Base of all expected failures.
+
+    Args:
+        message: what failed, with the value that was given.
+        hint: what to do or type next; shown after the message.
+    """
+
+    exit_code = EXIT_ITEM_FAILED
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class SynthesisError(VoxError):
+    """Speech was generated but refused: silent, NaN, runaway, no end; after all retries.
+
+    Args:
+        finish_reason: of the last attempt, where one was made.
+        attempts: tries in all.
+    """
+
+    exit_code = EXIT_ITEM_FAILED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        finish_reason: str | None = None,
+        attempts: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.finish_reason = finish_reason
+        self.attempts = attempts
+
+
+class UsageError(VoxError):
+    """An option, an argument or an input that cannot work as given."""
+
+    exit_code = EXIT_USAGE
+
+
+class TextError(UsageError):
+    """The text is empty, undecodable, or in a language the model does not speak."""
+
+
+class RecordingError(UsageError):
+    """A reference recording that cannot be used (too short, silent, not audio)."""
+
+
+class VoiceNotFoundError(UsageError):
+    """No voice of that name for this model."""
+
+
+class ModelError(VoxError):
+    """Model or assets: missing, damaged, of an unknown architecture, wrong checksum."""
+
+    exit_code = EXIT_MODEL
+
+
+class ModelNotFoundError(ModelError):
+    """The model's files are not on this machine."""
+
+
+class CheckpointError(ModelError):
+    """The files are there but do not form a usable checkpoint."""
+
+
+class DeviceError(VoxError):
+    """The asked device is not there or not usable (compute or sound)."""
+
+    exit_code = EXIT_DEVICE
+
+
+class EngineError(VoxError):
+    """The engine failed while running: out of memory, a device fault, a broken promise."""
+
+    exit_code = EXIT_DEVICE
+
+
+class AdmissionError(UsageError):
+    """A request that cannot fit the engine's static state; the message has the numbers."""
+
+
+class OutputError(VoxError):
+    """The result could not be written."""
+
+    exit_code = EXIT_OUTPUT
+
+
+class OutputExistsError(UsageError):
+    """The output file exists and `--overwrite` was not given."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`"did you mean 'alba'? "` for the nearest known name, or an empty string."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean '{matches[0]}'? " if matches else ""

@@ -1,0 +1,114 @@
+"""`y = x W^T + b`, in the layout that is fastest on the device the weights are on.
+
+On CPU a weight is packed once, in one of two ways:
+
+* FBGEMM, where every weight is a half-precision number already (an fp16 checkpoint): the weights
+  stay fp16 in memory, inputs and sums are fp32, and the result is that of fp32 weights. Half the
+  bytes are read, which is what bounds a few rows.
+* oneDNN's blocked layout for any other fp32 weight.
+
+In both a row's result has the same bits whatever other rows are in the batch, which `F.linear` does
+not promise. The plain product is the reference, and the path wherever neither is there.
+
+Letters: `M` rows, `K` in, `N` out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from enum import Enum, auto
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Above this many multiply-adds a product is split over threads; below, the split costs more.
+MIN_THREADED_PRODUCT = 6_000_000
+# FBGEMM works in blocks of up to 6 rows; blocks of 1 and 2 rows sum in another order.
+ROW_BLOCK, MIN_ROW_BLOCK = 6, 3
+
+
+class Layout(Enum):
+    """How a weight is kept."""
+
+    PLAIN = auto()
+    ONEDNN = auto()
+    FBGEMM = auto()
+
+
+def _has_onednn() -> bool:
+    return bool(torch._C._has_mkldnn) and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+
+
+def _has_fbgemm() -> bool:
+    return (
+        "fbgemm" in torch.backends.quantized.supported_engines
+        and torch.backends.cpu.get_cpu_capability() != "DEFAULT"
+        and hasattr(torch, "fbgemm_pack_gemm_matrix_fp16")
+    )
+
+
+def best_layout(weight: Tensor) -> Layout:
+    """The fastest layout that keeps the weight's values."""
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return Layout.PLAIN
+    if _has_fbgemm() and torch.equal(weight.half().float(), weight):
+        return Layout.FBGEMM
+    return Layout.ONEDNN if _has_onednn() else Layout.PLAIN
+
+
+class Linear:
+    """A frozen linear map.
+
+    Args:
+        weight: `[N, K]`.
+        bias: `[N]` or None.
+        layout: None for the best.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, layout: Layout | None = None):
+        self.out_features, self.in_features = weight.shape
+        self.bias = bias
+        self.layout = layout or best_layout(weight)
+        if self.layout is Layout.FBGEMM:
+            self._threaded = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+            with warnings.catch_warnings():
+                # deprecated in torch; where it is gone, `_has_fbgemm` chooses oneDNN. Torch warns
+                # once a process, so the first pack and the first product are made in here.
+                warnings.simplefilter("ignore")
+                self.weight = torch.fbgemm_pack_gemm_matrix_fp16(weight)
+                self(weight.new_zeros(1, self.in_features))
+        elif self.layout is Layout.ONEDNN:
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        else:
+            self.weight = weight
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[..., K] -> [..., N]`."""
+        if self.layout is Layout.FBGEMM:
+            return self._fbgemm(x)
+        if self.layout is Layout.ONEDNN:
+            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return F.linear(x, self.weight, self.bias)
+
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """`residual + x W^T + b`, `[..., N]`."""
+        if self.layout is Layout.ONEDNN:
+            return torch.ops.mkldnn._linear_pointwise.binary(
+                x, residual, self.weight, self.bias, "add"
+            )
+        return self(x) + residual
+
+    def _fbgemm(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, self.in_features)
+        M = len(rows)
+        is_padded = 0 < M % ROW_BLOCK < MIN_ROW_BLOCK
+        if is_padded:
+            rows = F.pad(rows, (0, 0, 0, MIN_ROW_BLOCK - M % ROW_BLOCK))
+        if M * self.in_features * self.out_features < MIN_THREADED_PRODUCT:
+            y = torch.fbgemm_linear_fp16_weight_fp32_activation(rows, self.weight, self.bias)
+        else:
+            y = torch.ops.quantized.linear_dynamic_fp16(rows, self._threaded)
+        if is_padded:
+            y = y[:M]
+        return y.view(*x.shape[:-1], self.out_features)

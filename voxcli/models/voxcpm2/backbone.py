@@ -1,0 +1,200 @@
+"""MiniCPM4 layers: the causal language models over slots, and the small bidirectional stacks.
+
+Two uses of one block. `CausalStack` keeps a key/value row for every slot and runs a prompt
+(`prefill`) or one position of each running request (`decode`). `LocalStack` sees a few positions at
+once and keeps nothing. Knows no tokens, no audio and no requests.
+
+On CPU attention runs row by row over a request's own length: no padding is computed, and a row's
+bits do not depend on its neighbours.
+
+Source: OpenBMB/VoxCPM `modules/minicpm4/model.py` (Apache-2.0). Differences: projections are fused,
+rotary pairs are interleaved (`layers/rope.py`), state is an argument.
+
+Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value heads, `C` head width,
+`L` layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from voxcli.layers.linear import Linear
+from voxcli.layers.rope import rotate, rotations
+from voxcli.models.base import Rows
+from voxcli.models.voxcpm2.config import TransformerConfig
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return F.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+@dataclass
+class Block:
+    """Weights of one layer."""
+
+    input_norm: Tensor  # [D]
+    qkv: Linear  # D -> (H + 2 G) C, queries first
+    output: Linear  # H C -> D
+    mlp_norm: Tensor  # [D]
+    gate_up: Linear  # D -> 2 F, gate first
+    down: Linear  # F -> D
+
+
+@dataclass
+class KVCache:
+    """Keys and values of every slot.
+
+    Attributes:
+        keys, values: `[L, slots, G, N, C]`.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+
+class Stack:
+    """What both uses share: sizes, weights, the feed-forward half of a block."""
+
+    def __init__(
+        self, config: TransformerConfig, blocks: list[Block], norm: Tensor, num_positions: int
+    ) -> None:
+        self.config = config
+        self.blocks = blocks
+        self.norm = norm
+        self.num_heads = config.num_attention_heads
+        self.num_kv_heads = config.num_key_value_heads
+        self.head_dim = config.head_dim
+        self.scale = config.head_dim**-0.5
+        self.eps = config.rms_norm_eps
+        self.rotation: Tensor | None = None
+        if not config.no_rope:
+            self.rotation = rotations(
+                num_positions,
+                config.head_dim,
+                theta=config.rope_theta,
+                factors=config.rope_factors,
+                amplitude=config.rope_amplitude,
+                device=norm.device,
+            )
+
+    def _project(self, block: Block, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, ...]:
+        """Queries `[..., H, C]`, keys and values `[..., G, C]` of `x [..., D]`."""
+        normed = rms_norm(x, block.input_norm, self.eps)
+        heads = block.qkv(normed).unflatten(-1, (-1, self.head_dim))
+        num_rotated = self.num_heads + self.num_kv_heads
+        rotated, values = heads.split((num_rotated, self.num_kv_heads), dim=-2)
+        if rotation is not None:
+            rotated = rotate(rotated, rotation)
+        queries, keys = rotated.split((self.num_heads, self.num_kv_heads), dim=-2)
+        return queries, keys, values
+
+    def _finish(self, block: Block, attended: Tensor, residual: Tensor) -> Tensor:
+        """Output projection, feed-forward and both residual adds; `[..., D]`."""
+        scale = self.config.residual_scale
+        if scale != 1.0:
+            residual = residual + scale * block.output(attended)
+        else:
+            residual = block.output.add(attended, residual)
+        gate, up = block.gate_up(rms_norm(residual, block.mlp_norm, self.eps)).chunk(2, dim=-1)
+        hidden = F.silu(gate).mul_(up)
+        if scale != 1.0:
+            return residual + scale * block.down(hidden)
+        return block.down.add(hidden, residual)
+
+
+class LocalStack(Stack):
+    """Bidirectional layers over the few positions of one patch."""
+
+    def __call__(self, x: Tensor, keep: slice) -> Tensor:
+        """Run all layers and the final norm.
+
+        Args:
+            x: `[B, N, D]`.
+            keep: positions whose output is wanted; the last layer computes no other.
+
+        Returns:
+            `[B, len(keep), D]`.
+        """
+        for block in self.blocks[:-1]:
+            queries, keys, values = self._project(block, x, self.rotation)
+            x = self._finish(block, self._attend(queries, keys, values), x)
+        queries, keys, values = self._project(self.blocks[-1], x, self.rotation)
+        attended = self._attend(queries[:, keep], keys, values)
+        x = self._finish(self.blocks[-1], attended, x[:, keep].contiguous())
+        return rms_norm(x, self.norm, self.eps)
+
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Queries `[B, M, H, C]` on all keys and values `[B, N, G, C]` -> `[B, M, H C]`."""
+        B, M, H, C = queries.shape
+        G = self.num_kv_heads
+        # the query heads of a group share its keys: one product a group
+        grouped = queries.reshape(B, M, G, H // G, C).permute(0, 2, 3, 1, 4)  # [B, G, H/G, M, C]
+        q = grouped.reshape(B * G, -1, C)
+        k = keys.transpose(1, 2).reshape(B * G, -1, C)
+        v = values.transpose(1, 2).reshape(B * G, -1, C)
+        scores = torch.baddbmm(q.new_zeros(()), q, k.mT, beta=0, alpha=self.scale)
+        mixed = torch.bmm(scores.softmax(-1), v).view(B, G, H // G, M, C)
+        return mixed.permute(0, 3, 1, 2, 4).reshape(B, M, H * C)
+
+
+class CausalStack(Stack):
+    """A causal language model over slots; it has no embedding and no head of its own."""
+
+    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
+        """A zeroed cache; on CPU its pages cost no memory until a request writes them."""
+        shape = (len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim)
+        dtype, device = self.norm.dtype, self.norm.device
+        return KVCache(
+            torch.zeros(shape, dtype=dtype, device=device),
+            torch.zeros(shape, dtype=dtype, device=device),
+        )
+
+    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+        N = len(x)
+        end = start + N
+        rotation = None if self.rotation is None else self.rotation[start:end]
+        groups = self.num_heads // self.num_kv_heads
+        mask = None
+        if start:
+            mask = torch.ones(N, end, dtype=torch.bool, device=x.device).tril(start)
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = self._project(block, x, rotation)
+            cache.keys[layer, slot, :, start:end] = keys.transpose(0, 1)
+            cache.values[layer, slot, :, start:end] = values.transpose(0, 1)
+            k = cache.keys[layer, slot, :, :end].repeat_interleave(groups, dim=0)
+            v = cache.values[layer, slot, :, :end].repeat_interleave(groups, dim=0)
+            attended = F.scaled_dot_product_attention(
+                queries.transpose(0, 1).unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0),
+                attn_mask=mask, is_causal=mask is None, scale=self.scale,
+            )  # fmt: skip  # [1, H, N, C]
+            x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
+        """One position of each row; `[B, D] -> [B, D]`."""
+        rotation = None if self.rotation is None else self.rotation[rows.positions]
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = self._project(block, x, rotation)
+            attended = torch.empty_like(queries)  # [B, H, C]
+            layer_keys, layer_values = cache.keys[layer], cache.values[layer]
+            for row, (slot, position) in enumerate(rows.host_slots_positions):
+                layer_keys[slot, :, position] = keys[row]
+                layer_values[slot, :, position] = values[row]
+                attended[row] = self._attend_row(
+                    queries[row],
+                    layer_keys[slot, :, : position + 1],
+                    layer_values[slot, :, : position + 1],
+                )
+            x = self._finish(block, attended.flatten(1), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    def _attend_row(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """One query `[H, C]` over a row's own keys and values `[G, N, C]` -> `[H, C]`."""
+        q = query.view(self.num_kv_heads, -1, self.head_dim)
+        scores = torch.baddbmm(q.new_zeros(()), q, keys.mT, beta=0, alpha=self.scale)
+        return torch.bmm(scores.softmax(-1), values).view_as(query)

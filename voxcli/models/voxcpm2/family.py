@@ -1,0 +1,40 @@
+"""The family's entry: a checkpoint folder, or a configuration alone, to a loaded model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from voxcli.models.voxcpm2.config import VoxCPM2Config
+from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.tokenize import TextTokenizer
+from voxcli.models.voxcpm2.weights import CheckpointSource, RandomSource
+
+
+def load(folder: Path, device: torch.device, dtype: torch.dtype) -> VoxCPM2:
+    """Load the official files; every weight is used or the load fails.
+
+    Raises:
+        CheckpointError: missing, damaged or surplus parts, by name.
+    """
+    config = VoxCPM2Config.load(folder)
+    tokenizer = TextTokenizer(folder)
+    with torch.inference_mode():
+        source = CheckpointSource(folder, device, dtype)
+        model = VoxCPM2(config, source, tokenizer)
+        source.finish()
+    return model
+
+
+def random_model(
+    config: VoxCPM2Config,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    tokenizer: TextTokenizer | None = None,
+    seed: int = 0,
+) -> VoxCPM2:
+    """A model of that size with random weights: for speed and for tests, never for sound."""
+    with torch.inference_mode():
+        return VoxCPM2(config, RandomSource(device, dtype, seed), tokenizer)

@@ -1,0 +1,212 @@
+"""VoxCPM2 whole: prompts into slot state, one patch a step, patches into samples.
+
+One step: condition -> LocDiT -> patch -> LocEnc -> base LM -> FSQ -> residual LM -> next condition,
+with the stop head beside it. A step reads and writes rows of `SlotState` in place and returns no
+decision to the host.
+
+Source: OpenBMB/VoxCPM `model/voxcpm2.py` (Apache-2.0). Differences: many slots, noise is an
+input, no work on text positions that LocEnc would do on zeros.
+
+Letters: `B` rows, `N` positions, `A` audio positions, `P` latent vectors a patch, `D` latent width,
+`H` width of the language models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from voxcli.errors import CheckpointError
+from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
+from voxcli.models.voxcpm2 import weights
+from voxcli.models.voxcpm2.backbone import KVCache
+from voxcli.models.voxcpm2.config import VoxCPM2Config
+from voxcli.models.voxcpm2.tokenize import (
+    AUDIO_START,
+    REFERENCE_END,
+    REFERENCE_START,
+    TextTokenizer,
+)
+from voxcli.models.voxcpm2.vae import VocoderState
+
+MIN_PATCHES = 4  # the official loop ignores the stop head for its first three patches
+NUM_WARM_PATCHES = 3  # prompt patches the vocoder hears before it continues a prompt
+DEFAULT_STEPS = 10
+DEFAULT_CFG = 2.0
+
+
+@dataclass
+class SlotState:
+    """Everything a running request has on the device, one row a slot.
+
+    Attributes:
+        base_cache, residual_cache: keys and values `[L, slots, G, N, C]`.
+        hidden: `[slots, 2, H]`; what base and residual LM said last.
+        cond: `[slots, P, D]`; the patch before.
+        vocoder: past inputs of the decoder's convolutions, fp32.
+    """
+
+    base_cache: KVCache
+    residual_cache: KVCache
+    hidden: Tensor
+    cond: Tensor
+    vocoder: VocoderState
+
+
+class VoxCPM2:
+    """A loaded model; see `models.base.AcousticModel` for the contract of each method."""
+
+    def __init__(
+        self, config: VoxCPM2Config, source: weights.Source, tokenizer: TextTokenizer | None
+    ) -> None:
+        width = config.lm.hidden_size
+        self.config = config
+        self.tokenizer = tokenizer
+        self.embedding = source.take("base_lm.embed_tokens.weight", config.lm.vocab_size, width)
+        self.base_lm = weights.load_causal_stack(source, "base_lm", config.lm)
+        self.residual_lm = weights.load_causal_stack(source, "residual_lm", config.residual_lm)
+        self.local_encoder = weights.load_local_encoder(source, config)
+        self.dit = weights.load_local_dit(source, config)
+        self.quantizer = weights.load_quantizer(source, config)
+        self.enc_to_lm = source.linear("enc_to_lm_proj", width, config.encoder.hidden_size)
+        self.lm_to_dit = source.linear("lm_to_dit_proj", config.dit.hidden_size, width)
+        self.res_to_dit = source.linear("res_to_dit_proj", config.dit.hidden_size, width)
+        self.fusion = source.linear("fusion_concat_proj", width, 2 * width)
+        self.stop_proj = source.linear("stop_proj", width, width)
+        self.stop_head = source.linear("stop_head", 2, width, bias=False)
+        self.decoder = weights.load_decoder(source, config.vae)
+        self.encoder = weights.load_encoder(source, config.vae)
+        self.device, self.dtype = source.device, source.dtype
+        self.info = ModelInfo(
+            family="voxcpm2",
+            sample_rate=config.vae.out_sample_rate,
+            reference_sample_rate=config.vae.sample_rate,
+            hop_length=config.patch_size * config.vae.decoder_hop,
+            patch_shape=(config.patch_size, config.feat_dim),
+            max_positions=min(config.max_length, config.lm.max_position_embeddings),
+            min_patches=MIN_PATCHES,
+            num_parameters=source.num_parameters,
+            default_steps=DEFAULT_STEPS,
+            default_cfg=DEFAULT_CFG,
+        )
+
+    # ------------------------------------------------------------ prompts
+
+    def encode_prompt(
+        self,
+        text: str,
+        *,
+        reference: np.ndarray | None = None,
+        prompt_text: str = "",
+        prompt_audio: np.ndarray | None = None,
+    ) -> Prompt:
+        if self.tokenizer is None:
+            raise CheckpointError("this model has no tokenizer files, so it cannot take a text")
+        no_patches = np.zeros((0, self.config.patch_size, self.config.feat_dim), np.float32)
+        reference = no_patches if reference is None else reference
+        prompt_audio = no_patches if prompt_audio is None else prompt_audio
+        ids: list[int] = []
+        if len(reference):
+            ids += [REFERENCE_START, *[-1] * len(reference), REFERENCE_END]
+        ids += [*self.tokenizer.encode(prompt_text + text), AUDIO_START, *[-1] * len(prompt_audio)]
+        token_ids = np.array(ids, np.int64)
+        return Prompt(
+            token_ids=np.maximum(token_ids, 0),
+            is_audio=token_ids < 0,
+            patches=np.concatenate((reference, prompt_audio)),
+            is_continuation=len(prompt_audio) > 0,
+        )
+
+    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        P = self.config.patch_size
+        missing = -len(samples) % (P * self.config.vae.encoder_hop)
+        padded = np.pad(samples, (missing, 0) if pad_left else (0, missing))
+        with torch.inference_mode():
+            batch = torch.from_numpy(padded.astype(np.float32)).unsqueeze(0).to(self.device)
+            latents = self.encoder(batch)[0]  # [T, D]
+        patches: np.ndarray = latents.unflatten(0, (-1, P)).cpu().numpy()
+        return patches
+
+    def can_say(self, character: str) -> bool:
+        return self.tokenizer is not None and self.tokenizer.can_say(character)
+
+    # ------------------------------------------------------------ state
+
+    def new_state(self, num_slots: int, num_positions: int) -> SlotState:
+        config = self.config
+        assert num_positions <= self.info.max_positions, (num_positions, self.info.max_positions)
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(num_slots, *shape, dtype=self.dtype, device=self.device)
+
+        return SlotState(
+            base_cache=self.base_lm.new_cache(num_slots, num_positions),
+            residual_cache=self.residual_lm.new_cache(num_slots, num_positions),
+            hidden=zeros(2, config.lm.hidden_size),
+            cond=zeros(config.patch_size, config.feat_dim),
+            vocoder=self.decoder.new_state(num_slots),
+        )
+
+    # ------------------------------------------------------------ prefill
+
+    def prefill(self, state: SlotState, prompt: Prompt, slot: int) -> None:
+        is_audio = torch.from_numpy(prompt.is_audio).to(self.device)
+        patches = torch.from_numpy(prompt.patches).to(self.device, self.dtype)  # [A, P, D]
+        token_ids = torch.from_numpy(prompt.token_ids).to(self.device)
+        embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
+        audio = torch.zeros_like(embeds)
+        if len(patches):
+            audio[is_audio] = self.enc_to_lm(self.local_encoder(patches))
+            embeds = torch.where(is_audio.unsqueeze(1), audio, embeds)
+        hidden = self.base_lm.prefill(embeds, state.base_cache, slot)  # [N, H]
+        if len(patches):
+            hidden = torch.where(is_audio.unsqueeze(1), self.quantizer(hidden), hidden)
+        fused = self.fusion(torch.cat((hidden, audio), dim=-1))
+        residual = self.residual_lm.prefill(fused, state.residual_cache, slot)
+        state.hidden[slot, 0] = hidden[-1]
+        state.hidden[slot, 1] = residual[-1]
+        state.vocoder.reset(slot)
+        if prompt.is_continuation:
+            state.cond[slot] = patches[-1]
+            warm = patches[-NUM_WARM_PATCHES:].unsqueeze(0)
+            self.vocode(state, [slot], warm)
+        else:
+            state.cond[slot].zero_()
+
+    # ------------------------------------------------------------ decode
+
+    def decode(self, state: SlotState, rows: Rows) -> StepOutput:
+        lm_hidden, residual_hidden = state.hidden[rows.slots].unbind(1)  # [B, H] each
+        mu = torch.stack((self.lm_to_dit(lm_hidden), self.res_to_dit(residual_hidden)), dim=1)
+        patches = self.dit.solve(
+            rows.noise.to(self.dtype),
+            mu,
+            state.cond[rows.slots],
+            rows.num_steps,
+            rows.cfg if rows.is_guided else None,
+        )
+        logits = self.stop_head(F.silu(self.stop_proj(lm_hidden)))  # [B, 2]
+        # equal logits are no stop, as in argmax, which returns the first
+        is_end = logits[:, 1] > logits[:, 0]
+
+        embeds = self.enc_to_lm(self.local_encoder(patches))
+        lm_hidden = self.quantizer(self.base_lm.decode(embeds, state.base_cache, rows))
+        fused = self.fusion(torch.cat((lm_hidden, embeds), dim=-1))
+        residual_hidden = self.residual_lm.decode(fused, state.residual_cache, rows)
+        state.hidden[rows.slots] = torch.stack((lm_hidden, residual_hidden), dim=1)
+        state.cond[rows.slots] = patches
+        return StepOutput(patches, is_end)
+
+    # ------------------------------------------------------------ vocode
+
+    def vocode(self, state: SlotState, slots: Sequence[int], patches: Tensor) -> Tensor:
+        if len(slots) == 1:
+            rows: Tensor | slice = slice(slots[0], slots[0] + 1)
+        else:
+            rows = torch.tensor(slots, device=self.device)
+        return self.decoder(patches.flatten(1, 2).float(), state.vocoder, rows)

@@ -1,0 +1,54 @@
+"""Text to token ids as VoxCPM2 was trained: no start or end token, Chinese one character a token.
+
+Source: OpenBMB/VoxCPM `model/utils.py` (Apache-2.0): a vocabulary entry of two or more Chinese
+characters is replaced by its single characters; the word-start mark before it is dropped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from voxcli.errors import CheckpointError
+
+WORD_START = "▁"
+AUDIO_START = 101  # the text is over, speech begins
+REFERENCE_START = 103
+REFERENCE_END = 104
+
+
+def _is_chinese(token: str) -> bool:
+    return all("\u4e00" <= character <= "\u9fff" for character in token)
+
+
+class TextTokenizer:
+    """The checkpoint's tokenizer with the Chinese split.
+
+    Raises:
+        CheckpointError: tokenizer.json is missing or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as err:  # the library raises bare Exception for every fault of the file
+            raise CheckpointError(f"{path} cannot be read: {err}") from err
+        vocabulary = self._tokenizer.get_vocab()
+        self._unknown = vocabulary.get("<unk>", 0)
+        self._split: dict[int, list[int]] = {}
+        for token, token_id in vocabulary.items():
+            clean = token.replace(WORD_START, "")
+            if len(clean) >= 2 and _is_chinese(clean) and clean in vocabulary:
+                self._split[token_id] = [vocabulary.get(char, self._unknown) for char in clean]
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for token_id in self._tokenizer.encode(text, add_special_tokens=False).ids:
+            ids.extend(self._split.get(token_id, (token_id,)))
+        return ids
+
+    def can_say(self, character: str) -> bool:
+        """Whether the character has a token of its own, or bytes to fall back to."""
+        return self._unknown not in self.encode(character)

@@ -1,0 +1,243 @@
+"""One utterance on its way: segments to requests, checked samples back in order.
+
+`Speech` is host bookkeeping alone. Whoever drives the engine submits its requests and hands it the
+outputs; it answers with chunks that may leave. A segment that the output guard refuses is tried
+again with the next seed, as long as none of it has left.
+
+Two ways to leave. Held: a segment leaves when it is whole and checked (files). Live: the segment
+whose turn it is leaves patch by patch (loudspeaker, pipe); what can only be known later, such as a
+missing end, stops the speech with an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from voxcli.audio.guard import check_audio, max_audio_seconds
+from voxcli.audio.joins import silence, sounding
+from voxcli.audio.stretch import TimeStretch
+from voxcli.engine.request import Request
+from voxcli.errors import SynthesisError
+from voxcli.models.base import AcousticModel, ModelInfo
+from voxcli.plan import Plan, segment_seed
+from voxcli.text import Segment
+from voxcli.utterance import AudioChunk, FinishReason, Result, SegmentReport
+
+LIVE_CHUNK_PATCHES = 1
+HELD_CHUNK_PATCHES = 4  # fewer, larger vocoder calls
+
+
+@dataclass
+class _SegmentRun:
+    """One segment's attempts."""
+
+    segment: Segment
+    request: Request | None = None
+    attempt: int = 0
+    chunks: list[np.ndarray] = field(default_factory=list)
+    num_left: int = 0  # chunks of this attempt that have left already
+    refused: list[str] = field(default_factory=list)
+    report: SegmentReport | None = None
+
+
+class Speech:
+    """The state of one utterance.
+
+    Args:
+        plan: what to say.
+        model: whose prompts and rates.
+        is_live: let the segment at the front leave unfinished.
+    """
+
+    def __init__(self, plan: Plan, model: AcousticModel, *, is_live: bool) -> None:
+        self.plan = plan
+        self.is_live = is_live
+        self.ttfa_s: float | None = None
+        self.wall_s = 0.0
+        self.num_samples = 0
+        self._model = model
+        self._info: ModelInfo = model.info
+        self._started = time.perf_counter()
+        self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
+        self._front = 0  # segment whose samples leave next
+        self._unsubmitted = deque(range(len(self._runs)))
+        self._by_request: dict[Request, int] = {}
+        speed = plan.utterance.speed
+        self._stretch = TimeStretch(self._info.sample_rate, speed) if speed != 1.0 else None
+
+    # ------------------------------------------------------------ requests
+
+    @property
+    def is_done(self) -> bool:
+        return self._front == len(self._runs)
+
+    @property
+    def reports(self) -> tuple[SegmentReport, ...]:
+        return tuple(run.report for run in self._runs if run.report is not None)
+
+    @property
+    def requests(self) -> list[Request]:
+        """Requests in flight."""
+        return list(self._by_request)
+
+    def next_request(self) -> Request | None:
+        """The next segment to submit; None when all are, or while the first has made no sound.
+
+        The first segment runs alone until its first samples, so that they come soon.
+        """
+        is_first_silent = self.ttfa_s is None and len(self._unsubmitted) < len(self._runs)
+        if not self._unsubmitted or (self.is_live and is_first_silent):
+            return None
+        return self._new_request(self._unsubmitted.popleft())
+
+    def _new_request(self, index: int) -> Request:
+        run, plan = self._runs[index], self.plan
+        text = run.segment.text
+        cap_s = max_audio_seconds(text, plan.text.language)
+        if plan.utterance.sampling.max_seconds is not None:
+            cap_s = min(cap_s, plan.utterance.sampling.max_seconds * plan.utterance.speed)
+        run.request = Request(
+            prompt=self._model.encode_prompt(text),
+            seed=segment_seed(plan.seed, index, run.attempt),
+            num_steps=plan.steps,
+            cfg=plan.cfg,
+            max_patches=max(self._info.min_patches, round(cap_s / self._info.patch_s)),
+            min_patches=self._info.min_patches,
+            chunk_patches=LIVE_CHUNK_PATCHES if self.is_live else HELD_CHUNK_PATCHES,
+        )
+        self._by_request[run.request] = index
+        return run.request
+
+    # ------------------------------------------------------------ outputs
+
+    def owns(self, request: Request) -> bool:
+        return request in self._by_request
+
+    def accept(
+        self, request: Request, samples: np.ndarray, reason: FinishReason | None
+    ) -> Request | None:
+        """Take new samples of one of its requests.
+
+        Returns:
+            a request to submit instead, when this attempt was refused.
+
+        Raises:
+            SynthesisError: refused for good: no attempts left, or part of it has left already.
+        """
+        index = self._by_request[request]
+        run = self._runs[index]
+        if self.ttfa_s is None:
+            self.ttfa_s = time.perf_counter() - self._started
+        run.chunks.append(samples)
+        if reason is None:
+            if np.isfinite(samples).all():
+                return None
+            return self._retry(index, None, "samples are NaN or infinite")
+        problems = check_audio(
+            np.concatenate(run.chunks), self._info.sample_rate, run.segment.text,
+            self.plan.text.language,
+        )  # fmt: skip
+        fatal = [problem.message for problem in problems if problem.is_fatal]
+        if reason is not FinishReason.STOP:
+            cap_s = request.max_patches * self._info.patch_s
+            fatal.insert(0, f"no end within {cap_s:.1f} s (finish reason: {reason})")
+        if fatal:
+            return self._retry(index, reason, "; ".join(fatal))
+        del self._by_request[request]
+        run.report = SegmentReport(
+            text=run.segment.text,
+            seed=request.seed,
+            attempts=run.attempt + 1,
+            steps=request.step,
+            audio_s=sum(map(len, run.chunks)) / self._info.sample_rate,
+            finish_reason=reason,
+            warnings=tuple(problem.message for problem in problems),
+            refused=tuple(run.refused),
+        )
+        return None
+
+    def _retry(self, index: int, reason: FinishReason | None, why: str) -> Request | None:
+        run = self._runs[index]
+        assert run.request is not None
+        self._by_request.pop(run.request, None)
+        run.refused.append(why)
+        sampling = self.plan.utterance.sampling
+        shown = run.segment.text if len(run.segment.text) <= 60 else run.segment.text[:59] + "…"
+        if run.num_left:
+            raise SynthesisError(
+                f"speech of '{shown}' went wrong after it began to leave: {why}",
+                hint="try another --seed, or write to a file, where it is tried again",
+                finish_reason=reason,
+                attempts=run.attempt + 1,
+            )
+        if run.attempt >= sampling.retries:
+            raise SynthesisError(
+                f"speech of '{shown}' was refused {run.attempt + 1} times: {why}",
+                hint="try another --seed or --steps, or reword it",
+                finish_reason=reason,
+                attempts=run.attempt + 1,
+            )
+        run.attempt += 1
+        run.chunks = []
+        return self._new_request(index)
+
+    # ------------------------------------------------------------ chunks
+
+    def ready_chunks(self) -> Iterator[AudioChunk]:
+        """Chunks that may leave now, in order."""
+        while not self.is_done:
+            run = self._runs[self._front]
+            if run.report is None and not (self.is_live and run.chunks):
+                return
+            while run.num_left < len(run.chunks):
+                samples = run.chunks[run.num_left]
+                run.num_left += 1
+                yield from self._leave(samples)
+            if run.report is None:
+                return
+            yield from self._leave(self._pause_after(run), is_last_of_segment=True)
+            run.chunks = []
+
+    def _pause_after(self, run: _SegmentRun) -> np.ndarray:
+        """Silence up to the segment's pause; what the voice left of it counts."""
+        rate = self._info.sample_rate
+        if self._front == len(self._runs) - 1:
+            return np.zeros(0, np.float32)
+        whole = np.concatenate(run.chunks)
+        own_s = (len(whole) - sounding(whole, rate)[1]) / rate
+        return silence(max(0.0, run.segment.pause_s - own_s), rate)
+
+    def _leave(
+        self, samples: np.ndarray, *, is_last_of_segment: bool = False
+    ) -> Iterator[AudioChunk]:
+        index = self._front
+        if is_last_of_segment:
+            self._front += 1
+        if self._stretch is not None:
+            samples = self._stretch.push(samples)
+            if self.is_done:
+                samples = np.concatenate((samples, self._stretch.flush()))
+        self.num_samples += len(samples)
+        if self.is_done:
+            self.wall_s = time.perf_counter() - self._started
+        if len(samples) or self.is_done:
+            yield AudioChunk(samples, self._info.sample_rate, index, is_last=self.is_done)
+
+    def result(self, samples: np.ndarray) -> Result:
+        """The finished utterance, with all samples that left."""
+        assert self.is_done
+        assert self.ttfa_s is not None
+        return Result(
+            utterance=self.plan.utterance,
+            samples=samples,
+            sample_rate=self._info.sample_rate,
+            seed=self.plan.seed,
+            segments=self.reports,
+            ttfa_s=self.ttfa_s,
+            wall_s=self.wall_s,
+        )

@@ -1,0 +1,225 @@
+"""`Synthesizer`: the one door to speech for the command line, the server and other programs.
+
+    synthesizer = Synthesizer.load(EngineConfig())
+    result = synthesizer.synthesize([Utterance("Hello there.")])[0]
+
+It owns an engine, turns utterances into plans and requests, and puts what comes back in order. One
+thread at a time may use it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from voxcli.config import EngineConfig, UserSettings
+from voxcli.engine.engine import Engine
+from voxcli.engine.request import Request
+from voxcli.hub import ModelFiles, resolve_model
+from voxcli.plan import Plan, VoiceModel, make_plan
+from voxcli.speech import Speech
+from voxcli.utterance import AudioChunk, Result, Utterance
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the engine runs on, and what starting it took.
+
+    Attributes:
+        device: the processor's or card's own name.
+        device_type: "cpu" or "cuda:0".
+        precision: "fp32" or "bf16".
+        warning: what the user should know about the choice of device, or None.
+    """
+
+    model: str
+    device: str
+    device_type: str
+    precision: str
+    threads: int
+    load_s: float
+    warning: str | None = None
+
+
+class SpeechStream(Iterator[AudioChunk]):
+    """Chunks of one utterance; closing it early frees what it holds in the engine."""
+
+    def __init__(self, speech: Speech, chunks: Iterator[AudioChunk]) -> None:
+        self.speech = speech
+        self._chunks = chunks
+
+    def __next__(self) -> AudioChunk:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        close: Callable[[], None] = getattr(self._chunks, "close", lambda: None)
+        close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Synthesizer:
+    """A loaded model behind an engine.
+
+    Args:
+        engine: with the model.
+        model: what planning needs of it.
+        setup: facts for reports.
+    """
+
+    def __init__(self, engine: Engine, model: VoiceModel, setup: Setup) -> None:
+        self.engine = engine
+        self.model = model
+        self.setup = setup
+
+    @classmethod
+    def load(cls, config: EngineConfig, settings: UserSettings | None = None) -> Self:
+        """Find the model, load it and allocate the engine's state.
+
+        Raises:
+            ModelNotFoundError, CheckpointError: the model's files.
+            DeviceError: the device.
+        """
+        settings = settings or UserSettings()
+        files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+        return cls.load_files(files, config)
+
+    @classmethod
+    def load_files(cls, files: ModelFiles, config: EngineConfig) -> Self:
+        """The same for a model that is found already."""
+        from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
+        from voxcli.models import load_model
+
+        started = time.perf_counter()
+        device = resolve_device(config.device)
+        threads = set_threads(config.threads)
+        # checkpoints store two bytes a weight
+        num_bytes = 2 * sum(path.stat().st_size for path in files.files)
+        dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
+        model = load_model(files.folder, device.torch_device, dtype)
+        engine = Engine(model, device.torch_device, config)
+        setup = Setup(
+            model=files.name,
+            device=device.name,
+            device_type=str(device.torch_device),
+            precision={"float32": "fp32", "bfloat16": "bf16"}[str(dtype).removeprefix("torch.")],
+            threads=threads,
+            load_s=time.perf_counter() - started,
+            warning=device.warning,
+        )
+        logger.info("%s", setup)
+        return cls(engine, voice_model(files), setup)
+
+    @property
+    def sample_rate(self) -> int:
+        return self.engine.model.info.sample_rate
+
+    def plan(self, utterance: Utterance) -> Plan:
+        """What would be spoken; see `make_plan`."""
+        return make_plan(utterance, self.model)
+
+    def stream(self, utterance: Utterance | Plan, *, is_live: bool = True) -> SpeechStream:
+        """Speak one utterance, chunk by chunk.
+
+        Args:
+            is_live: chunks leave as soon as they exist; False holds each segment until it is whole
+                and checked, which is what allows it to be tried again.
+
+        Raises:
+            UsageError, TextError: before anything runs.
+            SynthesisError, EngineError: while iterating.
+        """
+        speech = self._start(utterance, is_live=is_live)
+        return SpeechStream(speech, self._drive([speech]))
+
+    def synthesize(self, utterances: Sequence[Utterance | Plan]) -> list[Result]:
+        """Speak utterances side by side; results in the order given.
+
+        Raises:
+            as `stream`; the first failure ends the call.
+        """
+        speeches = [self._start(utterance, is_live=False) for utterance in utterances]
+        parts: dict[int, list[np.ndarray]] = {id(speech): [] for speech in speeches}
+        for speech, chunk in self._drive_all(speeches):
+            parts[id(speech)].append(chunk.samples)
+        return [speech.result(np.concatenate(parts[id(speech)])) for speech in speeches]
+
+    def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
+        plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
+        return Speech(plan, self.engine.model, is_live=is_live)
+
+    def _drive(self, speeches: Sequence[Speech]) -> Iterator[AudioChunk]:
+        for _, chunk in self._drive_all(speeches):
+            yield chunk
+
+    def _drive_all(self, speeches: Sequence[Speech]) -> Iterator[tuple[Speech, AudioChunk]]:
+        """Step the engine until every speech is done; aborts what is left when closed early."""
+        owners: dict[Request, Speech] = {}
+        try:
+            while not all(speech.is_done for speech in speeches):
+                self._submit(speeches, owners)
+                for output in self.engine.step():
+                    speech = owners.get(output.request)
+                    if speech is None:  # of a speech that failed or was closed
+                        continue
+                    if output.finish_reason is not None:
+                        del owners[output.request]
+                    again = speech.accept(output.request, output.samples, output.finish_reason)
+                    if again is not None:
+                        self.engine.abort([output.request])
+                        self._add(again, speech, owners)
+                    for chunk in speech.ready_chunks():
+                        yield speech, chunk
+        finally:
+            self.engine.abort(owners)
+
+    def _submit(self, speeches: Sequence[Speech], owners: dict[Request, Speech]) -> None:
+        """Keep the engine's slots busy with segments, earliest first."""
+        num_free = self.engine.scheduler.num_free_slots - len(self.engine.scheduler.waiting)
+        for speech in speeches:
+            while num_free > 0 and (request := speech.next_request()) is not None:
+                self._add(request, speech, owners)
+                num_free -= 1
+
+    def _add(self, request: Request, speech: Speech, owners: dict[Request, Speech]) -> None:
+        owners[request] = speech
+        self.engine.add_request(request)
+
+    def close(self) -> None:
+        """Abort what runs."""
+        self.engine.abort([*self.engine.scheduler.waiting, *self.engine.scheduler.running])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def voice_model(files: ModelFiles) -> VoiceModel:
+    """What planning needs of a model that is found; loads its tokenizer, no weights."""
+    from voxcli.models import load_can_say
+
+    return VoiceModel(files.name, files.languages, files.settings, load_can_say(files.folder))

@@ -1,0 +1,69 @@
+"""What normalisation did: `Change`, `Normalised`, and `Draft`, the text while it is rewritten.
+
+Every rule of this package goes through `Draft.sub`, so that no word can vanish unrecorded. Knows
+no rule itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Replace = Callable[[re.Match[str]], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One rewrite.
+
+    Attributes:
+        before: what the text had.
+        after: what is said instead; empty means removed.
+        kind: "number", "money", "date", "abbreviation", "emoji", "markup", ...
+    """
+
+    before: str
+    after: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """Text ready to be segmented, and how it got there.
+
+    Attributes:
+        text: paragraphs are separated by a blank line, lines that must stay apart by a newline.
+        changes: in the order the rules ran, not in text order.
+    """
+
+    text: str
+    changes: tuple[Change, ...]
+
+
+@dataclass
+class Draft:
+    """Text under rewriting; rules run one after the other over the whole text."""
+
+    text: str
+    changes: list[Change] = field(default_factory=list)
+
+    def sub(self, pattern: re.Pattern[str], replace: str | Replace, kind: str) -> None:
+        """Replace every match; a `replace` function may return None to leave a match alone.
+
+        NOTE: `pattern` must be linear on any input: bounded repeats, or a look-behind that allows
+        one start a token. `tests/unit/test_text_speed.py` tries hostile texts.
+        """
+
+        def apply(match: re.Match[str]) -> str:
+            before = match.group()
+            after = replace if isinstance(replace, str) else replace(match)
+            if after is None or after == before:
+                return before
+            self.changes.append(Change(before.strip() or before, after.strip(), kind))
+            return after
+
+        self.text = pattern.sub(apply, self.text)
+
+    def done(self) -> Normalised:
+        return Normalised(self.text, tuple(self.changes))

@@ -1,0 +1,186 @@
+"""Characters that are no words: control, invisible, full-width, typographic, emoji, foreign.
+
+Works on any language unless a function says otherwise. Knows no voice: `fold` is told what can be
+said.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from html.entities import html5
+
+from voxcli.text.changes import Draft
+
+_NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
+    "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
+)
+_JOINERS = re.compile("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+# UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
+_MOJIBAKE = re.compile("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+_WIDE = re.compile("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
+_WIDE_WORDS = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
+_STYLED = re.compile("[\U0001d400-\U0001d7ff\u2460-\u24ff\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+")
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
+
+_PICTURE = (
+    "\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u231a\u231b\u2328\u23cf\u23e9-\u23fa"
+    "\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2934\u2935\u3297\u3299"
+)
+_EMOJI = re.compile(
+    f"(?P<key>[#*0-9])\ufe0f?\u20e3|[{_PICTURE}][{_PICTURE}\ufe0e\ufe0f\u200d\U000e0020-\U000e007f]*"
+)
+_EMOTICON = re.compile(r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3|\^_?\^)(?=[\s.,!?]|$)")
+
+_MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
+
+_QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fromkeys("“”„‟″«»「」『』", '"')})
+_QUOTE = re.compile("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
+_ELLIPSIS = re.compile(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
+_HYPHEN = re.compile("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
+_DASH = re.compile(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
+
+
+def has_content(text: str) -> bool:
+    """Whether a text has anything but space, control and invisible characters."""
+    return any(unicodedata.category(char)[0] not in "ZC" for char in text)
+
+
+def clean(draft: Draft, language: str) -> None:
+    """Newlines, broken encodings, entities, control and invisible characters; then NFC."""
+    draft.text = _NEWLINES.sub("\n", draft.text).replace("\u2029", "\n\n")
+    if _MOJIBAKE.search(draft.text):
+        _mend(draft)
+    draft.sub(_ENTITY, _entity, "entity")
+    draft.sub(_CONTROL, " ", "control")
+    draft.sub(_INVISIBLE, "", "invisible")
+    draft.text = unicodedata.normalize("NFC", draft.text)
+
+
+def _mend(draft: Draft) -> None:
+    from ftfy import fix_encoding  # 0.1 s of import that only damaged text pays
+
+    draft.sub(re.compile(r"[^\n]+"), lambda m: fix_encoding(m.group()), "encoding")
+
+
+def _entity(match: re.Match[str]) -> str | None:
+    name = match.group()[1:]
+    if name[0] != "#":
+        return html5.get(name)
+    code = int(name[2:-1], 16) if name[1] in "xX" else int(name[1:-1])
+    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        return None
+    return chr(code) if code >= 32 else " "
+
+
+def emoji(draft: Draft, language: str) -> None:
+    """Drop emoji between words; say their names where the whole text has no word.
+
+    A listener wants the sentence, not "face with tears of joy" after it; but a text of one emoji
+    must not become silence.
+    """
+    bare = _EMOJI.sub(lambda m: m.group("key") or "", draft.text)
+    only = language == "en" and len(draft.text) < _MAX_NAMED and not any(c.isalnum() for c in bare)
+
+    def replace(match: re.Match[str]) -> str:
+        if match.group("key"):
+            return match.group("key")
+        return f" {_names(match.group())} " if only else " "
+
+    draft.sub(_EMOJI, replace, "emoji")
+    draft.sub(_EMOTICON, " ", "emoji")
+
+
+def _names(pictures: str) -> str:
+    names = []
+    for char in pictures:
+        name = unicodedata.name(char, "").lower()
+        if name and not name.startswith(("variation", "zero width", "tag", "emoji modifier")):
+            names.append(re.sub("[^a-z0-9 ]", " ", name).replace("symbol letter", "").strip())
+    return ", ".join(names)
+
+
+def straighten(draft: Draft) -> None:
+    """English: full-width, styled and typographic characters to the plain ones a voice knows."""
+    draft.sub(_JOINERS, "", "invisible")
+    draft.sub(_STYLED, _compatible, "letter")
+    draft.sub(_WIDE, _compatible, "letter")
+    draft.text = _SPACES.sub(" ", draft.text)
+    draft.sub(_ELLIPSIS, "...", "punctuation")
+    draft.sub(_QUOTE, lambda m: m.group().translate(_QUOTES), "quote")
+    draft.sub(_HYPHEN, "-", "dash")
+
+
+def dashes(draft: Draft) -> None:
+    """English: every dash that is a pause becomes " — "; after numbers, which need the hyphens."""
+    draft.sub(_DASH, lambda m: "-" if m.group() == "–" else " — ", "dash")
+
+
+def narrow(draft: Draft) -> None:
+    """Chinese and others: full-width letters and digits only, punctuation stays."""
+    draft.sub(_WIDE_WORDS, _compatible, "letter")
+    draft.text = _SPACES.sub(" ", draft.text)
+
+
+def _compatible(match: re.Match[str]) -> str | None:
+    text = match.group()
+    if text in ("²", "³"):
+        return None  # units read them
+    return unicodedata.normalize("NFKC", text)
+
+
+# Scripts with letters for sounds, whose Latin spelling an English reader can guess.
+_ALPHABETS = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN")
+_SPOKEN = re.compile(r"[^\s]+")
+
+
+def fold(draft: Draft, can_say: Callable[[str], bool]) -> Counter[str]:
+    """Bring each character onto ones the voice can say; take out what cannot be.
+
+    Returns:
+        The characters taken out and how often; each is also a recorded change.
+    """
+    lost: Counter[str] = Counter()
+    table: dict[str, str | None] = {
+        char: _plain(char, can_say)
+        for char in set(draft.text)
+        if not char.isspace() and not can_say(char)
+    }
+    if not table:
+        return lost
+
+    def replace(match: re.Match[str]) -> str:
+        out = []
+        for char in match.group():
+            plain = table.get(char, char)
+            if plain is None:
+                lost[char] += 1
+            out.append(plain or "")
+        return "".join(out)
+
+    draft.sub(_SPOKEN, replace, "letter")
+    return lost
+
+
+def _plain(char: str, can_say: Callable[[str], bool]) -> str | None:
+    """The nearest sayable spelling; "" for a bare mark, None when there is none."""
+    if unicodedata.category(char) in ("Mn", "Cf"):
+        return ""
+    bare = "".join(
+        c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c)
+    ).translate(_QUOTES)
+    if bare and all(map(can_say, bare)):
+        return bare
+    if unicodedata.name(char, "").startswith(_ALPHABETS):
+        from anyascii import anyascii
+
+        latin = anyascii(char)
+        if latin and all(map(can_say, latin)):
+            return latin
+    return None

@@ -1,0 +1,51 @@
+"""Bytes to text: UTF-8 always, unless the user names another encoding.
+
+The locale's encoding is never asked: the same file gives the same speech on every machine. Knows
+nothing of what the text says.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+from voxcli.errors import TextError
+
+# The UTF-32 marks start with the UTF-16 ones, so they are tried first.
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str:
+    """Decode what a file, stdin or an argument holds.
+
+    Args:
+        data: the raw bytes; a byte-order mark (UTF-8, UTF-16, UTF-32) decides and is removed.
+        encoding: what the user said it is, or None.
+        source: how to name the origin in a message.
+
+    Raises:
+        TextError: undecodable or binary; names source, byte offset and `--encoding`.
+    """
+    marked = next((name for bom, name in _BOMS if data.startswith(bom)), None)
+    name = encoding or marked or "utf-8"
+    try:
+        text = data.decode(name)
+    except UnicodeDecodeError as err:
+        byte = f"0x{data[err.start]:02x}" if err.start < len(data) else "the end"
+        hint = "save it as UTF-8 or name its encoding, e.g. --encoding cp1252"
+        where = f"{source} is not {name}: {byte} at byte {err.start} cannot be decoded"
+        raise TextError(where, hint=hint) from err
+    except (LookupError, ValueError) as err:
+        hint = "use a name such as utf-8, utf-16, cp1252 or gb18030"
+        raise TextError(f"--encoding '{encoding}' is unknown", hint=hint) from err
+    text = text.removeprefix("\ufeff")
+    if "\0" in text:
+        offset = data.index(b"\0")
+        hint = "give a text file, or name its encoding, e.g. --encoding utf-16"
+        raise TextError(f"{source} has a NUL at byte {offset}, so it is not plain text", hint=hint)
+    return text

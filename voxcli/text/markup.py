@@ -1,0 +1,122 @@
+"""Markdown and HTML to the words a reader would say, and lines to paragraphs.
+
+Own patterns rather than a Markdown parser: most texts are not Markdown, and a parser reads them as
+if they were ("2 * 3 * 4", an indented line, "# 5") and drops link definitions without a trace.
+Works on any language; knows nothing of numbers or abbreviations.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.changes import Draft
+
+_L = re.MULTILINE
+_FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
+_COMMENT = re.compile(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
+_BREAK_TAG = re.compile(
+    r"<(?:br|hr|/?p|/?div|/?li|/?ul|/?ol|/?tr|/?h[1-6])(?:\s[^<>\n]{0,300})?/?>", re.I
+)
+_TAG = re.compile(
+    r"</?(?:a|abbr|b|big|blockquote|body|break|code|del|details|em|emphasis|font|html|i|img|ins|kbd|"
+    r"mark|ol|p|phoneme|pre|prosody|q|s|say-as|small|span|speak|strike|strong|sub|summary|sup|table|"
+    r"tbody|td|th|thead|u|ul|v|voice|c|ruby|rt)(?:[\s.][^<>\n]{0,300})?/?>",
+    re.I,
+)
+_TABLE_RULE = re.compile(
+    r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
+)
+_TABLE_ROW = re.compile(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
+_RULE = re.compile(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
+_HEADING = re.compile(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
+_SETEXT = re.compile(r"^(?P<text>[^\s\n][^\n]{0,200})\n[ ]{0,3}(?:={2,}|-{3,})[ ]{0,8}$", _L)
+_QUOTED = re.compile(r"^[ ]{0,3}(?:>[ ]?){1,20}(?=[^\n>=])", _L)
+_BULLET = re.compile(
+    r"^[ \t]{0,16}(?:[-*+•‣◦▪●·][ \t]{1,4})(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$", _L
+)
+_NUMBERED = re.compile(
+    r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
+    _L,
+)
+_DEFINITION = re.compile(
+    r"^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,80}\]:[ \t]{1,8}(?:https?://|/|#|<)\S*[^\n]*$\n?", _L
+)
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,40}\]:?")
+_LINK = re.compile(
+    r"!?\[(?P<text>[^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)|\[[^\[\]\n]{0,80}\])"
+)
+_AUTOLINK = re.compile(r"<(?P<text>(?:https?://|mailto:)[^<>\s]{1,1000})>")
+_CITATION = re.compile(r"(?<=[\w.,;:!?\"”’)])\[\d{1,3}(?:[,–-] ?\d{1,3}){0,5}\](?!\()")
+_CODE = re.compile(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
+_STRONG = re.compile(r"(?P<mark>\*\*\*|\*\*|~~|==)(?P<text>[^*~=\n]{1,1000})(?P=mark)")
+_EMPHASIS = re.compile(
+    r"(?<![\w*])\*(?P<star>[^\s*](?:[^*\n]{0,1000}[^\s*])?)\*(?![\w*])"
+    r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
+    r"|(?<!\w)_(?P<one>[^\s_](?:[^_\n]{0,1000}[^\s_])?)_(?!\w)"
+)
+_ESCAPE = re.compile(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
+_ENDED = re.compile(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
+
+
+def strip_markup(draft: Draft) -> None:
+    """Take Markdown and HTML away and keep the words; list items and headings get a full stop."""
+    if "-->" in draft.text:
+        draft.sub(_COMMENT, "", "markup")
+    draft.sub(_FENCE, "", "markup")
+    draft.sub(_BREAK_TAG, "\n", "markup")
+    draft.sub(_AUTOLINK, lambda m: m.group("text").removeprefix("mailto:"), "markup")
+    draft.sub(_TAG, "", "markup")
+    draft.sub(_DEFINITION, "", "markup")
+    draft.sub(_FOOTNOTE, "", "markup")
+    _lines(draft)
+    draft.sub(_LINK, lambda m: m.group("text"), "markup")
+    draft.sub(_CITATION, "", "markup")
+    draft.sub(_CODE, lambda m: m.group("text"), "markup")
+    draft.sub(_STRONG, lambda m: m.group("text"), "markup")
+    draft.sub(_EMPHASIS, lambda m: m.group("star") or m.group("two") or m.group("one"), "markup")
+    draft.sub(_ESCAPE, lambda m: m.group("text"), "markup")
+
+
+def _lines(draft: Draft) -> None:
+    draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
+    draft.sub(_TABLE_RULE, "\n", "markup")
+    draft.sub(_TABLE_ROW, _row, "markup")
+    draft.sub(_RULE, "\n", "markup")
+    draft.sub(_QUOTED, "", "markup")
+    draft.sub(_HEADING, lambda m: f"\n\n{_ended(m.group('text').rstrip(' #'))}\n\n", "markup")
+    draft.sub(_BULLET, lambda m: _ended(m.group("text")), "markup")
+    draft.sub(_NUMBERED, lambda m: f"{m.group('number')}, {_ended(m.group('text'))}", "markup")
+
+
+def _ended(text: str) -> str:
+    text = text.rstrip()
+    return text if _ENDED.search(text[-8:]) else f"{text}."
+
+
+def _row(match: re.Match[str]) -> str:
+    cells = [cell.strip() for cell in match.group("cells").split("|")]
+    return _ended(", ".join(cell for cell in cells if cell))
+
+
+_MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor
+
+
+def reflow(text: str) -> str:
+    """Join wrapped lines, keep short ones apart, one blank line between paragraphs, one space."""
+    pieces: list[str] = []
+    last, gap = "", ""
+    for raw in text.split("\n"):
+        line = " ".join(raw.split())
+        if not line:
+            gap = "\n\n"
+            continue
+        if last:
+            pieces.append(gap or (" " if _continues(last, line) else "\n"))
+        pieces.append(line)
+        last, gap = line, ""
+    return "".join(pieces)
+
+
+def _continues(previous: str, line: str) -> bool:
+    """Whether a line break is only an editor's wrap."""
+    return len(previous) >= _MIN_WRAPPED or (line[0].islower() and not _ENDED.search(previous[-8:]))

@@ -1,0 +1,152 @@
+"""One text, from what the user wrote to the segments a voice is given: `prepare`.
+
+Refuses, before any model loads, what cannot be spoken: an empty text, a language the model does not
+speak, a text without one sayable character. Knows models only by what the caller says of them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from voxcli.errors import TextError
+from voxcli.text import characters, markup, symbols
+from voxcli.text.changes import Change, Draft
+from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
+from voxcli.text.normaliser import normalise
+from voxcli.text.segmenter import Segment, segment
+
+
+@dataclass(frozen=True, slots=True)
+class Unspeakable:
+    """A character the voice cannot say and that was taken out."""
+
+    char: str
+    name: str
+    count: int
+
+    def __str__(self) -> str:
+        times = "" if self.count == 1 else f", {self.count} times"
+        return f"'{self.char}' (U+{ord(self.char):04X} {self.name}{times})"
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """A text that is ready to be spoken.
+
+    Attributes:
+        original: what the user wrote.
+        language: ISO 639-1; the model's own when the text shows none.
+        text: what is said; the segments' texts joined.
+        segments: in order.
+        changes: every rewrite, for `--show-text`.
+        unspeakable: characters taken out; the caller warns about each.
+    """
+
+    original: str
+    language: str
+    text: str
+    segments: tuple[Segment, ...]
+    changes: tuple[Change, ...]
+    unspeakable: tuple[Unspeakable, ...]
+
+
+def prepare(
+    text: str,
+    *,
+    languages: tuple[str, ...],
+    language: str | None = None,
+    max_chars: int,
+    can_say: Callable[[str], bool] = lambda char: True,
+    model: str,
+    alternatives: tuple[str, ...] = (),
+    rewrite: bool = True,
+) -> PreparedText:
+    """Detect, normalise, fold and segment.
+
+    Args:
+        text: what the user wrote.
+        languages: what the model speaks, its own first; empty means any.
+        language: what the user said it is; None to detect it.
+        max_chars: longest segment.
+        can_say: whether the voice has a sound for this one character.
+        model: its name, for messages.
+        alternatives: models that speak more languages, for messages.
+        rewrite: False keeps numbers and abbreviations as written (brackets are still rewritten).
+
+    Raises:
+        TextError: empty, in a language the model does not speak, or nothing in it can be said.
+    """
+    if not characters.has_content(text):
+        raise TextError(
+            "the text is empty", hint="give words to say as TEXT, with --file, or '-' for stdin"
+        )
+    spoken = _language(text, languages, language, model, alternatives)
+    if rewrite:
+        done = normalise(text, spoken)
+        draft = Draft(done.text, list(done.changes))
+    else:
+        draft = Draft(text)
+        characters.clean(draft, spoken)
+        draft.text = markup.reflow(draft.text)
+        symbols.brackets(draft)
+    lost = characters.fold(draft, can_say)
+    if rewrite:
+        symbols.tidy(draft)
+    if not any(char.isalnum() for char in draft.text):
+        raise TextError(
+            f"nothing in the text can be spoken by '{model}': {_shown(text)}",
+            hint="give words, or another --model",
+        )
+    segments = tuple(segment(draft.text, max_chars))
+    unspeakable = tuple(
+        Unspeakable(char, unicodedata.name(char, "unnamed"), count) for char, count in lost.items()
+    )
+    said = " ".join(draft.text.split())
+    return PreparedText(text, spoken, said, segments, tuple(draft.changes), unspeakable)
+
+
+def _shown(text: str) -> str:
+    flat = " ".join(text.split())
+    return f"'{flat}'" if len(flat) <= 40 else f"'{flat[:37]}...'"
+
+
+def _language(
+    text: str,
+    languages: tuple[str, ...],
+    asked: str | None,
+    model: str,
+    alternatives: tuple[str, ...],
+) -> str:
+    code = (asked or detect_language(text)).lower().split("-")[0].split("_")[0]
+    if code == UNKNOWN:
+        return languages[0] if languages else "en"
+    if not languages or code in languages:
+        return code
+    if not asked and not _dominates(text, code):
+        return languages[0]
+    speaks = ", ".join(language_name(each) for each in languages)
+    subject = (
+        f"--language {asked} was given"
+        if asked
+        else f"the text is in {language_name(code)} ({code})"
+    )
+    ways = [f"use --model {other}" for other in alternatives[:1]]
+    ways.append(f"--language {languages[0]} to have it read as {language_name(languages[0])}")
+    raise TextError(f"{subject}, but model '{model}' speaks only {speaks}", hint=", or ".join(ways))
+
+
+def _dominates(text: str, code: str) -> bool:
+    """Whether a foreign script outweighs the digits of a text that has no Latin letter.
+
+    "1次" is spoken as "one" with a warning; "嗯" is refused.
+    """
+    weights = script_weights(text)
+    if "LATIN" in weights:
+        return True  # detection has weighed the words already
+    groups = len(re.findall(r"\d+", text))
+    foreign = sum(weights.values())
+    first = next(char for char in text if char.isalnum())
+    return foreign > groups or (foreign == groups and not first.isdecimal())

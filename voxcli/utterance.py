@@ -1,0 +1,134 @@
+"""What the user asked and what comes back: `Utterance`, `AudioChunk`, `Result`.
+
+Plain data, no torch. Letters: `S` samples, `P` latent vectors in a patch, `D` latent width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from voxcli.config import SamplingParams
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class FinishReason(StrEnum):
+    """Why generation of a segment ended."""
+
+    STOP = "stop"  # the model's own end token
+    LENGTH = "length"  # a cap was reached before the end token
+    ABORT = "abort"  # the caller went away or an engine fault ended it
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One text, one voice, one output.
+
+    Attributes:
+        text: what the user wrote, before any normalisation.
+        voice: name of a voice, or None for the model's own.
+        sampling: seed, steps, guidance and limits.
+        language: ISO 639-1 code, or None to detect it.
+        speed: tempo with the pitch kept; 2.0 halves the duration.
+        is_normalised: whether numbers, abbreviations and the like are written out first.
+        id: the caller's name for it, echoed in results.
+    """
+
+    text: str
+    voice: str | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    language: str | None = None
+    speed: float = 1.0
+    is_normalised: bool = True
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class AudioChunk:
+    """Samples leaving the vocoder, new ones only.
+
+    Attributes:
+        samples: float32 `[S]`, mono, in [-1, 1].
+        sample_rate: Hz.
+        segment: index of the segment they belong to.
+        is_last: no chunk of this utterance follows.
+    """
+
+    samples: np.ndarray
+    sample_rate: int
+    segment: int
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class SegmentReport:
+    """How one segment went.
+
+    Attributes:
+        text: as the model had it.
+        seed: of the attempt that was kept.
+        attempts: tries in all.
+        steps: patches generated in the attempt that was kept.
+        audio_s: seconds of speech, before speed and pauses.
+        warnings: what the output guard found doubtful.
+        refused: why earlier attempts were not kept.
+    """
+
+    text: str
+    seed: int
+    attempts: int
+    steps: int
+    audio_s: float
+    finish_reason: FinishReason
+    warnings: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished utterance.
+
+    Attributes:
+        samples: float32 `[S]`, mono.
+        sample_rate: Hz.
+        seed: the seed that was asked or chosen; each segment reports the one it used.
+        ttfa_s: from the call to the first samples on the host.
+        wall_s: from the call to the last samples on the host.
+    """
+
+    utterance: Utterance
+    samples: np.ndarray
+    sample_rate: int
+    seed: int
+    segments: tuple[SegmentReport, ...]
+    ttfa_s: float
+    wall_s: float
+
+    @property
+    def audio_s(self) -> float:
+        return len(self.samples) / self.sample_rate
+
+    @property
+    def rtf(self) -> float:
+        """Wall seconds a second of audio; lower is better."""
+        return self.wall_s / self.audio_s
+
+    @property
+    def speed_x(self) -> float:
+        """Seconds of audio a wall second ("x real time")."""
+        return self.audio_s / self.wall_s
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        reasons = {segment.finish_reason for segment in self.segments}
+        for reason in (FinishReason.ABORT, FinishReason.LENGTH):
+            if reason in reasons:
+                return reason
+        return FinishReason.STOP
+
+    @property
+    def attempts(self) -> int:
+        return max((segment.attempts for segment in self.segments), default=0)
