@@ -314,10 +314,8 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     channels = width >> len(config.decoder_rates)
     alpha = _alpha(source, f"decoder.model.{last}", channels)
     weight, last_bias = _conv(source, f"decoder.model.{last + 1}", 1, channels, KERNEL)
-    window = (weight / alpha.view(1, -1, 1)).flatten(1)
-    return Decoder(
-        config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, Linear(window, last_bias)
-    )
+    taps = Linear((weight / alpha.view(1, -1, 1))[0].T.contiguous())
+    return Decoder(config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias)
 
 
 def load_encoder(source: Source, config: VaeConfig) -> Encoder:
