@@ -218,8 +218,7 @@ class Synthesizer:
         started = time.perf_counter()
         device = resolve_device(config.device)
         threads = set_threads(config.threads)
-        # checkpoints store two bytes a weight
-        num_bytes = 2 * sum(path.stat().st_size for path in files.files)
+        num_bytes = sum(path.stat().st_size for path in files.files)
         dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
         model = load_model(files.folder, device.torch_device, dtype)
         engine = Engine(model, device.torch_device, config)

@@ -3,7 +3,7 @@
 Goldens are from voxcpm 2.0.3 (`make_goldens.py`). Sums run in another order here (fused and packed
 products), which leaves 1e-6 a step; 60 autoregressive steps leave 3e-5 on latents of size 5.
 FSQ could make more of it: a value within 1e-5 of a rounding border may fall to the other side. None
-does; the seeds in `cases.py` keep twenty times that distance.
+does; the seeds in `cases.py` keep sixteen times that distance.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class RandomSource(Source):
         fan_in = 1
         for size in shape[1:]:
             fan_in *= size
-        return torch.randn(shape, generator=self._generator) * max(fan_in, 16) ** -0.5
+        weight = torch.randn(shape, generator=self._generator) * max(fan_in, 16) ** -0.5
+        return weight.bfloat16().float()  # numbers as a bf16 checkpoint has them
 
 
 class CheckpointSource(Source):
