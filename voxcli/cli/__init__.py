@@ -34,7 +34,7 @@ from voxcli.errors import (
     nearest,
 )
 
-COMMANDS = ("speak", "models", "doctor")
+COMMANDS = ("speak", "bench", "models", "doctor")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 # The class of every error in the command's wording (no such option, missing argument, bad value).
