@@ -38,7 +38,14 @@ def test_live_and_held_speech_have_the_same_samples() -> None:
     live = list(synthesizer.stream(utterance(LONG), is_live=True))
     held = list(synthesizer.stream(utterance(LONG), is_live=False))
     assert np.array_equal(collect(live), collect(held))
-    assert len(live) > len(held)
+
+
+def test_chunks_grow_from_one_patch_to_the_largest() -> None:
+    chunks = list(fake_synthesizer().stream(utterance("A sentence of quite ordinary length.")))
+    assert [len(chunk.samples) // HOP for chunk in chunks if len(chunk.samples)] == [
+        *(1, 1, 2, 4, 4, 4),
+        2,
+    ]
 
 
 def test_segments_leave_in_order_and_the_last_chunk_says_so() -> None:
