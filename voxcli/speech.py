@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from voxcli.audio.guard import check_audio, max_audio_seconds
-from voxcli.audio.joins import silence, sounding
+from voxcli.audio.joins import PauseFitter
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.request import Request
 from voxcli.errors import SynthesisError
@@ -28,6 +28,7 @@ from voxcli.plan import Plan, segment_seed
 from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, Result, SegmentReport
 
+MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
 CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
 
 
@@ -67,6 +68,7 @@ class Speech:
         self._unsubmitted = deque(range(len(self._runs)))
         self._by_request: dict[Request, int] = {}
         speed = plan.utterance.speed
+        self._pauses = PauseFitter()
         self._stretch = TimeStretch(self._info.sample_rate, speed) if speed != 1.0 else None
 
     # ------------------------------------------------------------ requests
@@ -101,7 +103,7 @@ class Speech:
         if plan.utterance.sampling.max_seconds is not None:
             cap_s = min(cap_s, plan.utterance.sampling.max_seconds * plan.utterance.speed)
         run.request = Request(
-            prompt=self._model.encode_prompt(text),
+            prompt=self._model.encode_prompt(self._prompt_text(index)),
             seed=segment_seed(plan.seed, index, run.attempt),
             num_steps=plan.steps,
             cfg=plan.cfg,
@@ -111,6 +113,11 @@ class Speech:
         )
         self._by_request[run.request] = index
         return run.request
+
+    def _prompt_text(self, index: int) -> str:
+        """The segment as the model gets it: an unmarked cut inside a text reads like a comma."""
+        text = self._runs[index].segment.text
+        return f"{text}," if index < len(self._runs) - 1 and text[-1].isalnum() else text
 
     # ------------------------------------------------------------ outputs
 
@@ -196,27 +203,22 @@ class Speech:
             while run.num_left < len(run.chunks):
                 samples = run.chunks[run.num_left]
                 run.num_left += 1
-                yield from self._leave(samples)
+                yield from self._emit(self._pauses.push(samples), self._front)
             if run.report is None:
                 return
-            yield from self._leave(self._pause_after(run), is_last_of_segment=True)
             run.chunks = []
+            yield from self._end_segment(run)
 
-    def _pause_after(self, run: _SegmentRun) -> np.ndarray:
-        """Silence up to the segment's pause; what the voice left of it counts."""
-        rate = self._info.sample_rate
-        if self._front == len(self._runs) - 1:
-            return np.zeros(0, np.float32)
-        whole = np.concatenate(run.chunks)
-        own_s = (len(whole) - sounding(whole, rate)[1]) / rate
-        return silence(max(0.0, run.segment.pause_s - own_s), rate)
-
-    def _leave(
-        self, samples: np.ndarray, *, is_last_of_segment: bool = False
-    ) -> Iterator[AudioChunk]:
+    def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
+        """Let the silence after a segment leave; after the last one it is the voice's own."""
+        pause_s = max(MIN_PAUSE_S, run.segment.pause_s)
+        is_last = self._front == len(self._runs) - 1
+        length = None if is_last else round(pause_s * self._info.sample_rate)
         index = self._front
-        if is_last_of_segment:
-            self._front += 1
+        self._front += 1
+        yield from self._emit(self._pauses.end_segment(length), index)
+
+    def _emit(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
         if self._stretch is not None:
             samples = self._stretch.push(samples)
             if self.is_done:

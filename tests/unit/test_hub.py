@@ -196,7 +196,7 @@ def test_the_bundled_voice_is_whole() -> None:
     model = hub.resolve_model("mini")
     assert (model.settings.steps, model.settings.cfg, model.settings.clone_cfg) == (6, 1.0, 1.5)
     assert model.languages == ("en",)
-    assert model.settings.max_chars == 150
+    assert model.settings.max_chars == 120
     assert all(check.is_ok for check in hub.verify_model(model))
 
 

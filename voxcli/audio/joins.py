@@ -17,6 +17,7 @@ FRAME_S = 0.010  # step of the level measurement
 # soft final consonants (about -35 dB), and -60 dBFS is the floor for segments quiet throughout.
 SILENCE_BELOW_PEAK_DB = 45.0
 SILENCE_FLOOR_DBFS = -60.0
+QUIET = 1e-3  # |x| below which a sample is silence (-60 dBFS)
 
 
 def silence(pause_s: float, rate: int) -> Samples:
@@ -97,3 +98,29 @@ def _rise(length: int) -> Samples:
         np.float32
     )
     return ramp
+
+
+class PauseFitter:
+    """Gives the silence after each segment of a stream the length the text asks for.
+
+    Quiet samples at the end of what was pushed wait until it is known whether sound follows, so
+    the result does not depend on how a segment was cut into chunks.
+    """
+
+    def __init__(self) -> None:
+        self._held: Samples = np.zeros(0, np.float32)
+
+    def push(self, samples: Samples) -> Samples:
+        """Take new samples; returns those that may leave: all up to the last audible one."""
+        audible = np.flatnonzero(np.abs(samples) >= QUIET)
+        joined = np.concatenate((self._held, samples))
+        end = len(self._held) + int(audible[-1]) + 1 if len(audible) else 0
+        self._held = joined[end:]
+        return joined[:end]
+
+    def end_segment(self, length: int | None) -> Samples:
+        """The segment is over: its silence, cut or filled to `length` samples; None keeps it."""
+        held, self._held = self._held, np.zeros(0, np.float32)
+        if length is None:
+            return held
+        return np.pad(held[:length], (0, max(0, length - len(held))))
