@@ -34,7 +34,7 @@ class Request:
         min_patches: an end token before this many patches is ignored.
         chunk_patches: patches that leave the vocoder together; the first always leaves alone.
         step: patches generated so far.
-        pending: patches `[P, D]` that the vocoder has not had yet.
+        pending: frames that the vocoder has not had yet; the runner knows what they are.
     """
 
     prompt: Prompt
@@ -73,10 +73,10 @@ class Request:
         is_first = self.num_vocoded == 0
         return is_first or self.finish_reason is not None or len(self.pending) >= self.chunk_patches
 
-    def record(self, patch: Tensor, is_end: bool) -> None:
+    def record(self, frame: Tensor, is_end: bool) -> None:
         """Take one step's result and decide whether this was the last."""
         self.step += 1
-        self.pending.append(patch)
+        self.pending.append(frame)
         if is_end and self.step >= self.min_patches:
             self.finish_reason = FinishReason.STOP
         elif self.step >= self.max_patches:

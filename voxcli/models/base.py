@@ -48,7 +48,8 @@ class Rows:
         cfg: float32 `[B]`; guidance weight.
         num_steps: solver steps, the same for all rows.
         is_guided: compute the unconditional half.
-        host_slots_positions: the first two on the host, for backends that need no transfer.
+        host_slots_positions: the first two on the host, where attention may loop over rows; None
+            where the step must be tensors alone.
     """
 
     slots: Tensor
@@ -57,7 +58,7 @@ class Rows:
     cfg: Tensor
     num_steps: int
     is_guided: bool
-    host_slots_positions: Sequence[tuple[int, int]]
+    host_slots_positions: Sequence[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,17 @@ class AcousticModel(Protocol):
         ...
 
     def decode(self, state: Any, rows: Rows) -> StepOutput:
-        """One patch for each row, written into the rows' state. Other slots keep their bits."""
+        """`generate`, then `advance`: one whole step. Other slots keep their bits."""
         ...
 
-    def vocode(self, state: Any, slots: Sequence[int], patches: Tensor) -> Tensor:
+    def generate(self, state: Any, rows: Rows) -> StepOutput:
+        """One patch for each row; reads state, writes none."""
+        ...
+
+    def advance(self, state: Any, rows: Rows, patches: Tensor) -> None:
+        """Let the language models hear the patches `[B, P, D]`; writes the rows' state."""
+        ...
+
+    def vocode(self, state: Any, slots: Sequence[int] | Tensor, patches: Tensor) -> Tensor:
         """The next `n` patches of each slot, `[B, n, P, D]`, to samples `[B, S]` in [-1, 1]."""
         ...

@@ -5,7 +5,8 @@ Two uses of one block. `CausalStack` keeps a key/value row for every slot and ru
 once and keeps nothing. Knows no tokens, no audio and no requests.
 
 On CPU attention runs row by row over a request's own length: no padding is computed, and a row's
-bits do not depend on its neighbours.
+bits do not depend on its neighbours. Elsewhere slots and positions are tensors and attention is
+masked, so that a step asks nothing of the host.
 
 Source: OpenBMB/VoxCPM `modules/minicpm4/model.py` (Apache-2.0). Differences: projections are fused,
 rotary pairs are interleaved (`layers/rope.py`), state is an argument.
@@ -17,15 +18,20 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from voxcli.layers.attention import attend_slots
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import rotate, rotations
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.config import TransformerConfig
+
+if TYPE_CHECKING:
+    from voxcli.kernels.attention import Scratch
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -50,10 +56,12 @@ class KVCache:
 
     Attributes:
         keys, values: `[L, slots, G, N, C]`.
+        scratch: of the attention kernel; holds nothing between calls.
     """
 
     keys: Tensor
     values: Tensor
+    scratch: Scratch | None = None
 
 
 class Stack:
@@ -180,16 +188,23 @@ class CausalStack(Stack):
         rotation = None if self.rotation is None else self.rotation[rows.positions]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
-            attended = torch.empty_like(queries)  # [B, H, C]
             layer_keys, layer_values = cache.keys[layer], cache.values[layer]
-            for row, (slot, position) in enumerate(rows.host_slots_positions):
-                layer_keys[slot, :, position] = keys[row]
-                layer_values[slot, :, position] = values[row]
-                attended[row] = self._attend_row(
-                    queries[row],
-                    layer_keys[slot, :, : position + 1],
-                    layer_values[slot, :, : position + 1],
+            if rows.host_slots_positions is None:
+                layer_keys[rows.slots, :, rows.positions] = keys
+                layer_values[rows.slots, :, rows.positions] = values
+                attended = attend_slots(
+                    queries, layer_keys, layer_values, rows.slots, rows.positions, self.scale
                 )
+            else:
+                attended = torch.empty_like(queries)  # [B, H, C]
+                for row, (slot, position) in enumerate(rows.host_slots_positions):
+                    layer_keys[slot, :, position] = keys[row]
+                    layer_values[slot, :, position] = values[row]
+                    attended[row] = self._attend_row(
+                        queries[row],
+                        layer_keys[slot, :, : position + 1],
+                        layer_values[slot, :, : position + 1],
+                    )
             x = self._finish(block, attended.flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 
