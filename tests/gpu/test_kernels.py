@@ -48,7 +48,16 @@ def _seed() -> None:
     torch.manual_seed(torch.seed() if os.environ.get("FRESH") else 0)
 
 
-SIZES = [(1, 64, 96), (5, 100, 384), (22, 256, 1024), (64, 40, 128), (70, 96, 256)]
+SIZES = [
+    (1, 64, 96),
+    (1, 100, 6144),
+    (1, 40, 1024),
+    (5, 100, 384),
+    (8, 130, 4096),
+    (22, 256, 1024),
+    (64, 40, 128),
+    (70, 96, 256),
+]
 
 
 @pytest.mark.parametrize(("M", "N", "K"), SIZES)

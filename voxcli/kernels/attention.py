@@ -41,15 +41,19 @@ def decode_attention_reference(
 
 
 @triton.jit
-def _load_pairs(x, rotation, i, mask, HAS_ROPE: tl.constexpr):
-    """Even and odd channels behind `x + 2 i`, rotated by the numbers behind `rotation + 2 i`."""
-    even = tl.load(x + 2 * i, mask=mask, other=0.0).to(tl.float32)
-    odd = tl.load(x + 2 * i + 1, mask=mask, other=0.0).to(tl.float32)
+def _load_rotated(
+    x, rotation, mask, T: tl.constexpr, C: tl.constexpr, HAS_ROPE: tl.constexpr
+):  # fmt: skip
+    """`[T, C]` behind the pointers `x [T, 1]`, rotated by what is behind `rotation [T, 1]`."""
+    c = tl.arange(0, C)
+    value = tl.load(x + c[None, :], mask=mask, other=0.0)
     if HAS_ROPE:
-        cosine = tl.load(rotation + 2 * i, mask=mask, other=0.0)
-        sine = tl.load(rotation + 2 * i + 1, mask=mask, other=0.0)
-        even, odd = even * cosine - odd * sine, even * sine + odd * cosine
-    return even, odd
+        even, odd = tl.split(tl.reshape(value.to(tl.float32), (T, C // 2, 2)))
+        turn = tl.load(rotation + c[None, :], mask=mask, other=0.0)
+        cosine, sine = tl.split(tl.reshape(turn, (T, C // 2, 2)))
+        turned = tl.join(even * cosine - odd * sine, even * sine + odd * cosine)
+        value = tl.reshape(turned, (T, C)).to(value.dtype)
+    return value
 
 
 @triton.jit
@@ -65,17 +69,15 @@ def _decode(
     if chunk >= num_chunks:
         return
     slot = tl.load(slots + b)
-    r, c, i = tl.arange(0, R), tl.arange(0, C), tl.arange(0, C // 2)
+    r, c = tl.arange(0, R), tl.arange(0, C)
     is_head = r < H // G
     heads = qkv + b * (H + 2 * G) * C
     turn = rotation + position * C
-    even, odd = _load_pairs(
-        heads + (g * (H // G) + r)[:, None] * C, turn + 0 * r[:, None], i[None, :],
-        is_head[:, None] & (i >= 0)[None, :], HAS_ROPE,
-    )  # fmt: skip
-    q = tl.interleave(even, odd).to(qkv.dtype.element_ty)  # [R, C]
-    even, odd = _load_pairs(heads + (H + g) * C, turn, i, i >= 0, HAS_ROPE)
-    key = tl.interleave(even, odd).to(qkv.dtype.element_ty)  # [C]
+    # the group's query heads and, in the row after them, the new key
+    row = tl.where(is_head, g * (H // G) + r, H + g)
+    is_row = (r <= H // G)[:, None]
+    q = _load_rotated(heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE)
+    key = tl.sum(tl.where((r == H // G)[:, None], q.to(tl.float32), 0.0), axis=0).to(q.dtype)
     value = tl.load(heads + (H + G + g) * C + c)
     cache = ((slot * G + g) * N).to(tl.int64) * C
     if chunk == num_chunks - 1:
@@ -137,7 +139,7 @@ class Scratch:
         device: torch.device,
     ) -> None:  # fmt: skip
         self.num_chunks = triton.cdiv(num_positions, CHUNK)
-        self.rows_a_group = max(16, triton.next_power_of_2(group))
+        self.rows_a_group = max(16, triton.next_power_of_2(group + 1))
         places = num_rows * num_kv_heads * self.num_chunks * self.rows_a_group
         self.partial = torch.empty(places * head_dim, device=device)
         self.stats = torch.empty(places * 2, device=device)
@@ -194,15 +196,13 @@ def _local(
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
     g = h // (H // G)
     wait(EARLY)
-    t, c, i = tl.arange(0, BLOCK_T), tl.arange(0, C), tl.arange(0, C // 2)
+    t, c = tl.arange(0, BLOCK_T), tl.arange(0, C)
     is_token = t < T
-    mask = is_token[:, None] & (i >= 0)[None, :]
+    mask = is_token[:, None]
     tokens = qkv + (b * T + t)[:, None] * ((H + 2 * G) * C)
     turns = rotation + t[:, None] * C
-    even, odd = _load_pairs(tokens + h * C, turns, i[None, :], mask, HAS_ROPE)
-    q = tl.interleave(even, odd).to(qkv.dtype.element_ty)
-    even, odd = _load_pairs(tokens + (H + g) * C, turns, i[None, :], mask, HAS_ROPE)
-    k = tl.interleave(even, odd).to(qkv.dtype.element_ty)
+    q = _load_rotated(tokens + h * C, turns, mask, BLOCK_T, C, HAS_ROPE)
+    k = _load_rotated(tokens + (H + g) * C, turns, mask, BLOCK_T, C, HAS_ROPE)
     v = tl.load(tokens + (H + G + g) * C + c[None, :], mask=is_token[:, None], other=0.0)
     scores = tl.dot(q, tl.trans(k)) * scale
     scores = tl.where(is_token[None, :], scores, float("-inf"))

@@ -2,7 +2,7 @@
 
 Between small kernels the launch gap costs as much as the work. A kernel launched with
 `options(device)` may start early; it calls `wait` before it touches anything that earlier kernels
-write, and until then prefetches weights, which nothing writes. Needs compute capability 9.0; `wait`
+write, and until then reads weights, which nothing writes. Needs compute capability 9.0; `wait`
 is a no-op elsewhere. Every kernel that is launched so must call `wait`, because completion is only
 transitive through it.
 """
@@ -37,17 +37,3 @@ def wait(EARLY: tl.constexpr):
     if EARLY:
         gdc_launch_dependents()
         gdc_wait()
-
-
-@triton.jit
-def prefetch(pointers, EARLY: tl.constexpr):
-    """Bring the lines behind `pointers` into the L2 cache."""
-    if EARLY:
-        tl.inline_asm_elementwise(
-            "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
-            "=r,l",
-            [pointers],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
-        )

@@ -1,7 +1,7 @@
 """The same layers over fused kernels: what runs on CUDA in bf16.
 
 Each class overrides only how its parent computes; weights, state and results (up to rounding) are
-the parent's, so the parent is the reference. `supports` and `supports_vocoder` say where they apply.
+the parent's, so the parent is the reference. `supports` and `supports_vocoder` say where.
 
 Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT width.
 """
