@@ -85,7 +85,7 @@ def main() -> None:
         engine = Engine(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
         runner = engine.runner
         assert isinstance(runner, GraphRunner)
-        for attempt in range(2):
+        for _ in range(2):
             started = time.perf_counter()
             for seed in range(num_streams):
                 engine.add_request(Request(prompt(), seed, 10, 2.0, PATCHES, PATCHES, 1))

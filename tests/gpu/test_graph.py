@@ -8,7 +8,7 @@ each bucket, so there only what is exact is tested, and that the first patch is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +54,8 @@ def engines(models: dict[str, VoxCPM2]) -> dict[str, Engine]:
 
 
 @pytest.fixture(autouse=True)
-def _no_tf32() -> Iterator[None]:
+def _no_tf32() -> None:
     assert not torch.backends.cuda.matmul.allow_tf32
-    yield
 
 
 def make_engine(model: VoxCPM2, *, eager: bool = False) -> Engine:

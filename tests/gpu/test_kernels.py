@@ -73,8 +73,8 @@ def test_rms_linear(M: int, N: int, K: int) -> None:
 @pytest.mark.parametrize(("M", "N", "K"), SIZES)
 def test_linear_add(M: int, N: int, K: int) -> None:
     x, weight, residual = normal(M, K), normal(N, K, scale=K**-0.5), normal(M, N)
-    out = linear.linear_add(x, weight, residual)
     reference = linear.linear_add_reference(x.double(), weight.double(), residual.double())
+    out = linear.linear_add(x, weight, residual)
     assert error(out, reference) < BF16_ERROR
 
 

@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -129,7 +130,7 @@ class GraphRunner:
             with torch.inference_mode(), torch.cuda.device(device):
                 self.state = model.new_state(num_slots + 1, num_positions)
                 self._static = StaticRows.allocate(num_slots, hop_length, device)
-                self._side = torch.cuda.Stream(device)
+                self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         except torch.cuda.OutOfMemoryError as err:
             raise EngineError(
                 f"the GPU has no room for {num_slots} slots of {num_positions} positions: {err}",
@@ -170,7 +171,7 @@ class GraphRunner:
         """Capture every bucket under every setting: the largest first, into one pool."""
         started = time.perf_counter()
         self._static.inputs[0].fill_(self.dummy_slot)
-        pool = None
+        pool: Any = None
         try:
             with torch.cuda.device(self.device):
                 for num_rows in reversed(self.buckets):
@@ -187,10 +188,8 @@ class GraphRunner:
         self.capture_s = time.perf_counter() - started
         logger.info("%d graphs captured in %.1f s", self.graph_captures, self.capture_s)
 
-    def _capture_one(
-        self, num_rows: int, setting: Setting, pool: tuple[int, int] | None
-    ) -> torch.cuda.CUDAGraph:
-        warm = torch.cuda.Stream(self.device)
+    def _capture_one(self, num_rows: int, setting: Setting, pool: Any) -> torch.cuda.CUDAGraph:
+        warm = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         warm.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(warm):
             for _ in range(NUM_WARMUPS):
@@ -251,7 +250,7 @@ class GraphRunner:
             used = slice(len(requests))
             host.samples[used].copy_(self._static.samples[used], non_blocking=True)
             host.ends[used].copy_(self._static.ends[used], non_blocking=True)
-            done = torch.cuda.Event()
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
             done.record()
         return Launch(requests, host, done)
 

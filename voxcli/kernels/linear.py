@@ -1,8 +1,8 @@
 """Products of a few rows with a large weight, with what stands around them in a transformer layer.
 
-With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its weights
-on their way before the kernel in front has finished, and carries norm, activation and residual
-along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split over programs
+With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its
+weights on their way before the kernel in front has finished, and carries norm, activation and
+residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split over programs
 where there are few outputs. Above that cuBLAS takes over.
 
 Letters: `M` rows, `K` in, `N` out.
@@ -94,9 +94,10 @@ def _tall(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
     EARLY: tl.constexpr,
 ):  # fmt: skip
-    tile, split = tl.program_id(0), tl.program_id(1)
-    n = tile * BLOCK_N + tl.arange(0, BLOCK_N)
-    m = tl.arange(0, BLOCK_M)
+    split = tl.program_id(1)
+    tile = tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m = tl.program_id(2) * BLOCK_M + tl.arange(0, BLOCK_M)
     k = split * (K // SPLIT) + tl.arange(0, BLOCK_K)
     in_m, in_n = m < M, n < N
     rows = weight + n[:, None] * K + k[None, :]
@@ -155,7 +156,7 @@ def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, 
     """Rows, outputs and inputs of a block, splits, warps, stages; measured on an H100."""
     block_m = 16 if M <= 16 else 32
     if is_swiglu or N >= 2 * K:
-        return block_m, 64, _divisor(K, 64), 1, 4, 6
+        return block_m, 64, _divisor(K, 128 if N < 4096 else 64), 1, 4, 5
     split = 4 if K % 1024 == 0 else 1
     return block_m, 64, _divisor(K // split, 256), split, 4, 3
 
@@ -201,7 +202,7 @@ def _run_tall(
     out = x.new_empty(*x.shape[:-1], N)
     block_m, block_n, block_k, split, num_warps, num_stages = tall_tiles(M, N, K, is_swiglu)
     partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
-    _tall[(triton.cdiv(N, block_n), split)](
+    _tall[(triton.cdiv(N, block_n), split, triton.cdiv(M, block_m))](
         x, weight, bias, residual, out, partial, _counters(x.device), M, N, K,
         bias is not None, residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=num_warps, num_stages=num_stages, **options(x.device),
@@ -210,7 +211,8 @@ def _run_tall(
 
 
 def _num_rows(x: Tensor, weight: Tensor) -> int:
-    assert x.is_contiguous() and weight.is_contiguous(), (x.stride(), weight.stride())
+    assert x.is_contiguous(), x.stride()
+    assert weight.is_contiguous(), weight.stride()
     return x.numel() // x.shape[-1]
 
 
@@ -238,15 +240,16 @@ def rms_linear(
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
-    """`residual + x W^T`; `[..., K] -> [..., N]`."""
+    """`residual + x W^T`, which may be written over `residual`; `[..., K] -> [..., N]`."""
     M = _num_rows(x, weight)
     assert residual.is_contiguous(), residual.stride()
     if M == 1:
         return _run_gemv(x, weight, residual=residual)
     if M <= MAX_TALL_ROWS:
         return _run_tall(x, weight, residual=residual)
-    flat = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.t())
-    return flat.view_as(residual)
+    # in place, because otherwise the residual is copied first
+    residual.view(M, -1).addmm_(x.view(M, -1), weight.t())
+    return residual
 
 
 def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ Letters: `B` rows, `P` latent vectors a patch, `D` latent width, `T` tokens, `W`
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl

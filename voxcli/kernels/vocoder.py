@@ -1,8 +1,8 @@
 """The elementwise and depthwise work of the AudioVAE decoder, channels-last, over slot contexts.
 
-A causal convolution is three kernels: `pad` puts Snake and the slot's context in front, a product or
-`depthwise` reads the padded rows, and whichever comes after `pad` writes the new context, so that no
-kernel writes what it reads.
+A causal convolution is two kernels or more: `pad` puts Snake and the slot's context in front, a
+product or `depthwise` reads the padded rows, and whatever comes after `pad` writes the new context,
+so that no kernel writes what it reads.
 
 Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps.
 """

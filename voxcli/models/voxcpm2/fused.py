@@ -8,8 +8,9 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
@@ -39,7 +40,7 @@ class FusedLocalStack(LocalStack):
     """`LocalStack` in five kernels a layer."""
 
     def hidden(self, x: Tensor, first: int) -> Tensor:
-        """All layers, without the final norm; `[B, T, D] -> [B, T - first, D]`."""
+        """All layers, without the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
         from voxcli.kernels.attention import local_attention
         from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
 
@@ -50,7 +51,7 @@ class FusedLocalStack(LocalStack):
             attended = local_attention(
                 qkv, self.rotation, self.num_heads, self.num_kv_heads, start, self.scale
             )
-            residual = x[:, start:].contiguous() if start else x
+            residual = x[:, start:].clone() if start or block is self.blocks[0] else x
             x = linear_add(attended, block.output.weight, residual)
             inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
             x = linear_add(inner, block.down.weight, x)
@@ -80,6 +81,8 @@ class FusedCausalStack(CausalStack):
         from voxcli.kernels.attention import decode_attention
         from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
 
+        assert cache.scratch is not None
+        x = x.clone()  # a residual may be written over
         for layer, block in enumerate(self.blocks):
             qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
             attended = decode_attention(
@@ -112,6 +115,7 @@ class FusedLocalDiT(LocalDiT):
         tokens.view(halves, B, num_tokens, -1)[:, :, 3 : 3 + P] = self.cond_proj(cond)
         x = noise.float().clone()
         for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
+            assert self.in_proj.bias is not None
             write_tokens(tokens, x, self.in_proj.weight, self.in_proj.bias, time)
             hidden = self.stack.hidden(tokens, num_tokens - P)
             velocity = rms_linear(
@@ -126,34 +130,77 @@ def supports_vocoder(decoder: Decoder) -> bool:
     return kernels.is_available(decoder.last_scale.device) and len(decoder.last_scale) <= 128
 
 
+@dataclass(frozen=True)
+class FusedUnit:
+    """A residual unit whose input lacks the biases of the units before it in its block."""
+
+    scale: Tensor  # fp32 [C]
+    shift: Tensor  # fp32 [C]: scale times those biases
+    taps: Tensor  # fp32 [KERNEL, C]
+    bias: Tensor  # fp32 [C], of the depthwise convolution
+    dilation: int
+    weight: Tensor  # [C, C], from inputs to outputs
+
+
+@dataclass(frozen=True)
+class FusedBlock:
+    scale: Tensor  # fp32 [C]
+    shift: Tensor  # fp32 [C], with the biases that its input lacks
+    upsample: Linear
+    stride: int
+    units: list[FusedUnit]
+
+
+def _taps(conv: DepthwiseConv) -> Tensor:
+    return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
+
+
 class FusedDecoder(Decoder):
-    """`Decoder` in four kernels a residual unit.
+    """`Decoder` in three kernels a residual unit.
+
+    A unit's output is its input plus a product; the product's bias is left out and goes into the
+    shift of every Snake that reads the sum, so that the addition is the product's own.
 
     Args:
         plain: whose weights it takes.
-        dtype: of activations, contexts and products; scales and filters stay fp32.
+        dtype: of activations, contexts and products; scales, shifts and filters stay fp32.
     """
 
-    def __init__(self, plain: Decoder, dtype: torch.dtype = torch.float32) -> None:
-        def cast(linear: Linear) -> Linear:
-            bias = None if linear.bias is None else linear.bias.to(dtype)
-            return Linear(linear.weight.to(dtype), bias)
-
-        def taps(conv: DepthwiseConv) -> Tensor:
-            return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
-
+    def __init__(self, plain: Decoder, dtype: torch.dtype) -> None:
         super().__init__(
             plain.config, plain.first, plain.expand, plain.blocks, plain.last_scale, plain.last
         )
         self.dtype = dtype
-        self.expand = cast(plain.expand)
-        self.first_taps = taps(plain.first)
+        self.first_taps = _taps(plain.first)
         self.last_taps = plain.last.weight.view(-1, KERNEL).t().contiguous()  # [KERNEL, C]
-        self.upsamples = [cast(block.upsample) for block in plain.blocks]
-        self.units = [
-            [(unit, taps(unit.depthwise), cast(unit.pointwise)) for unit in block.units]
-            for block in plain.blocks
-        ]
+        self.fused_expand = self._cast(plain.expand)
+        self.fused_blocks: list[FusedBlock] = []
+        missing = torch.zeros_like(plain.blocks[0].scale)
+        for block in plain.blocks:
+            shift = block.shift + block.scale * missing
+            missing = torch.zeros_like(block.units[0].scale)
+            units = []
+            for unit in block.units:
+                weight = unit.pointwise.weight.to(dtype).t()
+                units.append(
+                    FusedUnit(
+                        unit.scale,
+                        unit.scale * missing,
+                        _taps(unit.depthwise),
+                        unit.depthwise.bias,
+                        unit.depthwise.dilation,
+                        weight,
+                    )  # fmt: skip
+                )
+                assert unit.pointwise.bias is not None
+                missing = missing + unit.pointwise.bias
+            upsample = self._cast(block.upsample)
+            self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
+        self.last_shift = plain.last_scale * missing
+
+    def _cast(self, linear: Linear) -> Linear:
+        bias = None if linear.bias is None else linear.bias.to(self.dtype)
+        return Linear(linear.weight.to(self.dtype), bias)
 
     def new_state(self, num_slots: int) -> VocoderState:
         state = super().new_state(num_slots)
@@ -167,23 +214,22 @@ class FusedDecoder(Decoder):
         context = next(contexts)
         padded = pad(latents.to(self.dtype), None, None, context, slots)
         x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
-        x = self.expand(x)
-        for block, upsample, units in zip(self.blocks, self.upsamples, self.units, strict=True):
+        x = self.fused_expand(x)
+        for block in self.fused_blocks:
             context = next(contexts)
             padded = pad(x, block.scale, block.shift, context, slots)
             context[slots] = padded[:, -1:]
             B, T, C = x.shape
             pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
-            x = upsample(pairs).view(B, T * block.stride, -1)
-            for unit, taps, pointwise in units:
+            x = block.upsample(pairs).view(B, T * block.stride, -1)
+            for unit in block.units:
                 context = next(contexts)
-                padded = pad(x, unit.scale, None, context, slots)
+                padded = pad(x, unit.scale, unit.shift, context, slots)
                 inner = depthwise(
-                    padded, taps, unit.depthwise.bias, unit.depthwise.dilation, context, slots,
-                    is_snake=True,
-                )  # fmt: skip
-                x = F.linear(inner, pointwise.weight, pointwise.bias).add_(x)
+                    padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
+                )
+                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
         context = next(contexts)
-        padded = pad(x, self.last_scale, None, context, slots)
+        padded = pad(x, self.last_scale, self.last_shift, context, slots)
         assert self.last.bias is not None
         return last(padded, self.last_taps, self.last.bias, context, slots)

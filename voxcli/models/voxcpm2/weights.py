@@ -330,7 +330,11 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     decoder = Decoder(
         config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, Linear(window, last_bias)
     )
-    return FusedDecoder(decoder) if supports_vocoder(decoder) else decoder
+    if not supports_vocoder(decoder):
+        return decoder
+    # fp16 has the finer mantissa, and activations stay far below its range
+    is_half = source.dtype == torch.bfloat16
+    return FusedDecoder(decoder, torch.float16 if is_half else torch.float32)
 
 
 def load_encoder(source: Source, config: VaeConfig) -> Encoder:
