@@ -3,7 +3,8 @@
 A graph holds a whole step of one bucket (number of rows) under one solver setting: noise from
 (seed, step), the flow-matching solve, the language models with their cache writes, the stop head
 and, on a branch of its own beside the language models, the vocoder. Rows that a batch does not fill
-work on a reserved slot. Prompts run eagerly, between replays.
+work on a reserved slot. A text prompt is a graph too, one for each padded length; prompts with
+audio, and longer ones, run eagerly, between replays.
 
 The host never waits for the step it has just launched: `decode` launches a step and returns the
 results of the one before. A step that was launched before its request turned out to be finished is
@@ -18,6 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,6 +37,7 @@ from voxcli.models.base import AcousticModel, Rows
 logger = logging.getLogger(__name__)
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+PROMPT_LENGTHS = (64, 128, 256)
 NUM_WARMUPS = 2  # the first compiles kernels, the second makes the libraries' workspaces
 
 Setting = tuple[int, bool]  # solver steps, guided or not
@@ -118,10 +121,12 @@ class GraphRunner:
         self.device = device
         self.dummy_slot = num_slots
         self.buckets = [size for size in BUCKETS if size < num_slots] + [num_slots]
+        self.prompt_lengths = [length for length in PROMPT_LENGTHS if length <= num_positions]
         self.graph_captures = 0
         self.num_eager_steps = 0
         self.capture_s = 0.0
         self._graphs: dict[tuple[Setting, int], torch.cuda.CUDAGraph] = {}
+        self._prompt_graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._in_flight: dict[Setting, Launch] = {}
         self._launched: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         self._normal = _noise_function(device)
@@ -130,6 +135,10 @@ class GraphRunner:
             with torch.inference_mode(), torch.cuda.device(device):
                 self.state = model.new_state(num_slots + 1, num_positions)
                 self._static = StaticRows.allocate(num_slots, hop_length, device)
+                # slot, last position, token ids
+                self._prompt = torch.zeros(
+                    2 + max(PROMPT_LENGTHS), dtype=torch.int64, device=device
+                )
                 self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         except torch.cuda.OutOfMemoryError as err:
             raise EngineError(
@@ -171,15 +180,18 @@ class GraphRunner:
         """Capture every bucket under every setting: the largest first, into one pool."""
         started = time.perf_counter()
         self._static.inputs[0].fill_(self.dummy_slot)
+        self._prompt[0].fill_(self.dummy_slot)
         pool: Any = None
         try:
             with torch.cuda.device(self.device):
                 for num_rows in reversed(self.buckets):
                     for setting in settings:
-                        graph = self._capture_one(num_rows, setting, pool)
+                        step = partial(self._step, num_rows, setting)
+                        graph = self._graphs[setting, num_rows] = self._capture_one(step, pool)
                         pool = pool or graph.pool()
-                        self._graphs[setting, num_rows] = graph
-                        self.graph_captures += 1
+                for length in reversed(self.prompt_lengths):
+                    prompt = partial(self._prefill_text, length)
+                    self._prompt_graphs[length] = self._capture_one(prompt, pool)
         except RuntimeError as err:
             raise EngineError(
                 f"capturing the step as a CUDA graph failed: {err}",
@@ -188,17 +200,22 @@ class GraphRunner:
         self.capture_s = time.perf_counter() - started
         logger.info("%d graphs captured in %.1f s", self.graph_captures, self.capture_s)
 
-    def _capture_one(self, num_rows: int, setting: Setting, pool: Any) -> torch.cuda.CUDAGraph:
+    def _capture_one(self, function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         warm = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         warm.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(warm):
             for _ in range(NUM_WARMUPS):
-                self._step(num_rows, setting)
+                function()
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool):
-            self._step(num_rows, setting)
+            function()
+        self.graph_captures += 1
         return graph
+
+    def _prefill_text(self, length: int) -> None:
+        slots, last, token_ids = self._prompt[:1], self._prompt[1:2], self._prompt[2 : 2 + length]
+        self.model.prefill_text(self.state, token_ids, slots, last)
 
     # ------------------------------------------------------------ running
 
@@ -207,7 +224,16 @@ class GraphRunner:
         """Run the prompts of newcomers into their slots."""
         for request in requests:
             assert request.slot is not None
-            self.model.prefill(self.state, request.prompt, request.slot)
+            prompt = request.prompt
+            length = next((size for size in self.prompt_lengths if size >= len(prompt)), None)
+            if length is None or len(prompt.patches):
+                self.model.prefill(self.state, prompt, request.slot)
+                continue
+            packed = torch.zeros(2 + length, dtype=torch.int64, pin_memory=True)
+            packed[0], packed[1] = request.slot, len(prompt) - 1
+            packed[2 : 2 + len(prompt)] = torch.from_numpy(prompt.token_ids)
+            self._prompt[: 2 + length].copy_(packed, non_blocking=True)
+            self._prompt_graphs[length].replay()
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:

@@ -2,8 +2,8 @@
 
 With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its
 weights on their way before the kernel in front has finished, and carries norm, activation and
-residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split over programs
-where there are few outputs. Above that cuBLAS takes over.
+residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split
+over programs where there are few outputs. Above that cuBLAS takes over.
 
 Letters: `M` rows, `K` in, `N` out.
 """
@@ -94,10 +94,9 @@ def _tall(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
     EARLY: tl.constexpr,
 ):  # fmt: skip
-    split = tl.program_id(1)
-    tile = tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    m = tl.program_id(2) * BLOCK_M + tl.arange(0, BLOCK_M)
+    tile, split = tl.program_id(0), tl.program_id(1)
+    n = tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    m = tl.arange(0, BLOCK_M)
     k = split * (K // SPLIT) + tl.arange(0, BLOCK_K)
     in_m, in_n = m < M, n < N
     rows = weight + n[:, None] * K + k[None, :]
@@ -202,7 +201,7 @@ def _run_tall(
     out = x.new_empty(*x.shape[:-1], N)
     block_m, block_n, block_k, split, num_warps, num_stages = tall_tiles(M, N, K, is_swiglu)
     partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
-    _tall[(triton.cdiv(N, block_n), split, triton.cdiv(M, block_m))](
+    _tall[(triton.cdiv(N, block_n), split)](
         x, weight, bias, residual, out, partial, _counters(x.device), M, N, K,
         bias is not None, residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=num_warps, num_stages=num_stages, **options(x.device),

@@ -143,6 +143,16 @@ class AcousticModel(Protocol):
         """Run a prompt and leave the slot ready for its first `decode`; resets the slot first."""
         ...
 
+    def prefill_text(self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor) -> None:
+        """`prefill` of a prompt without audio, in tensors alone, padded at its end.
+
+        Args:
+            token_ids: int64 `[N]`; any ids after the last.
+            slots: int64 `[1]`.
+            last: int64 `[1]`, where the prompt's last position is.
+        """
+        ...
+
     def decode(self, state: Any, rows: Rows) -> StepOutput:
         """`generate`, then `advance`: one whole step. Other slots keep their bits."""
         ...

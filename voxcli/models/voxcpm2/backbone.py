@@ -161,8 +161,12 @@ class CausalStack(Stack):
             torch.zeros(shape, dtype=dtype, device=device),
         )
 
-    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
-        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+    def prefill(self, x: Tensor, cache: KVCache, slot: int | Tensor, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`.
+
+        A slot in an int64 tensor `[1]` makes the call free of host values, for capturing.
+        """
+        row = slot if isinstance(slot, Tensor) else slice(slot, slot + 1)
         N = len(x)
         end = start + N
         rotation = None if self.rotation is None else self.rotation[start:end]
@@ -172,12 +176,12 @@ class CausalStack(Stack):
             mask = torch.ones(N, end, dtype=torch.bool, device=x.device).tril(start)
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
-            cache.keys[layer, slot, :, start:end] = keys.transpose(0, 1)
-            cache.values[layer, slot, :, start:end] = values.transpose(0, 1)
-            k = cache.keys[layer, slot, :, :end].repeat_interleave(groups, dim=0)
-            v = cache.values[layer, slot, :, :end].repeat_interleave(groups, dim=0)
+            cache.keys[layer][row, :, start:end] = keys.transpose(0, 1).unsqueeze(0)
+            cache.values[layer][row, :, start:end] = values.transpose(0, 1).unsqueeze(0)
+            k = cache.keys[layer][row, :, :end].repeat_interleave(groups, dim=1)
+            v = cache.values[layer][row, :, :end].repeat_interleave(groups, dim=1)
             attended = F.scaled_dot_product_attention(
-                queries.transpose(0, 1).unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0),
+                queries.transpose(0, 1).unsqueeze(0), k, v,
                 attn_mask=mask, is_causal=mask is None, scale=self.scale,
             )  # fmt: skip  # [1, H, N, C]
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)

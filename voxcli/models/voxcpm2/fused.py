@@ -190,7 +190,7 @@ class FusedDecoder(Decoder):
                         unit.depthwise.bias,
                         unit.depthwise.dilation,
                         weight,
-                    )  # fmt: skip
+                    )
                 )
                 assert unit.pointwise.bias is not None
                 missing = missing + unit.pointwise.bias

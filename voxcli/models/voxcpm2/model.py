@@ -179,6 +179,17 @@ class VoxCPM2:
         else:
             state.cond[slot].zero_()
 
+    def prefill_text(
+        self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor
+    ) -> None:
+        embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
+        hidden = self.base_lm.prefill(embeds, state.base_cache, slots)  # [N, H]
+        fused = self.fusion(torch.cat((hidden, torch.zeros_like(hidden)), dim=-1))
+        residual = self.residual_lm.prefill(fused, state.residual_cache, slots)
+        state.hidden[slots] = torch.stack((hidden[last], residual[last]), dim=1)
+        for rows in (state.cond, *state.vocoder.contexts):
+            rows.index_fill_(0, slots, 0)
+
     def _upload(self, array: np.ndarray) -> Tensor:
         """A copy on the device that does not wait for what runs there."""
         tensor = torch.from_numpy(array)
