@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: hello test lint type format docs bench test-gpu test-speech
+.PHONY: hello test lint type format docs bench test-gpu test-speech test-speech-full
 
 hello: $(READY)
 	$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
@@ -26,13 +26,17 @@ docs: $(READY)
 	$(BIN)/python -m voxcli.cli.docs docs/cli.md
 
 bench: $(READY)
-	$(BIN)/voxcli bench
+	mkdir -p out && $(BIN)/voxcli bench --json out/bench.json --html out/bench.html --overwrite
+	$(BIN)/python -m voxcli.bench.markdown out/bench.json docs/benchmarks.md
 
 test-gpu: $(READY)
 	$(BIN)/pytest -m gpu
 
 test-speech: $(READY)
-	$(BIN)/pip install -e '.[eval]' -c constraints.txt && $(BIN)/pytest -m speech
+	$(BIN)/pip install -e '.[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m "speech and not slow"
+
+test-speech-full: $(READY)
+	$(BIN)/pip install -e '.[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -83,6 +83,8 @@ class SamplingParams:
             raise UsageError(
                 f"--cfg is {self.cfg}", hint="give a number from 0 to 10; 1 is unguided"
             )
+        if self.retries < 0:
+            raise UsageError(f"--retries is {self.retries}", hint="give 0 or more")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
 

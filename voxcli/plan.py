@@ -13,6 +13,8 @@ from voxcli.audio.pace import min_speech_seconds, speaking_time
 from voxcli.catalog import ModelSettings, known_models
 from voxcli.config import MAX_SEED
 from voxcli.errors import UsageError, VoiceNotFoundError
+from voxcli.hub import ModelFiles
+from voxcli.models import load_can_say
 from voxcli.text import PreparedText, prepare
 from voxcli.utterance import Utterance
 
@@ -57,6 +59,11 @@ class Plan:
             pace = speaking_time(segment.text, self.text.language)
             total += (pace.slowest_s * max(pace.fastest_s, 0.05)) ** 0.5 + segment.pause_s
         return total / self.utterance.speed
+
+
+def voice_model(files: ModelFiles) -> VoiceModel:
+    """What planning needs of a model that is found; loads its tokenizer, no weights."""
+    return VoiceModel(files.name, files.languages, files.settings, load_can_say(files.folder))
 
 
 def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:

@@ -21,8 +21,9 @@ import numpy as np
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.engine import Engine
 from voxcli.engine.request import Request
+from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, resolve_model
-from voxcli.plan import Plan, VoiceModel, make_plan
+from voxcli.plan import Plan, VoiceModel, make_plan, voice_model
 from voxcli.speech import Speech
 from voxcli.utterance import AudioChunk, Result, Utterance
 
@@ -37,6 +38,7 @@ class Setup:
         device: the processor's or card's own name.
         device_type: "cpu" or "cuda:0".
         precision: "fp32" or "bf16".
+        num_captures, capture_s, capture_bytes: CUDA graphs, within `load_s`.
         warning: what the user should know about the choice of device, or None.
     """
 
@@ -46,6 +48,9 @@ class Setup:
     precision: str
     threads: int
     load_s: float
+    num_captures: int = 0
+    capture_s: float = 0.0
+    capture_bytes: int = 0
     warning: str | None = None
 
 
@@ -62,6 +67,109 @@ class SpeechStream(Iterator[AudioChunk]):
     def close(self) -> None:
         close: Callable[[], None] = getattr(self._chunks, "close", lambda: None)
         close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class SpeechGroup:
+    """Speeches side by side on one engine. They may join between steps, and fail alone.
+
+    Args:
+        engine: to step; nothing else may step it meanwhile.
+        start: an utterance or plan to a speech; keyword `is_live`.
+        speeches: the first members.
+    """
+
+    def __init__(
+        self, engine: Engine, start: Callable[..., Speech], speeches: Sequence[Speech] = ()
+    ) -> None:
+        self._engine = engine
+        self._start = start
+        self._speeches = [speech for speech in speeches if not speech.is_done]
+        self._owners: dict[Request, Speech] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every speech has ended."""
+        return not self._speeches
+
+    def add(self, utterance: Utterance | Plan, *, is_live: bool = True) -> Speech:
+        """Let an utterance join; its first request is submitted by the next step.
+
+        Raises:
+            UsageError, TextError: as `Synthesizer.stream`.
+        """
+        speech = self._start(utterance, is_live=is_live)
+        self._speeches.append(speech)
+        return speech
+
+    def step(self) -> list[tuple[Speech, AudioChunk | VoxError]]:
+        """Advance all speeches by one patch.
+
+        Returns:
+            chunks that leave, each with its speech; an error in their place ends that speech alone.
+
+        Raises:
+            EngineError: the device failed; everything in flight is lost.
+        """
+        events = self._submit()
+        for output in self._engine.step():
+            speech = self._owners.get(output.request)
+            if speech is None:  # of a speech that failed
+                continue
+            if output.finish_reason is not None:
+                del self._owners[output.request]
+            try:
+                again = speech.accept(output.request, output.samples, output.finish_reason)
+                if again is not None:
+                    self._engine.abort([output.request])
+                    self._add(again, speech)
+                events += [(speech, chunk) for chunk in speech.ready_chunks()]
+            except VoxError as err:
+                self._drop(speech)
+                events.append((speech, err))
+        self._speeches = [speech for speech in self._speeches if not speech.is_done]
+        return events
+
+    def _submit(self) -> list[tuple[Speech, AudioChunk | VoxError]]:
+        """Keep the engine's slots busy with segments, earliest first; returns refusals."""
+        refused: list[tuple[Speech, AudioChunk | VoxError]] = []
+        num_free = self._engine.scheduler.num_free_slots - len(self._engine.scheduler.waiting)
+        for speech in tuple(self._speeches):
+            try:
+                while num_free > 0 and (request := speech.next_request()) is not None:
+                    self._add(request, speech)
+                    num_free -= 1
+            except VoxError as err:
+                self._drop(speech)
+                refused.append((speech, err))
+        return refused
+
+    def _add(self, request: Request, speech: Speech) -> None:
+        self._engine.add_request(request)
+        self._owners[request] = speech
+
+    def _drop(self, speech: Speech) -> None:
+        requests = [request for request, owner in self._owners.items() if owner is speech]
+        self._engine.abort(requests)
+        for request in requests:
+            del self._owners[request]
+        self._speeches.remove(speech)
+
+    def close(self) -> None:
+        """Abort what is left; always safe."""
+        self._engine.abort(self._owners)
+        self._owners.clear()
+        self._speeches.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +218,7 @@ class Synthesizer:
         started = time.perf_counter()
         device = resolve_device(config.device)
         threads = set_threads(config.threads)
-        # checkpoints store two bytes a weight
-        num_bytes = 2 * sum(path.stat().st_size for path in files.files)
+        num_bytes = sum(path.stat().st_size for path in files.files)
         dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
         model = load_model(files.folder, device.torch_device, dtype)
         if not config.solver:  # graphs for what this model is used with by default
@@ -165,6 +272,10 @@ class Synthesizer:
             parts[id(speech)].append(chunk.samples)
         return [speech.result(np.concatenate(parts[id(speech)])) for speech in speeches]
 
+    def group(self) -> SpeechGroup:
+        """Utterances that join and leave while others are spoken; see `SpeechGroup`."""
+        return SpeechGroup(self.engine, self._start)
+
     def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
         return Speech(plan, self.engine.model, is_live=is_live)
@@ -175,36 +286,12 @@ class Synthesizer:
 
     def _drive_all(self, speeches: Sequence[Speech]) -> Iterator[tuple[Speech, AudioChunk]]:
         """Step the engine until every speech is done; aborts what is left when closed early."""
-        owners: dict[Request, Speech] = {}
-        try:
-            while not all(speech.is_done for speech in speeches):
-                self._submit(speeches, owners)
-                for output in self.engine.step():
-                    speech = owners.get(output.request)
-                    if speech is None:  # of a speech that failed or was closed
-                        continue
-                    if output.finish_reason is not None:
-                        del owners[output.request]
-                    again = speech.accept(output.request, output.samples, output.finish_reason)
-                    if again is not None:
-                        self.engine.abort([output.request])
-                        self._add(again, speech, owners)
-                    for chunk in speech.ready_chunks():
-                        yield speech, chunk
-        finally:
-            self.engine.abort(owners)
-
-    def _submit(self, speeches: Sequence[Speech], owners: dict[Request, Speech]) -> None:
-        """Keep the engine's slots busy with segments, earliest first."""
-        num_free = self.engine.scheduler.num_free_slots - len(self.engine.scheduler.waiting)
-        for speech in speeches:
-            while num_free > 0 and (request := speech.next_request()) is not None:
-                self._add(request, speech, owners)
-                num_free -= 1
-
-    def _add(self, request: Request, speech: Speech, owners: dict[Request, Speech]) -> None:
-        owners[request] = speech
-        self.engine.add_request(request)
+        with SpeechGroup(self.engine, self._start, speeches) as group:
+            while not group.is_idle:
+                for speech, event in group.step():
+                    if isinstance(event, VoxError):
+                        raise event
+                    yield speech, event
 
     def close(self) -> None:
         """Abort what runs."""
@@ -220,10 +307,3 @@ class Synthesizer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def voice_model(files: ModelFiles) -> VoiceModel:
-    """What planning needs of a model that is found; loads its tokenizer, no weights."""
-    from voxcli.models import load_can_say
-
-    return VoiceModel(files.name, files.languages, files.settings, load_can_say(files.folder))

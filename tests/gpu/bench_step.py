@@ -76,7 +76,7 @@ def main() -> None:
     started = time.perf_counter()
     model = random_model(config, device, torch.bfloat16)
     torch.cuda.synchronize()
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, RANDOM WEIGHTS,", end=" ")
+    print(torch.cuda.get_device_name(), f"torch {torch.__version__}, RANDOM WEIGHTS", end=", ")
     print(
         f"model {time.perf_counter() - started:.1f} s, {torch.cuda.memory_allocated() / 2**30:.2f} GiB"
     )

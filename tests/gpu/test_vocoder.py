@@ -51,8 +51,9 @@ def test_streamed_samples_are_near_the_cpus_whole(
     _, latents, expected = speech
     loaded = load(MINI, torch.device("cuda:0"), torch.float32).decoder
     plain = Decoder(
-        loaded.config, loaded.first, loaded.expand, loaded.blocks, loaded.last_scale, loaded.last
-    )
+        loaded.config, loaded.first, loaded.expand, loaded.blocks, loaded.last_scale, loaded.last,
+        loaded.last_bias,
+    )  # fmt: skip
     decoder = FusedDecoder(plain, dtype)
     state = decoder.new_state(3)
     slots = torch.tensor([2], device="cuda")

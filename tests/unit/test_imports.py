@@ -30,7 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"layers"},
     "models": {"layers", "kernels", "errors"},
     "engine": {"models.base", "layers", "kernels", "config", "utterance", "errors"},
-    "plan": {"catalog", "text", "audio", "config", "utterance", "errors"},
+    "plan": {
+        *("catalog", "hub", "models", "text", "audio", "config", "utterance", "errors"),
+    },
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
         *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),

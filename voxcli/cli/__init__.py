@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -33,7 +34,7 @@ from voxcli.errors import (
     nearest,
 )
 
-COMMANDS = ("speak", "models", "doctor")
+COMMANDS = ("speak", "bench", "models", "doctor")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 # The class of every error in the command's wording (no such option, missing argument, bad value).
@@ -139,6 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     An unknown exception is a bug: it passes, and Python shows its traceback and exits with 1.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # Idle threads of the CPU engine sleep after a moment instead of spinning: a spinning thread
+    # that has to share its core stops every product. Read when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # file names that are not UTF-8
     try:

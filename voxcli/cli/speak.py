@@ -133,8 +133,7 @@ def speak(
     """Speak a text into a file or to stdout."""
     from voxcli.audio.stretch import check_speed
     from voxcli.hub import resolve_model
-    from voxcli.plan import make_plan
-    from voxcli.synthesizer import Synthesizer, voice_model
+    from voxcli.plan import make_plan, voice_model
 
     settings = settings_with(
         model=model, device=device, threads=threads, voice=voice, offline=offline
@@ -161,6 +160,8 @@ def speak(
         output.note(describe_text(plan))
     if target is None:
         target = Target(_free_path(plan), bits, rate, False, format)
+    from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
     with Synthesizer.load_files(files, config) as synthesizer:
         if synthesizer.setup.warning and not quiet:
             output.warn(synthesizer.setup.warning)

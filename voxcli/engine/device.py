@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from voxcli.errors import DeviceError, UsageError
+from voxcli.layers.linear import has_half_storage
 
 logger = logging.getLogger(__name__)
 
@@ -85,18 +86,20 @@ def cpu_name() -> str:
 def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch.dtype:
     """The weights' number format.
 
-    "auto" is bf16 on CUDA and fp32 on CPU, unless fp32 weights would take most of the memory.
+    "auto" is bf16 on CUDA and fp32 on CPU, unless the weights would take most of the memory.
 
     Args:
-        num_bytes: what the weights take in fp32.
+        num_bytes: what the weights take in the checkpoint, two bytes each. fp32 keeps them so where
+            fp16 storage works, else it needs twice as much.
     """
     if precision == "fp32":
         return torch.float32
     if precision == "bf16" or device.type == "cuda":
         return torch.bfloat16
     available = available_memory()
-    if available is not None and num_bytes > 0.8 * available:
-        logger.info("fp32 weights need %.1f GB of %.1f GB: bf16", num_bytes / 1e9, available / 1e9)
+    needed = num_bytes if has_half_storage() else 2 * num_bytes
+    if available is not None and needed > 0.8 * available:
+        logger.info("fp32 needs %.1f GB of %.1f GB: bf16", needed / 1e9, available / 1e9)
         return torch.bfloat16
     return torch.float32
 

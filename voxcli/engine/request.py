@@ -32,7 +32,8 @@ class Request:
         cfg: guidance; 1.0 computes no unconditional half.
         max_patches: it is stopped there, with reason LENGTH.
         min_patches: an end token before this many patches is ignored.
-        chunk_patches: patches that leave the vocoder together; the first always leaves alone.
+        chunk_patches: most patches that leave the vocoder together. The first leaves alone, then as
+            many as have left before, so that the listener's buffer grows with the chunks.
         step: patches generated so far.
         pending: frames that the vocoder has not had yet; the runner knows what they are.
     """
@@ -70,8 +71,9 @@ class Request:
         """Whether its pending patches should become samples now."""
         if not self.pending:
             return False
-        is_first = self.num_vocoded == 0
-        return is_first or self.finish_reason is not None or len(self.pending) >= self.chunk_patches
+        if self.finish_reason is not None:
+            return True
+        return len(self.pending) >= min(self.chunk_patches, max(1, self.num_vocoded))
 
     def record(self, frame: Tensor, is_end: bool) -> None:
         """Take one step's result and decide whether this was the last."""

@@ -2,9 +2,9 @@
 
 On CPU a weight is packed once, in one of two ways:
 
-* FBGEMM, where every weight is a half-precision number already (an fp16 checkpoint): the weights
-  stay fp16 in memory, inputs and sums are fp32, and the result is that of fp32 weights. Half the
-  bytes are read, which is what bounds a few rows.
+* FBGEMM, where half precision holds every weight (a checkpoint in fp16, or in bf16 but for numbers
+  below 6e-5): the weights stay fp16 in memory, inputs and sums are fp32, and the result is that of
+  fp32 weights. Half the bytes are read, which is what bounds a few rows.
 * oneDNN's blocked layout for any other fp32 weight.
 
 In both a row's result has the same bits whatever other rows are in the batch, which `F.linear` does
@@ -24,6 +24,8 @@ from torch import Tensor
 
 # Above this many multiply-adds a product is split over threads; below, the split costs more.
 MIN_THREADED_PRODUCT = 6_000_000
+# What rounding to half precision may change: the tail of bf16 numbers that are subnormal in fp16.
+MAX_HALF_ERROR = 2.0**-25
 # FBGEMM works in blocks of up to 6 rows; blocks of 1 and 2 rows sum in another order.
 ROW_BLOCK, MIN_ROW_BLOCK = 6, 3
 
@@ -40,7 +42,8 @@ def _has_onednn() -> bool:
     return bool(torch._C._has_mkldnn) and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
 
 
-def _has_fbgemm() -> bool:
+def has_half_storage() -> bool:
+    """Whether fp32 products can run on fp16 weights here."""
     return (
         "fbgemm" in torch.backends.quantized.supported_engines
         and torch.backends.cpu.get_cpu_capability() != "DEFAULT"
@@ -52,7 +55,7 @@ def best_layout(weight: Tensor) -> Layout:
     """The fastest layout that keeps the weight's values."""
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return Layout.PLAIN
-    if _has_fbgemm() and torch.equal(weight.half().float(), weight):
+    if has_half_storage() and (weight.half().float() - weight).abs().max() <= MAX_HALF_ERROR:
         return Layout.FBGEMM
     return Layout.ONEDNN if _has_onednn() else Layout.PLAIN
 
@@ -71,17 +74,22 @@ class Linear:
         self.bias = bias
         self.layout = layout or best_layout(weight)
         if self.layout is Layout.FBGEMM:
-            self._threaded = torch.ops.quantized.linear_prepack_fp16(weight, bias)
-            with warnings.catch_warnings():
-                # deprecated in torch; where it is gone, `_has_fbgemm` chooses oneDNN. Torch warns
-                # once a process, so the first pack and the first product are made in here.
-                warnings.simplefilter("ignore")
-                self.weight = torch.fbgemm_pack_gemm_matrix_fp16(weight)
-                self(weight.new_zeros(1, self.in_features))
+            self._pack_half(weight)
         elif self.layout is Layout.ONEDNN:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
         else:
             self.weight = weight
+
+    def _pack_half(self, weight: Tensor) -> None:
+        self._threaded = torch.ops.quantized.linear_prepack_fp16(weight, self.bias)
+        if MIN_ROW_BLOCK * weight.numel() >= MIN_THREADED_PRODUCT:
+            return  # so large that every product is split: one copy will do
+        with warnings.catch_warnings():
+            # Deprecated in torch; where it is gone, `has_half_storage` says no. Torch warns once a
+            # process, so the first pack and the first product are made in here.
+            warnings.simplefilter("ignore")
+            self.weight = torch.fbgemm_pack_gemm_matrix_fp16(weight)
+            self(weight.new_zeros(1, self.in_features))
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[..., K] -> [..., N]`."""
@@ -105,7 +113,7 @@ class Linear:
         is_padded = 0 < M % ROW_BLOCK < MIN_ROW_BLOCK
         if is_padded:
             rows = F.pad(rows, (0, 0, 0, MIN_ROW_BLOCK - M % ROW_BLOCK))
-        if M * self.in_features * self.out_features < MIN_THREADED_PRODUCT:
+        if len(rows) * self.in_features * self.out_features < MIN_THREADED_PRODUCT:
             y = torch.fbgemm_linear_fp16_weight_fp32_activation(rows, self.weight, self.bias)
         else:
             y = torch.ops.quantized.linear_dynamic_fp16(rows, self._threaded)

@@ -168,11 +168,11 @@ class FusedDecoder(Decoder):
 
     def __init__(self, plain: Decoder, dtype: torch.dtype) -> None:
         super().__init__(
-            plain.config, plain.first, plain.expand, plain.blocks, plain.last_scale, plain.last
-        )
+            plain.config, plain.first, plain.expand, plain.blocks, plain.last_scale, plain.last,
+            plain.last_bias,
+        )  # fmt: skip
         self.dtype = dtype
         self.first_taps = _taps(plain.first)
-        self.last_taps = plain.last.weight.view(-1, KERNEL).t().contiguous()  # [KERNEL, C]
         self.fused_expand = self._cast(plain.expand)
         self.fused_blocks: list[FusedBlock] = []
         missing = torch.zeros_like(plain.blocks[0].scale)
@@ -231,5 +231,4 @@ class FusedDecoder(Decoder):
                 x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
         context = next(contexts)
         padded = pad(x, self.last_scale, self.last_shift, context, slots)
-        assert self.last.bias is not None
-        return last(padded, self.last_taps, self.last.bias, context, slots)
+        return last(padded, self.last.weight, self.last_bias, context, slots)

@@ -101,13 +101,15 @@ class Decoder:
         blocks: list[DecoderBlock],
         last_scale: Tensor,
         last: Linear,
+        last_bias: Tensor,
     ) -> None:
         self.config = config
         self.first = first
         self.expand = expand
         self.blocks = blocks
         self.last_scale = last_scale
-        self.last = last  # KERNEL C -> 1, over a window of the padded input
+        self.last = last  # C -> KERNEL: what each time step adds to the outputs it reaches
+        self.last_bias = last_bias
 
     def new_state(self, num_slots: int) -> VocoderState:
         shapes = [(self.first.context_length, self.config.latent_dim)]
@@ -148,9 +150,13 @@ class Decoder:
             for unit in block.units:
                 inner = unit.depthwise(with_context(bump(x * unit.scale)))
                 x = unit.pointwise.add(bump(inner), x)
-        padded = with_context(bump(x * self.last_scale))
-        windows = padded.unfold(1, KERNEL, 1).flatten(2)  # [B, T, C KERNEL]
-        return torch.tanh(self.last(windows)).squeeze(-1)
+        taps = self.last(with_context(bump(x * self.last_scale)))  # [B, KERNEL - 1 + T, KERNEL]
+        B, length, _ = taps.shape
+        # output t is the sum over k of taps[t + k, k]: a diagonal of the tap matrix
+        diagonals = taps.as_strided(
+            (B, length - KERNEL + 1, KERNEL), (length * KERNEL, KERNEL, KERNEL + 1)
+        )
+        return torch.tanh(diagonals.sum(-1) + self.last_bias)
 
 
 @dataclass

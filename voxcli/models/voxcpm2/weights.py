@@ -97,7 +97,8 @@ class RandomSource(Source):
         fan_in = 1
         for size in shape[1:]:
             fan_in *= size
-        return values * max(fan_in, 16) ** -0.5
+        weight = values * max(fan_in, 16) ** -0.5
+        return weight.bfloat16().float()  # numbers as a bf16 checkpoint has them
 
 
 class CheckpointSource(Source):
@@ -326,9 +327,9 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     channels = width >> len(config.decoder_rates)
     alpha = _alpha(source, f"decoder.model.{last}", channels)
     weight, last_bias = _conv(source, f"decoder.model.{last + 1}", 1, channels, KERNEL)
-    window = (weight / alpha.view(1, -1, 1)).flatten(1)
+    taps = Linear((weight / alpha.view(1, -1, 1))[0].T.contiguous())
     decoder = Decoder(
-        config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, Linear(window, last_bias)
+        config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias
     )
     if not supports_vocoder(decoder):
         return decoder

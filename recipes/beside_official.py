@@ -1,0 +1,83 @@
+"""voxcli and the official `voxcpm` package on the bundled voice, one after the other, same machine.
+
+    python recipes/beside_official.py --official path/to/python
+
+`path/to/python` is an interpreter of another environment that has torch, voxcpm 2.0.3 and what it
+imports. Each side runs in a process of its own, warms up once, then speaks the sentence `--repeats`
+times; sides take turns, so that a machine that slows down slows both. Prints a Markdown table of
+the median real-time factor (wall / audio). Expected on two cores without a GPU: the official
+package near 0.4 at ten steps, voxcli well below half of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+TEXT = "The ferry leaves at noon, so bring a warm jacket."  # 49 characters
+ROUNDS = 3
+SETTINGS = ((6, 1.0), (10, 2.0))
+
+
+def official(steps: int, cfg: float, repeats: int) -> list[float]:
+    for name in ("torchaudio", "torchaudio.functional"):  # imported, never called for this model
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__spec__ = ModuleSpec(name, None)
+    from voxcpm import VoxCPM
+
+    folder = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "mini"
+    model = VoxCPM(str(folder), enable_denoiser=False, optimize=False, device="cpu")
+    rates = []
+    for _ in range(1 + repeats):
+        started = time.perf_counter()
+        samples = model.generate(
+            TEXT, cfg_value=cfg, inference_timesteps=steps, retry_badcase=False, max_len=60
+        )
+        rates.append((time.perf_counter() - started) / (len(samples) / 24000))
+    return rates[1:]
+
+
+def voxcli(steps: int, cfg: float, repeats: int) -> list[float]:
+    from voxcli import EngineConfig, SamplingParams, Synthesizer, Utterance
+
+    synthesizer = Synthesizer.load(EngineConfig(device="cpu"))
+    sampling = [SamplingParams(seed=seed, steps=steps, cfg=cfg) for seed in range(1 + repeats)]
+    return [synthesizer.synthesize([Utterance(TEXT, sampling=each)])[0].rtf for each in sampling][
+        1:
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--official", default=sys.executable)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--role", choices=("official", "voxcli"))
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--cfg", type=float, default=1.0)
+    options = parser.parse_args()
+    if options.role:
+        measure = {"official": official, "voxcli": voxcli}[options.role]
+        print(json.dumps(measure(options.steps, options.cfg, options.repeats)))
+        return
+    print("| steps, guidance | official voxcpm RTF | voxcli RTF | times |\n|---|---|---|---|")
+    for steps, cfg in SETTINGS:
+        rates: dict[str, list[float]] = {"official": [], "voxcli": []}
+        for _ in range(ROUNDS):
+            for role, python in (("official", options.official), ("voxcli", sys.executable)):
+                command = [python, __file__, "--role", role, "--steps", steps, "--cfg", cfg]
+                command += ["--repeats", options.repeats]
+                done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True)
+                rates[role] += json.loads(done.stdout.splitlines()[-1])
+        theirs, ours = (statistics.median(rates[role]) for role in ("official", "voxcli"))
+        print(f"| {steps}, {cfg} | {theirs:.3f} | {ours:.3f} | {theirs / ours:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+"""`voxcli speak` with the bundled voice: the contract of the command, and inputs people bring."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from voxcli import cli
+
+VOXCLI = str(Path(sys.executable).parent / "voxcli")
+SENTENCE = "The ferry leaves at noon."
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(["speak", *words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def process(*words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([VOXCLI, "speak", *words], capture_output=True, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+# The result
+
+
+def test_speech_is_written_and_the_path_is_all_there_is_on_stdout(run: Run) -> None:
+    code, out, err = run(SENTENCE, "-o", "ferry.wav", "--seed", "7")
+    samples, rate = soundfile.read("ferry.wav")
+    assert (code, out, rate) == (0, "ferry.wav\n", 24000)
+    assert 1.0 < len(samples) / rate < 4.0
+    assert np.sqrt(np.mean(samples**2)) > 10 ** (-50 / 20)
+    assert "real time" in err
+    assert "seed 7" in err
+    assert os.listdir() == ["ferry.wav"]
+
+
+def test_json_has_every_number_of_the_run(run: Run) -> None:
+    code, out, _ = run(SENTENCE, "-o", "a.wav", "--seed", "7", "--json", "--quiet")
+    report = json.loads(out)
+    samples, rate = soundfile.read("a.wav")
+    assert code == 0
+    assert report["audio_s"] == pytest.approx(len(samples) / rate, abs=1e-9)
+    assert report["rtf"] == pytest.approx(report["wall_s"] / report["audio_s"])
+    assert (report["finish_reason"], report["seed"], report["device"]) == ("stop", 7, "cpu")
+    assert (report["steps"], report["cfg"], report["attempts"]) == (6, 1.0, 1)
+    assert 0 < report["ttfa_s"] <= report["wall_s"]
+
+
+def test_the_same_seed_gives_the_same_bytes_in_two_processes(run: Run) -> None:
+    """G08."""
+    run(SENTENCE, "-o", "a.wav", "--seed", "3")
+    assert process(SENTENCE, "-o", "b.wav", "--seed", "3").returncode == 0
+    assert digest("a.wav") == digest("b.wav")
+
+
+def test_an_unset_seed_is_reported_and_reproduces_the_file(run: Run) -> None:
+    """G08."""
+    seed = json.loads(run(SENTENCE, "-o", "a.wav", "--json")[1])["seed"]
+    run(SENTENCE, "-o", "b.wav", "--seed", str(seed))
+    assert digest("a.wav") == digest("b.wav")
+
+
+def test_without_a_name_a_free_one_is_made_from_the_text(run: Run) -> None:
+    names = [run(SENTENCE, "--seed", "1")[1].strip() for _ in range(2)]
+    assert len(set(names)) == 2
+    assert all(name.startswith("the-ferry-leaves") for name in names)
+    assert sorted(os.listdir()) == sorted(names)
+
+
+def test_text_comes_from_a_file_or_from_stdin_alike(run: Run) -> None:
+    Path("t.txt").write_bytes(b"\xef\xbb\xbf" + SENTENCE.encode() + b"\r\n")
+    run("--file", "t.txt", "-o", "a.wav", "--seed", "2")
+    done = process("-", "-o", "b.wav", "--seed", "2", input=SENTENCE.encode())
+    assert done.returncode == 0
+    assert digest("a.wav") == digest("b.wav")
+
+
+# T: texts
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n \n\t"])
+def test_empty_text_is_refused_before_a_model_loads(run: Run, text: str) -> None:
+    """T01."""
+    code, out, err = run(text, "-o", "a.wav")
+    assert (code, out) == (2, "")
+    assert "the text is empty" in err
+    assert not os.listdir()
+
+
+def test_empty_stdin_is_refused() -> None:
+    """T01."""
+    started = time.monotonic()
+    done = process("-", "-o", "a.wav", input=b"")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"the text is empty" in done.stderr
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("text", ["A", "No.", "7", "1次"])
+def test_very_short_texts_stay_short_and_audible(run: Run, text: str) -> None:
+    """T03."""
+    code, out, _ = run(text, "-o", "a.wav", "--seed", "1", "--json")
+    assert code == 0
+    samples, rate = soundfile.read("a.wav")
+    assert 0.15 <= len(samples) / rate <= 3.0
+    assert np.sqrt(np.mean(samples**2)) > 10 ** (-50 / 20)
+    assert json.loads(out)["finish_reason"] == "stop"
+
+
+def test_what_the_voice_cannot_say_is_reported(run: Run) -> None:
+    """T03: a character is left out with a warning, a whole text is refused."""
+    assert "cannot say '次'" in run("1次", "--dry-run")[2]
+    code, _, err = run("嗯", "-o", "a.wav")
+    assert code == 2
+    assert "openbmb/VoxCPM2" in err
+
+
+def test_numbers_and_abbreviations_are_never_split(run: Run) -> None:
+    """T05."""
+    text = (
+        "The bill is $1,299.50, due 03/04/2026 at 5:30 p.m.; call 555-0142. "
+        "Dr. J. R. Lee weighed 3.5 kg of e.g. 1/2 in. screws."
+    )
+    for option in ((), ("--raw-text",)):
+        plan = json.loads(run(text, "--dry-run", "--json", *option)[1])
+        joined = " ".join(segment["text"] for segment in plan["segments"])
+        assert joined == plan["text"]
+        for ending in ("Dr.", "J.", "J. R.", "e.g.", "1,299.", "3.", "Doctor", "point"):
+            assert not any(s["text"].endswith(ending) for s in plan["segments"][:-1])
+    assert run(text, "-o", "a.wav", "--seed", "1")[0] == 0
+
+
+def test_long_text_without_punctuation_loses_no_word(run: Run) -> None:
+    """T07: duration grows with the number of words."""
+    words = ("river stone garden window paper candle mountain yellow market silver " * 70).split()
+    seconds = []
+    for count in (130, 700):
+        text = " ".join(words[:count])
+        code, out, _ = run(text, "-o", f"{count}.wav", "--seed", "1", "--steps", "4", "--json")
+        report = json.loads(out)
+        assert code == 0
+        assert len(report["segments"]) >= 2
+        assert " ".join(s["text"] for s in report["segments"]).split() == words[:count]
+        seconds.append(report["audio_s"])
+    assert 4.3 <= seconds[1] / seconds[0] <= 6.5
+
+
+def test_parentheses_of_the_user_are_spoken(run: Run) -> None:
+    """T09: they are not taken as a style, and the rewrite is shown."""
+    plan = json.loads(run("(note) Prices rose again.", "--dry-run", "--json")[1])
+    assert not plan["text"].startswith("(")
+    assert "note" in plan["text"]
+    assert any(change["kind"] == "bracket" for change in plan["changes"])
+
+
+def test_twelve_clauses_that_start_alike_are_all_spoken(run: Run) -> None:
+    """T12."""
+    nouns = ["bread", "fire", "rain", "salt", "iron", "wool", "glass", "corn", "smoke", "stone"]
+    nouns += ["milk", "bells"]
+    clauses = [f"it was the hour of {noun}" for noun in nouns]
+    separate = sum(
+        json.loads(run(clause, "--seed", "1", "--json")[1])["audio_s"] for clause in clauses
+    )
+    report = json.loads(run(", ".join(clauses) + ".", "--seed", "1", "--json")[1])
+    spoken = " ".join(segment["text"] for segment in report["segments"])
+    assert all(noun in spoken for noun in nouns)
+    assert abs(report["audio_s"] - separate) <= 0.25 * separate
+
+
+def test_a_language_the_voice_does_not_speak_names_a_model_that_does(run: Run) -> None:
+    code, _, err = run("Guten Morgen, wie geht es dir heute?", "-o", "a.wav")
+    assert code == 2
+    assert "German" in err
+    assert "openbmb/VoxCPM2" in err
+
+
+# S: files and pipes
+
+
+@pytest.mark.parametrize("container", ["wav", "raw"])
+def test_a_reader_that_goes_away_is_no_error(container: str) -> None:
+    """S01."""
+    text = "This is a longer text that takes a while to speak. " * 6
+    command = f"{VOXCLI} speak '{text}' -o - --format {container}"
+    for reader in ("head -c 1000", "true"):
+        started = time.monotonic()
+        done = subprocess.run(
+            ["bash", "-c", f"{command} | {reader} > /dev/null; exit ${{PIPESTATUS[0]}}"],
+            capture_output=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode in (0, 141)
+        assert b"Traceback" not in done.stderr
+        assert b"error" not in done.stderr
+        assert time.monotonic() - started < 60
+    assert not os.listdir()
+
+
+def test_a_pipe_gets_the_samples_of_the_file(run: Run) -> None:
+    """S01: live and held speech are the same; raw is whole 16-bit samples."""
+    run(SENTENCE, "-o", "a.wav", "--seed", "4")
+    done = process(SENTENCE, "-o", "-", "--format", "raw", "--seed", "4")
+    assert np.array_equal(
+        np.frombuffer(done.stdout, "<i2"), soundfile.read("a.wav", dtype="int16")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("folder", 5), ("missing/a.wav", 5), ("/proc/a.wav", 5), ("a.xyz", 2), ("kept.wav", 2)],
+)
+def test_an_output_that_cannot_be_written_is_refused_at_once(
+    run: Run, name: str, code: int
+) -> None:
+    """S05, B12."""
+    Path("folder").mkdir()
+    Path("kept.wav").write_bytes(b"kept")
+    before = sorted(os.listdir())
+    started = time.monotonic()
+    found, out, err = run(SENTENCE, "-o", name)
+    assert (found, out) == (code, "")
+    assert time.monotonic() - started < 3
+    assert err.startswith("voxcli: error: ")
+    assert sorted(os.listdir()) == before
+    assert Path("kept.wav").read_bytes() == b"kept"
+
+
+def test_overwriting_is_asked_for(run: Run) -> None:
+    """B12."""
+    Path("a.wav").write_bytes(b"old")
+    assert run(SENTENCE, "-o", "a.wav", "--overwrite")[0] == 0
+    assert soundfile.info("a.wav").frames > 0
+
+
+@pytest.mark.parametrize(
+    ("bits", "subtype"), [("8", "PCM_U8"), ("16", "PCM_16"), ("24", "PCM_24"), ("32f", "FLOAT")]
+)
+def test_rate_and_depth_are_as_asked_and_the_duration_stays(
+    run: Run, bits: str, subtype: str
+) -> None:
+    """S07."""
+    plain = json.loads(run(SENTENCE, "-o", "p.wav", "--seed", "1", "--json")[1])
+    run(SENTENCE, "-o", "a.wav", "--seed", "1", "--bits", bits, "--rate", "16000")
+    info = soundfile.info("a.wav")
+    assert (info.samplerate, info.subtype) == (16000, subtype)
+    assert abs(info.frames / 16000 - plain["audio_s"]) < 0.001
+    assert np.abs(soundfile.read("a.wav")[0]).max() <= 1.0
+    assert plain["sample_rate"] == plain["model_sample_rate"] == 24000
+
+
+def test_an_interrupt_leaves_no_file_and_ends_with_130() -> None:
+    text = "This is a longer text that takes a while to speak. " * 20
+    child = subprocess.Popen([VOXCLI, "speak", text, "-o", "a.wav"], stderr=subprocess.PIPE)
+    time.sleep(4)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert b"Traceback" not in err
+    assert not os.listdir()
+
+
+def test_audio_and_json_do_not_share_stdout(run: Run) -> None:
+    assert run(SENTENCE, "-o", "-", "--json")[0] == 2
+
+
+# G: model and device
+
+
+def broken_models(folder: Path) -> dict[str, Path]:
+    """Model folders with one fault each."""
+    mini = Path(cli.__file__).parents[1] / "assets" / "mini"
+    made = {}
+    for fault in ("no config", "cut weights", "other architecture", "pointer"):
+        target = folder / fault.replace(" ", "-")
+        target.mkdir()
+        for file in mini.glob("*.json"):
+            (target / file.name).write_bytes(file.read_bytes())
+        for file in mini.glob("*.safetensors"):
+            os.link(file, target / file.name)
+        made[fault] = target
+    (made["no config"] / "config.json").unlink()
+    weights = made["cut weights"] / "model.safetensors"
+    data = weights.read_bytes()
+    weights.unlink()
+    weights.write_bytes(data[: len(data) * 9 // 10])
+    config = made["other architecture"] / "config.json"
+    config.write_text(config.read_text().replace('"voxcpm2"', '"llama"'))
+    pointer = made["pointer"] / "model.safetensors"
+    pointer.unlink()
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    return made
+
+
+def test_a_broken_model_is_named_and_nothing_is_written(
+    run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """G01."""
+    folder = tmp_path_factory.mktemp("models")
+    named = {
+        "no config": "config.json", "cut weights": "model.safetensors",
+        "other architecture": "llama", "pointer": "model.safetensors",
+    }  # fmt: skip
+    for fault, path in broken_models(folder).items():
+        code, out, err = run(SENTENCE, "-o", "a.wav", "--model", str(path))
+        assert (code, out) == (3, ""), fault
+        assert named[fault] in err, fault
+    assert run(SENTENCE, "-o", "a.wav", "--model", str(folder / "missing"))[0] == 3
+    assert not os.listdir()
+
+
+@pytest.mark.parametrize(("device", "code"), [("cuda:9", 4), ("mps", 4), ("tpu", 2)])
+def test_a_device_that_is_not_here_is_refused_with_what_is(
+    run: Run, device: str, code: int
+) -> None:
+    """G06."""
+    found, _, err = run(SENTENCE, "-o", "a.wav", "--device", device)
+    assert found == code
+    assert device.split(":")[0] in err
+    assert not os.listdir()
+
+
+def test_auto_falls_back_to_the_cpu_with_one_warning(run: Run) -> None:
+    """G06."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    code, out, err = run(SENTENCE, "-o", "a.wav", "--device", "auto", "--json")
+    assert (code, json.loads(out)["device"]) == (0, "cpu")
+    assert err.count("warning") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--seed", "-1"), "--seed"), (("--steps", "1"), "--steps"), (("--cfg", "11"), "--cfg"),
+        (("--speed", "3"), "--speed"), (("--max-seconds", "0"), "--max-seconds"),
+        (("--max-seconds", "0.1"), "--max-seconds"), (("--voice", "albba"), "albba"),
+        (("--bits", "12"), "12"), (("--rate", "17"), "17"), (("--threads", "-1"), "--threads"),
+        (("--retries", "-1"), "--retries"), (("--file", "missing.txt"), "--file"),
+        (("--format", "mp3"), "--format"), (("--language", "fr"), "fr"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_work_is_named(
+    run: Run, options: tuple[str, ...], named: str
+) -> None:
+    code, out, err = run(SENTENCE, "-o", "a.wav", *options)
+    assert (code, out) == (2, "")
+    assert named in err
+    assert not os.listdir()

@@ -1,0 +1,200 @@
+"""`bench compare` on made-up reports with the noise of a real machine; Markdown and HTML too."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from voxcli.bench.compare import Verdict, compare
+from voxcli.bench.html import report_as_html
+from voxcli.bench.markdown import BEGIN, END, main, refreshed
+from voxcli.bench.metrics import DEFINITIONS, Run, cell_statistics
+from voxcli.bench.plots import charts
+from voxcli.bench.report import FORMAT, RANDOM_WEIGHTS, report_as_json
+from voxcli.errors import UsageError
+
+SETS = {"short": (3.2, 0.4), "medium": (11.0, 0.38), "long": (26.0, 0.39)}  # audio_s, rtf
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def made_up(
+    seed: int,
+    *,
+    slowdown: float = 1.0,
+    noise: float = 0.02,
+    repeats: int = 3,
+    loads: tuple[int, ...] = (1, 4),
+) -> dict[str, Any]:
+    """A report whose runs scatter by `noise` (standard deviation), one in ten by five times that,
+    as when something else on the machine wakes up."""
+    draw = np.random.default_rng(seed)
+    runs, cells = [], []
+    for name, (audio_s, rtf) in SETS.items():
+        for load in loads:
+            own = []
+            for index in range(repeats * load):
+                length_s = audio_s * (1 + 0.1 * ((index * 7) % 5 - 2) / 2)  # by the run's seed
+                wobble = 5.0 if draw.random() < 0.1 else 1.0
+                factor = slowdown * load**0.7 * np.exp(wobble * noise * draw.normal())
+                wall_s = float(length_s * rtf * factor)
+                ttfa_s = float(0.1 * slowdown * load**0.5 * np.exp(wobble * noise * draw.normal()))
+                own.append(
+                    Run(
+                        "measured", name, "en", f"en_{name}", 50, load, None, 1 + index, "ok",
+                        0.0, ttfa_s, wall_s, length_s, 24000, wall_s / length_s,
+                        length_s / wall_s, 20, wall_s * 50, max(0.0, wall_s - length_s),
+                    )
+                )  # fmt: skip
+            runs += own
+            keys = {"set": name, "language": "en", "concurrency": load, "rate": None}
+            cells.append(keys | cell_statistics(own, sum(run.wall_s or 0 for run in own) / load))
+    names = ("model", "checksum", "precision", "device_name", "device", "version", "torch", "os")
+    who = {**dict.fromkeys(names, "x"), "device_name": "A card", "threads": 2, "commit": None}
+    who |= {"python": "3", "command": ["voxcli", "bench"], "time": "now", "seed": 1, "cuda": None}
+    setup = {"import_s": 1.0, "load_s": 2.0, "capture_s": 0.0, "num_captures": 0}
+    report = {
+        "format": FORMAT, "is_partial": False, "stamp": None, "identity": who,
+        "options": {"steps": None, "voice": None, "is_streaming": True}, "definitions": DEFINITIONS,
+        "setup": {**setup, "first_wall_s": 1.2, "first_ttfa_s": 0.2},
+        "memory": {"peak_rss_bytes": 10**9, "peak_gpu_allocated_bytes": None,
+                   "peak_gpu_reserved_bytes": None},
+        "cells": cells, "runs": [run.as_json() for run in runs], "notes": [],
+        "breakdown": {"wall_s": 1.0, "prefill_s": 0.1, "decode_s": 0.6, "vocode_s": 0.2,
+                      "host_s": 0.1},
+    }  # fmt: skip
+    loaded: dict[str, Any] = json.loads(report_as_json(report))
+    return loaded
+
+
+def is_regression(old: dict[str, Any], new: dict[str, Any], fail_over: float = 0.05) -> bool:
+    return any(change.is_regression for change in compare(old, new, fail_over))
+
+
+def test_two_runs_of_the_same_thing_pass() -> None:
+    # False alarms with this noise and its outliers, counted over 300 pairs: 2.
+    alarms = sum(is_regression(made_up(2 * i), made_up(2 * i + 1)) for i in range(60))
+    assert alarms <= 2
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
+def test_a_slowdown_of_ten_percent_is_caught(noise: float) -> None:
+    reports = [(made_up(2 * i, noise=noise), made_up(2 * i + 1, slowdown=1.1, noise=noise))
+               for i in range(30)]  # fmt: skip
+    assert all(is_regression(old, new) for old, new in reports)
+
+
+def test_noise_that_hides_a_change_is_respected() -> None:
+    # 15 % noise: medians of three runs jump by more than 5 % all the time, and must not alarm
+    alarms = sum(
+        is_regression(made_up(2 * i, noise=0.15), made_up(2 * i + 1, noise=0.15)) for i in range(40)
+    )
+    assert alarms <= 4  # three standard errors: about 1 in 100 pairs of reports, heavy tails aside
+
+
+def test_a_change_below_the_threshold_passes_and_a_gain_is_named() -> None:
+    old = made_up(1, noise=0.002)
+    assert not is_regression(old, made_up(2, slowdown=1.03, noise=0.002))
+    assert is_regression(old, made_up(2, slowdown=1.03, noise=0.002), fail_over=0.01)
+    verdicts = {change.verdict for change in compare(old, made_up(2, slowdown=0.8), 0.05)}
+    assert verdicts == {Verdict.FASTER}
+
+
+def test_more_failures_are_a_regression() -> None:
+    old, new = made_up(1), made_up(1)
+    new["runs"][0] |= {"status": "failed", "rtf": None, "ttfa_s": None}
+    assert [c.verdict for c in compare(old, new, 0.05) if c.is_regression] == [Verdict.FAILING]
+    assert not is_regression(new, old)
+
+
+def test_too_few_runs_are_not_judged() -> None:
+    old, new = (made_up(i, repeats=1, loads=(1,), slowdown=1 + i) for i in range(2))
+    assert {change.verdict for change in compare(old, new, 0.05)} == {Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("identity", "device_name"), ("identity", "checksum"), ("options", "steps")]
+)
+def test_reports_of_different_things_are_refused_unless_forced(part: str, key: str) -> None:
+    old, new = made_up(1), made_up(2)
+    new[part][key] = "another"
+    with pytest.raises(UsageError, match=f"{key}: .* another"):
+        compare(old, new, 0.05)
+    assert compare(old, new, 0.05, is_forced=True)
+
+
+def test_random_weights_are_never_compared_with_real_ones() -> None:
+    new = made_up(2) | {"stamp": RANDOM_WEIGHTS}
+    with pytest.raises(UsageError, match=RANDOM_WEIGHTS):
+        compare(made_up(1), new, 0.05)
+
+
+def test_reports_without_a_common_cell_are_refused() -> None:
+    with pytest.raises(UsageError, match="share no"):
+        compare(made_up(1, loads=(1,)), made_up(2, loads=(4,)), 0.05)
+
+
+def test_the_table_in_a_page_is_replaced_between_its_markers(tmp_path: Path) -> None:
+    page, report = tmp_path / "page.md", tmp_path / "report.json"
+    page.write_text(f"# Before\n{BEGIN}\nold\n{END}\nafter\n")
+    report.write_text(report_as_json(made_up(1)))
+    main(str(report), str(page))
+    text = page.read_text()
+    assert text.startswith(f"# Before\n{BEGIN}\n| set | lang |")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text.replace("threshold", "")
+    assert "| medium | en | 4 | 12 | 0 |" in text
+    with pytest.raises(UsageError, match="markers"):
+        refreshed("no markers", "table")
+
+
+def test_every_chart_has_data_and_the_page_loads_nothing() -> None:
+    report = made_up(1)
+    found = charts(report)
+    assert len(found) == 7
+    for title, _, chart in found:
+        marks = [e for e in ElementTree.fromstring(chart).iter() if "mark" in e.get("class", "")]
+        assert marks, title
+    page = report_as_html(report)
+    assert not re.search(r"(src|href)=[\"'](?!data:)", page)
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+
+
+def test_a_page_of_failures_alone_shows_no_empty_chart() -> None:
+    report = made_up(1)
+    for run in report["runs"]:
+        run |= {"status": "failed", "error": "no <sound>", "rtf": None, "ttfa_s": None}
+    report["cells"] = [
+        {**cell, **cell_statistics([Run(**run) for run in report["runs"][:3]], 1.0)}
+        for cell in report["cells"]
+    ]
+    page = report_as_html(report)
+    assert [title for title, _, _ in charts(report)] == ["Set-up", "Where a run's time goes"]
+    assert "no &lt;sound&gt;" in page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_chromium_opens_the_page_without_a_complaint(tmp_path: Path) -> None:
+    page, picture = tmp_path / "bench.html", tmp_path / "bench.png"
+    page.write_text(report_as_html(copy.deepcopy(made_up(1)) | {"stamp": RANDOM_WEIGHTS}))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+               "--disable-component-update", "--no-first-run", "--enable-logging=stderr",
+               f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,2400"]  # fmt: skip
+    command = [str(CHROMIUM), *options, f"--screenshot={picture}", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert picture.stat().st_size > 50_000, done.stderr
+    assert "CONSOLE" not in done.stderr
+    dumped = subprocess.run(
+        [str(CHROMIUM), *options, "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    ).stdout  # fmt: skip
+    assert dumped.count("<svg") == 7

@@ -1,0 +1,91 @@
+"""Admission, order, slots: plain Python, no model."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from voxcli.engine.request import Request, Status
+from voxcli.engine.scheduler import Scheduler
+from voxcli.errors import AdmissionError
+from voxcli.models.base import Prompt
+from voxcli.utterance import FinishReason
+
+
+def request(
+    length: int = 5, max_patches: int = 10, num_steps: int = 6, cfg: float = 1.0
+) -> Request:
+    prompt = Prompt(np.zeros(length, np.int64), np.zeros(length, bool), np.zeros((0, 1, 1)))
+    return Request(prompt, seed=0, num_steps=num_steps, cfg=cfg, max_patches=max_patches)
+
+
+def test_requests_run_in_the_order_they_came() -> None:
+    scheduler = Scheduler(2, 100, 1000)
+    requests = [request() for _ in range(3)]
+    for each in requests:
+        scheduler.add(each)
+    assert scheduler.schedule().prefill == requests[:2]
+    requests[0].finish_reason = FinishReason.STOP
+    scheduler.release_finished()
+    assert scheduler.schedule().prefill == [requests[2]]
+
+
+def test_a_request_that_cannot_fit_is_refused_with_the_numbers() -> None:
+    scheduler = Scheduler(2, 100, 1000)
+    with pytest.raises(AdmissionError, match=r"60 positions.*up to 41.*has 100"):
+        scheduler.add(request(60, 41))
+    scheduler.add(request(60, 40))
+
+
+def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
+    scheduler = Scheduler(4, 1000, 100)
+    for length in (150, 60, 30, 30):
+        scheduler.add(request(length))
+    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [150]
+    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [60, 30]
+    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [30]
+
+
+def test_rows_of_one_step_share_their_solver_settings() -> None:
+    scheduler = Scheduler(8, 100, 1000)
+    for num_steps, cfg in ((6, 1.0), (10, 2.0), (6, 1.0), (6, 1.5)):
+        scheduler.add(request(num_steps=num_steps, cfg=cfg))
+    groups = scheduler.schedule().decode
+    assert sorted(len(group) for group in groups) == [1, 1, 2]
+    for group in groups:
+        assert len({(r.num_steps, r.is_guided) for r in group}) == 1
+
+
+def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
+    chooser = random.Random(1)
+    scheduler = Scheduler(5, 100, 60)
+    live: list[Request] = []
+    for _ in range(2000):
+        action = chooser.random()
+        if action < 0.4:
+            live.append(request(chooser.randint(1, 40)))
+            scheduler.add(live[-1])
+        elif action < 0.7:
+            scheduler.schedule()
+        elif live and action < 0.85:
+            scheduler.abort(live.pop(chooser.randrange(len(live))))
+        else:
+            for each in scheduler.running:
+                if chooser.random() < 0.3:
+                    each.finish_reason = FinishReason.STOP
+            scheduler.release_finished()
+        slots = [each.slot for each in scheduler.running]
+        assert len(set(slots)) == len(slots)
+        assert scheduler.num_free_slots + len(slots) == 5
+        assert all(each.slot is None for each in live if each.status is not Status.RUNNING)
+
+
+def test_aborting_twice_is_safe() -> None:
+    scheduler = Scheduler(1, 100, 100)
+    each = request()
+    scheduler.add(each)
+    scheduler.abort(each)
+    scheduler.abort(each)
+    assert not scheduler.has_work

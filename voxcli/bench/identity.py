@@ -1,0 +1,127 @@
+"""Who measured what on which machine: the facts without which a number means nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import voxcli
+from voxcli.config import EngineConfig
+from voxcli.hub import ModelFiles
+from voxcli.synthesizer import Setup
+
+_BLOCK = 1 << 22  # bytes read at a time
+
+
+def identity(
+    setup: Setup, config: EngineConfig, command: Sequence[str], seed: int
+) -> dict[str, Any]:
+    """Everything but the model's checksum; see `checksum`."""
+    import torch
+
+    return {
+        "tool": "voxcli",
+        "version": voxcli.__version__,
+        "commit": commit(),
+        "model": setup.model,
+        "engine": "native",
+        "max_slots": config.max_slots,
+        "precision": setup.precision,
+        "device": setup.device_type,
+        "device_name": setup.device,
+        **gpu_facts(setup.device_type),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "threads": setup.threads,
+        "usable_cores": usable_cores(),
+        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
+        "load_average_1m": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "os": platform.platform(),
+        "python": platform.python_version(),
+        "command": list(command),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+    }
+
+
+def usable_cores() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def commit() -> str | None:
+    """Commit of the checkout voxcli runs from, with "+" where files differ; None if installed."""
+    package = Path(voxcli.__file__).parent
+    top = _output("git", "-C", str(package), "rev-parse", "--show-toplevel")
+    if top is None or Path(top) != package.parent:
+        return None
+    found = _output("git", "-C", top, "rev-parse", "HEAD")
+    is_changed = bool(_output("git", "-C", top, "status", "--porcelain", "--", "voxcli"))
+    return f"{found}+" if found and is_changed else found
+
+
+def gpu_facts(device_type: str) -> dict[str, Any]:
+    """Driver, power limit and clocks as the driver tells them; all None without a GPU."""
+    names = ("driver", "power_limit", "max_clock", "clock")
+    if not device_type.startswith("cuda"):
+        return dict.fromkeys(names)
+    index = device_type.partition(":")[2] or "0"
+    fields = "driver_version,power.limit,clocks.max.sm,clocks.sm"
+    row = _output("nvidia-smi", f"--id={index}", f"--query-gpu={fields}", "--format=csv,noheader")
+    values = [value.strip() for value in row.split(",")] if row else [None] * len(names)
+    return dict(zip(names, values, strict=False))
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def checksum(files: ModelFiles) -> dict[str, Any]:
+    """SHA-256 of each of the model's files, and one over them all in the order of their names."""
+    hashes = {path.name: _sha256(path) for path in sorted(files.files, key=lambda path: path.name)}
+    lines = "".join(f"{digest}  {name}\n" for name, digest in hashes.items())
+    return {"checksum": hashlib.sha256(lines.encode()).hexdigest(), "files": hashes}
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def memory(device_type: str) -> dict[str, int | None]:
+    """Peaks of this process in bytes."""
+    allocated = reserved = None
+    if device_type.startswith("cuda"):
+        import torch
+
+        allocated = torch.cuda.max_memory_allocated(device_type)
+        reserved = torch.cuda.max_memory_reserved(device_type)
+    return {
+        "peak_rss_bytes": _peak_rss(),
+        "peak_gpu_allocated_bytes": allocated,
+        "peak_gpu_reserved_bytes": reserved,
+    }
+
+
+def _peak_rss() -> int | None:
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # kilobytes but on a Mac

@@ -1,0 +1,156 @@
+"""From a command's settings to a report: find and check everything, load, run the session.
+
+`prepare` refuses without torch what cannot work; `measure` loads and runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.bench.cells import BenchOptions, check
+from voxcli.bench.prompts import Prompt, choose_languages, load_prompts
+from voxcli.bench.report import RANDOM_WEIGHTS, Report, build_report
+from voxcli.catalog import ModelSettings
+from voxcli.config import EngineConfig, UserSettings
+from voxcli.errors import UsageError
+from voxcli.hub import ModelFiles, resolve_model
+from voxcli.models import FAMILIES, load_can_say
+from voxcli.plan import VoiceModel, make_plan
+
+if TYPE_CHECKING:
+    from voxcli.bench.live import LiveTable
+    from voxcli.synthesizer import Synthesizer
+
+DEFAULT_PATCHES = 125  # of random weights; 20 s of audio with VoxCPM2
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A checked benchmark, ready to load.
+
+    Attributes:
+        files: of the model; None for random weights.
+        dummy, dummy_values: file or folder of random weights' configuration and what it holds.
+        notes: what was left out, for the user and the report.
+    """
+
+    options: BenchOptions
+    prompts: list[Prompt]
+    config: EngineConfig
+    files: ModelFiles | None
+    dummy: Path | None
+    dummy_values: dict[str, Any]
+    num_patches: int
+    notes: tuple[str, ...]
+
+
+def prepare(
+    prompts: str,
+    languages: Sequence[str],
+    options: BenchOptions,
+    config: EngineConfig,
+    settings: UserSettings,
+    *,
+    dummy: Path | None = None,
+    num_patches: int | None = None,
+) -> Launch:
+    """Check prompts, languages, voice, model and files.
+
+    Raises:
+        UsageError, TextError, VoiceNotFoundError: what was typed.
+        ModelError: the model's files.
+        OutputError: the folder for audio.
+    """
+    found = load_prompts(prompts)
+    files = None
+    dummy_values = {} if dummy is None else read_config(dummy)
+    if dummy is None:
+        files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+        can_say = load_can_say(files.folder)
+        model = VoiceModel(files.name, files.languages, files.settings, can_say)
+    else:
+        if options.save_audio is not None:
+            raise UsageError("random weights make no speech to save", hint="drop --save-audio")
+        model = VoiceModel(str(dummy), (), ModelSettings(), lambda character: True)
+    num_patches = DEFAULT_PATCHES if num_patches is None else num_patches
+    if num_patches < 4:
+        raise UsageError(f"--patches is {num_patches}", hint="give 4 or more")
+    chosen, notes = choose_languages(found, tuple(languages), model.languages, model.name)
+    if options.save_audio is not None:
+        options.save_audio.mkdir(parents=True, exist_ok=True)
+    check(options, chosen, lambda utterance: make_plan(utterance, model))
+    config = replace(config, max_slots=max(config.max_slots, *options.concurrency, 1))
+    return Launch(options, chosen, config, files, dummy, dummy_values, num_patches, tuple(notes))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The model's config.json, given as the file or its folder; needs no weights beside it.
+
+    Raises:
+        UsageError: not there, not readable, or of a family voxcli does not have.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        values = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as err:
+        hint = "give a config.json or its folder"
+        raise UsageError(f"--dummy-weights: {file} cannot be read: {err}", hint=hint) from err
+    name = str(values.get("architecture", "")).lower() if isinstance(values, dict) else ""
+    if name not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise UsageError(f"--dummy-weights: {file} is of architecture '{name}'", hint=known)
+    return dict(values)
+
+
+def measure(
+    launch: Launch,
+    command: Sequence[str],
+    live: LiveTable,
+    warn: Callable[[str], None],
+) -> Report:
+    """Load the model and run the session; Ctrl-C ends it early with a partial report.
+
+    Raises:
+        CheckpointError, DeviceError, UsageError: while loading.
+    """
+    began_s = time.perf_counter()
+    from voxcli.bench.session import Session
+
+    import_s = time.perf_counter() - began_s
+    with _load(launch) as synthesizer, live:
+        if synthesizer.setup.warning:
+            warn(synthesizer.setup.warning)
+        session = Session(synthesizer, launch.options, launch.prompts, on_tick=live.tick)
+        live.watch(session)
+        session.run()
+    from voxcli.bench.identity import checksum, identity, memory
+
+    who = identity(synthesizer.setup, launch.config, command, launch.options.seed)
+    if launch.files is not None:
+        who |= checksum(launch.files)
+    return build_report(
+        session,
+        who,
+        import_s=import_s,
+        memory=memory(synthesizer.setup.device_type),
+        stamp=RANDOM_WEIGHTS if launch.dummy is not None else None,
+        notes=launch.notes,
+    )
+
+
+def _load(launch: Launch) -> Synthesizer:
+    from voxcli.synthesizer import Synthesizer
+
+    if launch.dummy is not None:
+        from voxcli.bench.dummy import random_synthesizer
+
+        return random_synthesizer(
+            launch.dummy, launch.dummy_values, launch.config, launch.num_patches
+        )
+    assert launch.files is not None
+    return Synthesizer.load_files(launch.files, launch.config)

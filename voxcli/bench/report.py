@@ -1,0 +1,138 @@
+"""The report as one JSON object, its raw runs as CSV, and writing either without half a file.
+
+    {"format", "is_partial", "stamp", "identity", "options", "definitions", "setup", "memory",
+     "cells": [statistics], "runs": [raw], "breakdown", "notes"}
+
+Numbers are not rounded, so that every statistic can be computed again from the runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.audio import files
+from voxcli.bench.metrics import DEFINITIONS, Run
+from voxcli.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from voxcli.bench.session import Session
+
+FORMAT = "voxcli-bench/1"
+RANDOM_WEIGHTS = "RANDOM WEIGHTS"
+Report = dict[str, Any]
+
+
+def build_report(
+    session: Session,
+    identity: dict[str, Any],
+    *,
+    import_s: float,
+    memory: dict[str, Any],
+    stamp: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Report:
+    """Everything about a session that has run.
+
+    Args:
+        stamp: what must never be overlooked, such as `RANDOM_WEIGHTS`.
+    """
+    setup, options = session.synthesizer.setup, session.options
+    first = next((run for run in session.runs if run.phase == "first"), None)
+    return {
+        "format": FORMAT,
+        "is_partial": session.is_partial,
+        "stamp": stamp,
+        "identity": identity,
+        "options": {
+            **asdict(options),
+            "save_audio": str(options.save_audio) if options.save_audio else None,
+        },
+        "definitions": DEFINITIONS,
+        "setup": {
+            "import_s": import_s,
+            "load_s": setup.load_s,
+            "num_captures": setup.num_captures,
+            "capture_s": setup.capture_s,
+            "capture_bytes": setup.capture_bytes,
+            "first_ttfa_s": first.ttfa_s if first else None,
+            "first_wall_s": first.wall_s if first else None,
+        },
+        "memory": memory,
+        "cells": [cell.as_json() for cell in session.cells if cell.runs],
+        "runs": [run.as_json() for run in session.runs],
+        "breakdown": session.breakdown,
+        "notes": [*notes, *session.notes],
+    }
+
+
+def load_report(path: Path) -> Report:
+    """Read a report that `--json` wrote.
+
+    Raises:
+        UsageError: not there, or no report of this format.
+    """
+    try:
+        report = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as err:
+        raise UsageError(f"{path} cannot be read: {err}", hint="give a report of --json") from err
+    found = report.get("format") if isinstance(report, dict) else None
+    if found != FORMAT:
+        hint = f"give a file that 'voxcli bench --json' wrote ({FORMAT})"
+        raise UsageError(f"{path} is no report: its format is {found!r}", hint=hint)
+    return dict(report)
+
+
+def runs_as_csv(report: Report) -> str:
+    """One row a run, warm-ups too; the column `phase` tells them apart."""
+    text = io.StringIO()
+    columns = [column.name for column in fields(Run)]
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(report["runs"])
+    return text.getvalue()
+
+
+def report_as_json(report: Report) -> str:
+    return json.dumps(report, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def check_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse before any work a file that could not be written after it.
+
+    Raises:
+        OutputExistsError: it is there and `overwrite` is off.
+        OutputError: its folder is missing or not writable.
+    """
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder", hint="give a file in it")
+    if not path.parent.is_dir():
+        hint = f"run: mkdir -p '{path.parent}'"
+        raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
+    if path.exists() and not overwrite:
+        raise files.exists_error(path)
+    try:
+        files.probe_folder(path)
+    except OSError as err:
+        raise files.output_error(err, path) from err
+
+
+def write_text(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write a whole file or none.
+
+    Raises:
+        OutputExistsError, OutputError: as `check_file`.
+    """
+    temp = files.hidden_name(path)
+    try:
+        files.create(temp)
+        temp.write_text(text, "utf-8")
+        files.publish(temp, path, overwrite=overwrite)
+    except OSError as err:
+        raise files.output_error(err, path) from err
+    finally:
+        temp.unlink(missing_ok=True)

@@ -1,0 +1,348 @@
+"""`voxcli bench`: measure and report; `voxcli bench compare`: two reports side by side."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import new_app, output
+from voxcli.cli.options import (
+    PRECISION_DEFAULT,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    OfflineOption,
+    OverwriteOption,
+    PrecisionOption,
+    QuietOption,
+    StepsOption,
+    ThreadsOption,
+    VoiceOption,
+    settings_with,
+)
+from voxcli.config import EngineConfig
+from voxcli.errors import EXIT_ITEM_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from voxcli.bench.compare import Change
+    from voxcli.bench.report import Report
+
+EXAMPLES = (
+    "voxcli bench --prompts short --repeats 2",
+    "voxcli bench --prompts short --concurrency 1,2 --repeats 1 --json new.json --html new.html",
+    "voxcli bench --prompts short --json old.json && voxcli bench --prompts short --json new.json "
+    "&& voxcli bench compare old.json new.json --fail-over 100%",
+)
+STDOUT = "-"
+DEFAULT_PROMPTS = "short,medium,long"
+DEFAULT_LANG = "en"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the report goes besides the terminal."""
+
+    json: str | None
+    html: Path | None
+    csv: Path | None
+    is_overwriting: bool
+
+    @property
+    def is_json_on_stdout(self) -> bool:
+        return self.json == STDOUT
+
+    @property
+    def json_file(self) -> Path | None:
+        return None if self.json in (None, STDOUT) else Path(str(self.json))
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.json_file, self.html, self.csv) if path is not None]
+
+
+app = new_app(
+    """Measure how fast this machine speaks: time to first audio, real-time factor, throughput.
+
+    The table is on stdout. What each number means is in the JSON report and in docs/benchmarks.md.
+    Ctrl-C writes what was measured so far. Ends with 1 when a measured run failed.
+    """
+)
+
+
+@app.callback(invoke_without_command=True)
+def bench(
+    ctx: typer.Context,
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="What to say: short, medium, long, everyday, or files with one text a line.",
+            show_default=DEFAULT_PROMPTS,
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Languages of the prompts, such as en,zh.",
+            show_default=DEFAULT_LANG,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Streams in flight, 1 or more each; a new one starts when one ends.",
+            show_default="1",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R", help="Start at R random arrivals a second instead of --concurrency."
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Times each prompt is spoken, or each stream speaks, 1 or more.",
+            show_default="3",
+        ),
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Runs before each measurement that do not count, 0 or more.",
+            show_default="1",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Seed of the first repeat; the next ones count up.", show_default="1"
+        ),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream/--no-stream", help="Take audio as it is made, or whole checked segments."
+        ),
+    ] = True,
+    steps: StepsOption = None,
+    voice: VoiceOption = None,
+    model: ModelOption = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE", help="What runs the model; only native yet.", show_default="native"
+        ),
+    ] = None,
+    device: DeviceOption = None,
+    precision: PrecisionOption = PRECISION_DEFAULT,
+    threads: ThreadsOption = None,
+    dummy_weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CONFIG", help="Random weights of the size in this config.json; speed alone."
+        ),
+    ] = None,
+    patches: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Length of speech from --dummy-weights.", show_default="125"
+        ),
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write the whole report as JSON.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with plots; opens offline.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every run as a row.")
+    ] = None,
+    save_audio: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the audio of the measured runs.")
+    ] = None,
+    overwrite: OverwriteOption = False,
+    quiet: QuietOption = False,
+    offline: OfflineOption = False,
+) -> None:
+    """Measure, unless a verb follows."""
+    if ctx.invoked_subcommand is not None:
+        return
+    _check_choices(engine, rate, concurrency, patches, dummy_weights)
+    from voxcli.bench.cells import BenchOptions
+    from voxcli.bench.launch import measure, prepare
+    from voxcli.bench.live import LiveTable
+    from voxcli.bench.report import check_file
+
+    settings = settings_with(
+        model=model, device=device, threads=threads, voice=voice, offline=offline
+    )
+    typed: dict[str, Any] = {
+        "rate": rate,
+        "repeats": repeats,
+        "warmup": warmup,
+        "seed": seed,
+        "concurrency": () if rate is not None else _numbers("--concurrency", concurrency),
+    }
+    options = BenchOptions(
+        **{name: value for name, value in typed.items() if value is not None},
+        steps=steps,
+        voice=settings.voice,
+        is_streaming=stream,
+        save_audio=save_audio,
+        is_overwriting=overwrite,
+    )
+    outputs = Outputs(json, html, csv, overwrite)
+    for path in outputs.paths:
+        check_file(path, overwrite=overwrite)
+    config = EngineConfig(settings.model, settings.device, precision, settings.threads)
+    launch = prepare(
+        prompts or DEFAULT_PROMPTS,
+        _words(lang or DEFAULT_LANG),
+        options,
+        config,
+        settings,
+        dummy=dummy_weights,
+        num_patches=patches,
+    )
+    for note in launch.notes:
+        output.warn(note)
+    live = LiveTable(is_enabled=output.can_show_progress(is_quiet=quiet))
+    warn = output.warn if not quiet else lambda message: None
+    report = measure(launch, ["voxcli", *sys.argv[1:]], live, warn)
+    for note in report["notes"][len(launch.notes) :]:
+        output.warn(note)
+    _finish(report, outputs, is_quiet=quiet)
+
+
+def _check_choices(
+    engine: str | None,
+    rate: float | None,
+    concurrency: str | None,
+    patches: int | None,
+    dummy_weights: Path | None,
+) -> None:
+    if engine not in (None, "native"):
+        raise UsageError(f"--engine is '{engine}'", hint="only native is there yet")
+    if rate is not None and concurrency is not None:
+        raise UsageError("--rate and --concurrency exclude each other", hint="drop one")
+    if patches is not None and dummy_weights is None:
+        raise UsageError("--patches is for --dummy-weights alone", hint="drop it")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(word) for word in _words(text))
+    except ValueError as err:
+        raise UsageError(f"{option} is '{text}'", hint="give numbers such as 1,4,16") from err
+
+
+def _finish(report: Report, outputs: Outputs, *, is_quiet: bool) -> None:
+    """Write the files, show the table, and end with the code the runs deserve."""
+    from voxcli.bench import tables
+    from voxcli.bench.html import report_as_html
+    from voxcli.bench.report import report_as_json, runs_as_csv, write_text
+
+    makers = {outputs.json_file: report_as_json, outputs.html: report_as_html}
+    makers |= {outputs.csv: runs_as_csv}
+    for path, make in makers.items():
+        if path is not None:
+            write_text(path, make(report), overwrite=outputs.is_overwriting)
+            output.note(f"wrote {path}", is_quiet=is_quiet)
+    for warning in tables.warnings(report):
+        output.warn(warning)
+    shown = output.table(tables.rows(report))
+    for name, value in tables.facts(report):
+        output.note(f"{name}: {value}", is_quiet=is_quiet)
+    if outputs.is_json_on_stdout:
+        output.note(shown, is_quiet=is_quiet)
+        output.result_json(report)
+    else:
+        output.result("\n".join([*([report["stamp"]] if report["stamp"] else []), shown]))
+    if report["is_partial"]:
+        raise KeyboardInterrupt
+    if any(cell["num_failed"] for cell in report["cells"]):
+        raise typer.Exit(EXIT_ITEM_FAILED)
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A report of 'voxcli bench --json'.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another, to be judged against it.")],
+    fail_over: Annotated[
+        str, typer.Option(metavar="P%", help="Slowdown that still passes, in percent.")
+    ] = "5%",
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare different cards, models or settings too.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Lay two reports side by side; ends with 1 when NEW is slower.
+
+    Slower means: by more than --fail-over and by more than the noise of the runs, which is three
+    standard errors of the median over runs of the same prompt and seed.
+    """
+    from voxcli.bench import compare as comparing
+    from voxcli.bench.report import load_report
+
+    limit = _percent(fail_over)
+    before, after = load_report(old), load_report(new)
+    changes = comparing.compare(before, after, limit, is_forced=force)
+    for path, report in ((old, before), (new, after)):
+        if report["is_partial"]:
+            output.warn(f"{path} is partial: its run was interrupted")
+    for difference in comparing.differences(before, after):
+        output.warn(f"not the same {difference}")
+    slower = [change for change in changes if change.is_regression]
+    if json:
+        rows = [asdict(change) for change in changes]
+        output.result_json({"is_regression": bool(slower), "fail_over": limit, "changes": rows})
+    else:
+        output.result(output.table(_change_rows(changes)))
+    if any(change.noise is None and change.verdict == "unknown" for change in changes):
+        output.warn("some changes cannot be judged: too few runs; use --repeats 3 or more")
+    if slower:
+        raise typer.Exit(EXIT_ITEM_FAILED)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise UsageError(f"--fail-over is '{text}'", hint="give percent, such as 5%")
+    return value
+
+
+def _change_rows(changes: list[Change]) -> list[tuple[str, ...]]:
+    from voxcli.bench.tables import MISSING, number
+
+    rows: list[tuple[str, ...]] = [
+        ("set", "lang", "load", "metric", "pairs", "old", "new", "new/old", "noise", "verdict")
+    ]
+    for change in changes:
+        noise = MISSING if change.noise is None else f"±{100 * change.noise:.1f}%"
+        ratio = MISSING if change.ratio is None else f"{change.ratio:.3f}"
+        medians = (number(change.old), number(change.new))
+        rows.append(
+            (*change.cell, change.metric, str(change.num_pairs), *medians, ratio, noise,
+             str(change.verdict))
+        )  # fmt: skip
+    return rows
