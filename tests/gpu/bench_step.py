@@ -77,9 +77,8 @@ def main() -> None:
     model = random_model(config, device, torch.bfloat16)
     torch.cuda.synchronize()
     print(torch.cuda.get_device_name(), f"torch {torch.__version__}, RANDOM WEIGHTS", end=", ")
-    print(
-        f"model {time.perf_counter() - started:.1f} s, {torch.cuda.memory_allocated() / 2**30:.2f} GiB"
-    )
+    weights = torch.cuda.memory_allocated() / 2**30
+    print(f"model {time.perf_counter() - started:.1f} s, {weights:.2f} GiB")
     for num_streams in map(int, sys.argv[2:]):
         torch.cuda.reset_peak_memory_stats()
         engine = Engine(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
