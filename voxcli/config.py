@@ -30,6 +30,8 @@ class EngineConfig:
         threads: CPU threads of the engine; 0 means torch's own choice.
         max_slots: requests that can run at once.
         max_positions: static KV length of a slot; 0 means what the model family recommends.
+        eager: run CUDA without graphs, for debugging.
+        solver: (steps, is_guided) pairs to capture graphs for; empty means the model's own default.
     """
 
     model: str = DEFAULT_MODEL
@@ -38,6 +40,8 @@ class EngineConfig:
     threads: int = 0
     max_slots: int = 16
     max_positions: int = 0
+    eager: bool = False
+    solver: tuple[tuple[int, bool], ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_slots < 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -221,6 +221,10 @@ class Synthesizer:
         num_bytes = sum(path.stat().st_size for path in files.files)
         dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
         model = load_model(files.folder, device.torch_device, dtype)
+        if not config.solver:  # graphs for what this model is used with by default
+            best = files.settings
+            guided = {best.cfg != 1.0, best.clone_cfg != 1.0}
+            config = replace(config, solver=tuple((best.steps, is_on) for is_on in sorted(guided)))
         engine = Engine(model, device.torch_device, config)
         setup = Setup(
             model=files.name,

@@ -27,9 +27,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audio": {"errors", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio"},
     "layers": set(),
-    "kernels": set(),
+    "kernels": {"layers"},
     "models": {"layers", "kernels", "errors"},
-    "engine": {"models.base", "layers", "config", "utterance", "errors"},
+    "engine": {"models.base", "layers", "kernels", "config", "utterance", "errors"},
     "plan": {
         *("catalog", "hub", "models", "text", "audio", "config", "utterance", "errors"),
     },

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from voxcli.config import EngineConfig
 from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner
+from voxcli.engine.runner import ModelRunner, Runner
 from voxcli.engine.scheduler import Scheduler
 from voxcli.errors import EngineError, VoxError
 from voxcli.utterance import FinishReason
@@ -28,6 +28,18 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_POSITIONS = 2048  # static length of a slot where the model allows it
 MAX_PREFILL_POSITIONS = 1024  # prompt positions a step
+
+
+def make_runner(
+    model: AcousticModel, device: torch.device, config: EngineConfig, num_positions: int
+) -> Runner:
+    """Captured graphs on CUDA, eager execution elsewhere and where it is asked for."""
+    if device.type != "cuda" or config.eager:
+        return ModelRunner(model, device, config.max_slots, num_positions)
+    from voxcli.engine.graph import GraphRunner
+
+    default = (model.info.default_steps, model.info.default_cfg != 1.0)
+    return GraphRunner(model, device, config.max_slots, num_positions, config.solver or (default,))
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Engine:
         limit = model.info.max_positions
         num_positions = min(config.max_positions or DEFAULT_POSITIONS, limit)
         self.model = model
-        self.runner = ModelRunner(model, device, config.max_slots, num_positions)
+        self.runner = make_runner(model, device, config, num_positions)
         self.scheduler = Scheduler(config.max_slots, num_positions, MAX_PREFILL_POSITIONS)
         self.num_steps_run = 0
 
@@ -111,9 +123,8 @@ class Engine:
         batch = self.scheduler.schedule()
         self.runner.prefill(batch.prefill)
         for group in batch.decode:
-            patches, ends = self.runner.decode(group)
-            for request, patch, is_end in zip(group, patches, ends, strict=True):
-                request.record(patch, is_end)
+            for result in self.runner.decode(group):
+                result.request.record(result.frame, result.is_end)
         due = [request for request in self.scheduler.running if request.is_chunk_due]
         chunks = self.runner.vocode(due)
         outputs = [

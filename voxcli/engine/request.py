@@ -35,7 +35,7 @@ class Request:
         chunk_patches: most patches that leave the vocoder together. The first leaves alone, then as
             many as have left before, so that the listener's buffer grows with the chunks.
         step: patches generated so far.
-        pending: patches `[P, D]` that the vocoder has not had yet.
+        pending: frames that the vocoder has not had yet; the runner knows what they are.
     """
 
     prompt: Prompt
@@ -75,10 +75,10 @@ class Request:
             return True
         return len(self.pending) >= min(self.chunk_patches, max(1, self.num_vocoded))
 
-    def record(self, patch: Tensor, is_end: bool) -> None:
+    def record(self, frame: Tensor, is_end: bool) -> None:
         """Take one step's result and decide whether this was the last."""
         self.step += 1
-        self.pending.append(patch)
+        self.pending.append(frame)
         if is_end and self.step >= self.min_patches:
             self.finish_reason = FinishReason.STOP
         elif self.step >= self.max_patches:

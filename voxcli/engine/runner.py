@@ -7,6 +7,8 @@ the same three methods, so nothing above this file knows the difference.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,6 +17,41 @@ from torch import Tensor
 from voxcli.engine.request import Request
 from voxcli.layers.noise import normal
 from voxcli.models.base import AcousticModel, Rows
+
+
+@dataclass(frozen=True)
+class Result:
+    """One request's step.
+
+    Attributes:
+        frame: what `vocode` takes; opaque to the engine.
+        is_end: the model's end token for it.
+    """
+
+    request: Request
+    frame: Tensor
+    is_end: bool
+
+
+class Runner(Protocol):
+    """What the engine drives."""
+
+    def prefill(self, requests: Sequence[Request]) -> None:
+        """Run the prompts of newcomers into their slots."""
+        ...
+
+    def decode(self, requests: Sequence[Request]) -> list[Result]:
+        """Run one step of requests with the same solver settings.
+
+        Returns:
+            results in the order of their steps; possibly those of the step before, or none yet.
+        """
+        ...
+
+    def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
+        """All pending frames of requests to samples, float32 `[S]` each; takes them off."""
+        ...
+
 
 NOISE_BLOCK = 16  # steps of noise drawn at once: on CPU one draw costs as much as sixteen
 
@@ -46,12 +83,8 @@ class ModelRunner:
             self.model.prefill(self.state, request.prompt, request.slot)
 
     @torch.inference_mode()
-    def decode(self, requests: Sequence[Request]) -> tuple[Tensor, list[bool]]:
-        """One step of requests with the same solver settings.
-
-        Returns:
-            patches `[B, P, D]`, still on the device, and the model's end flags on the host.
-        """
+    def decode(self, requests: Sequence[Request]) -> list[Result]:
+        """One step, complete when it returns; a frame is a patch `[P, D]` on the device."""
         first = requests[0]
         places = [(self._slot(request), request.position) for request in requests]
         output = self.model.decode(
@@ -63,10 +96,11 @@ class ModelRunner:
                 cfg=self._tensor([request.cfg for request in requests], torch.float32),
                 num_steps=first.num_steps,
                 is_guided=first.is_guided,
-                host_slots_positions=places,
+                host_slots_positions=places if self.device.type == "cpu" else None,
             ),
         )
-        return output.patches, output.is_end.tolist()
+        ends = output.is_end.tolist()
+        return [Result(*row) for row in zip(requests, output.patches, ends, strict=True)]
 
     @torch.inference_mode()
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:

@@ -48,7 +48,8 @@ class Rows:
         cfg: float32 `[B]`; guidance weight.
         num_steps: solver steps, the same for all rows.
         is_guided: compute the unconditional half.
-        host_slots_positions: the first two on the host, for backends that need no transfer.
+        host_slots_positions: the first two on the host, where attention may loop over rows; None
+            where the step must be tensors alone.
     """
 
     slots: Tensor
@@ -57,7 +58,7 @@ class Rows:
     cfg: Tensor
     num_steps: int
     is_guided: bool
-    host_slots_positions: Sequence[tuple[int, int]]
+    host_slots_positions: Sequence[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,28 @@ class AcousticModel(Protocol):
         """Run a prompt and leave the slot ready for its first `decode`; resets the slot first."""
         ...
 
-    def decode(self, state: Any, rows: Rows) -> StepOutput:
-        """One patch for each row, written into the rows' state. Other slots keep their bits."""
+    def prefill_text(self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor) -> None:
+        """`prefill` of a prompt without audio, in tensors alone, padded at its end.
+
+        Args:
+            token_ids: int64 `[N]`; any ids after the last.
+            slots: int64 `[1]`.
+            last: int64 `[1]`, where the prompt's last position is.
+        """
         ...
 
-    def vocode(self, state: Any, slots: Sequence[int], patches: Tensor) -> Tensor:
+    def decode(self, state: Any, rows: Rows) -> StepOutput:
+        """`generate`, then `advance`: one whole step. Other slots keep their bits."""
+        ...
+
+    def generate(self, state: Any, rows: Rows) -> StepOutput:
+        """One patch for each row; reads state, writes none."""
+        ...
+
+    def advance(self, state: Any, rows: Rows, patches: Tensor) -> None:
+        """Let the language models hear the patches `[B, P, D]`; writes the rows' state."""
+        ...
+
+    def vocode(self, state: Any, slots: Sequence[int] | Tensor, patches: Tensor) -> Tensor:
         """The next `n` patches of each slot, `[B, n, P, D]`, to samples `[B, S]` in [-1, 1]."""
         ...

@@ -5,7 +5,8 @@ Two uses of one block. `CausalStack` keeps a key/value row for every slot and ru
 once and keeps nothing. Knows no tokens, no audio and no requests.
 
 On CPU attention runs row by row over a request's own length: no padding is computed, and a row's
-bits do not depend on its neighbours.
+bits do not depend on its neighbours. Elsewhere slots and positions are tensors and attention is
+masked, so that a step asks nothing of the host.
 
 Source: OpenBMB/VoxCPM `modules/minicpm4/model.py` (Apache-2.0). Differences: projections are fused,
 rotary pairs are interleaved (`layers/rope.py`), state is an argument.
@@ -18,15 +19,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from voxcli.layers.attention import attend_slots
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import rotate, rotations
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.config import TransformerConfig
+
+if TYPE_CHECKING:
+    from voxcli.kernels.attention import Scratch
 
 
 @cache
@@ -62,10 +68,12 @@ class KVCache:
 
     Attributes:
         keys, values: `[L, slots, G, N, C]`.
+        scratch: of the attention kernel; holds nothing between calls.
     """
 
     keys: Tensor
     values: Tensor
+    scratch: Scratch | None = None
 
 
 class Stack:
@@ -165,8 +173,12 @@ class CausalStack(Stack):
             torch.zeros(shape, dtype=dtype, device=device),
         )
 
-    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
-        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+    def prefill(self, x: Tensor, cache: KVCache, slot: int | Tensor, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`.
+
+        A slot in an int64 tensor `[1]` makes the call free of host values, for capturing.
+        """
+        row = slot if isinstance(slot, Tensor) else slice(slot, slot + 1)
         N = len(x)
         end = start + N
         rotation = None if self.rotation is None else self.rotation[start:end]
@@ -176,12 +188,12 @@ class CausalStack(Stack):
             mask = torch.ones(N, end, dtype=torch.bool, device=x.device).tril(start)
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
-            cache.keys[layer, slot, :, start:end] = keys.transpose(0, 1)
-            cache.values[layer, slot, :, start:end] = values.transpose(0, 1)
-            k = cache.keys[layer, slot, :, :end].repeat_interleave(groups, dim=0)
-            v = cache.values[layer, slot, :, :end].repeat_interleave(groups, dim=0)
+            cache.keys[layer][row, :, start:end] = keys.transpose(0, 1).unsqueeze(0)
+            cache.values[layer][row, :, start:end] = values.transpose(0, 1).unsqueeze(0)
+            k = cache.keys[layer][row, :, :end].repeat_interleave(groups, dim=1)
+            v = cache.values[layer][row, :, :end].repeat_interleave(groups, dim=1)
             attended = F.scaled_dot_product_attention(
-                queries.transpose(0, 1).unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0),
+                queries.transpose(0, 1).unsqueeze(0), k, v,
                 attn_mask=mask, is_causal=mask is None, scale=self.scale,
             )  # fmt: skip  # [1, H, N, C]
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
@@ -192,16 +204,23 @@ class CausalStack(Stack):
         rotation = None if self.rotation is None else self.rotation[rows.positions]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
-            attended = torch.empty_like(queries)  # [B, H, C]
             layer_keys, layer_values = cache.keys[layer], cache.values[layer]
-            for row, (slot, position) in enumerate(rows.host_slots_positions):
-                layer_keys[slot, :, position] = keys[row]
-                layer_values[slot, :, position] = values[row]
-                attended[row] = self._attend_row(
-                    queries[row],
-                    layer_keys[slot, :, : position + 1],
-                    layer_values[slot, :, : position + 1],
+            if rows.host_slots_positions is None:
+                layer_keys[rows.slots, :, rows.positions] = keys
+                layer_values[rows.slots, :, rows.positions] = values
+                attended = attend_slots(
+                    queries, layer_keys, layer_values, rows.slots, rows.positions, self.scale
                 )
+            else:
+                attended = torch.empty_like(queries)  # [B, H, C]
+                for row, (slot, position) in enumerate(rows.host_slots_positions):
+                    layer_keys[slot, :, position] = keys[row]
+                    layer_values[slot, :, position] = values[row]
+                    attended[row] = self._attend_row(
+                        queries[row],
+                        layer_keys[slot, :, : position + 1],
+                        layer_values[slot, :, : position + 1],
+                    )
             x = self._finish(block, attended.flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 

@@ -155,13 +155,14 @@ class VoxCPM2:
     # ------------------------------------------------------------ prefill
 
     def prefill(self, state: SlotState, prompt: Prompt, slot: int) -> None:
-        is_audio = torch.from_numpy(prompt.is_audio).to(self.device)
-        patches = torch.from_numpy(prompt.patches).to(self.device, self.dtype)  # [A, P, D]
-        token_ids = torch.from_numpy(prompt.token_ids).to(self.device)
+        is_audio = self._upload(prompt.is_audio)
+        patches = self._upload(prompt.patches).to(self.dtype)  # [A, P, D]
+        token_ids = self._upload(prompt.token_ids)
         embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
         audio = torch.zeros_like(embeds)
         if len(patches):
-            audio[is_audio] = self.enc_to_lm(self.local_encoder(patches))
+            places = self._upload(np.flatnonzero(prompt.is_audio))
+            audio[places] = self.enc_to_lm(self.local_encoder(patches))
             embeds = torch.where(is_audio.unsqueeze(1), audio, embeds)
         hidden = self.base_lm.prefill(embeds, state.base_cache, slot)  # [N, H]
         if len(patches):
@@ -178,9 +179,32 @@ class VoxCPM2:
         else:
             state.cond[slot].zero_()
 
+    def prefill_text(
+        self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor
+    ) -> None:
+        embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
+        hidden = self.base_lm.prefill(embeds, state.base_cache, slots)  # [N, H]
+        fused = self.fusion(torch.cat((hidden, torch.zeros_like(hidden)), dim=-1))
+        residual = self.residual_lm.prefill(fused, state.residual_cache, slots)
+        state.hidden[slots] = torch.stack((hidden[last], residual[last]), dim=1)
+        for rows in (state.cond, *state.vocoder.contexts):
+            rows.index_fill_(0, slots, 0)
+
+    def _upload(self, array: np.ndarray) -> Tensor:
+        """A copy on the device that does not wait for what runs there."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
+
     # ------------------------------------------------------------ decode
 
     def decode(self, state: SlotState, rows: Rows) -> StepOutput:
+        output = self.generate(state, rows)
+        self.advance(state, rows, output.patches)
+        return output
+
+    def generate(self, state: SlotState, rows: Rows) -> StepOutput:
         lm_hidden, residual_hidden = state.hidden[rows.slots].unbind(1)  # [B, H] each
         mu = torch.stack((self.lm_to_dit(lm_hidden), self.res_to_dit(residual_hidden)), dim=1)
         patches = self.dit.solve(
@@ -193,20 +217,24 @@ class VoxCPM2:
         logits = self.stop_head(F.silu(self.stop_proj(lm_hidden)))  # [B, 2]
         # equal logits are no stop, as in argmax, which returns the first
         is_end = logits[:, 1] > logits[:, 0]
+        return StepOutput(patches, is_end)
 
+    def advance(self, state: SlotState, rows: Rows, patches: Tensor) -> None:
         embeds = self.enc_to_lm(self.local_encoder(patches))
         lm_hidden = self.quantizer(self.base_lm.decode(embeds, state.base_cache, rows))
         fused = self.fusion(torch.cat((lm_hidden, embeds), dim=-1))
         residual_hidden = self.residual_lm.decode(fused, state.residual_cache, rows)
         state.hidden[rows.slots] = torch.stack((lm_hidden, residual_hidden), dim=1)
         state.cond[rows.slots] = patches
-        return StepOutput(patches, is_end)
 
     # ------------------------------------------------------------ vocode
 
-    def vocode(self, state: SlotState, slots: Sequence[int], patches: Tensor) -> Tensor:
-        if len(slots) == 1:
-            rows: Tensor | slice = slice(slots[0], slots[0] + 1)
+    def vocode(self, state: SlotState, slots: Sequence[int] | Tensor, patches: Tensor) -> Tensor:
+        rows: Tensor | slice
+        if isinstance(slots, Tensor):
+            rows = slots
+        elif len(slots) == 1 and self.device.type == "cpu":
+            rows = slice(slots[0], slots[0] + 1)
         else:
-            rows = torch.tensor(slots, device=self.device)
+            rows = self._upload(np.array(slots))
         return self.decoder(patches.flatten(1, 2).float(), state.vocoder, rows)

@@ -28,6 +28,14 @@ from voxcli.layers.rope import interleave_heads
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder, ScalarQuantizer, TimeMlp
 from voxcli.models.voxcpm2.backbone import Block, CausalStack, LocalStack
 from voxcli.models.voxcpm2.config import TransformerConfig, VaeConfig, VoxCPM2Config
+from voxcli.models.voxcpm2.fused import (
+    FusedCausalStack,
+    FusedDecoder,
+    FusedLocalDiT,
+    FusedLocalStack,
+    supports,
+    supports_vocoder,
+)
 from voxcli.models.voxcpm2.vae import (
     DILATIONS,
     KERNEL,
@@ -78,17 +86,18 @@ class RandomSource(Source):
 
     def __init__(self, device: torch.device, dtype: torch.dtype, seed: int = 0) -> None:
         super().__init__(device, dtype)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator(device).manual_seed(seed)
 
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
         if name.startswith("stop_head"):
             return torch.zeros(shape)
+        values = torch.randn(shape, generator=self._generator, device=self.device)
         if "norm" in name or name.endswith(("alpha", "weight_g", "scale_embed.weight")):
-            return torch.ones(shape) + 0.1 * torch.randn(shape, generator=self._generator)
+            return 1 + 0.1 * values
         fan_in = 1
         for size in shape[1:]:
             fan_in *= size
-        weight = torch.randn(shape, generator=self._generator) * max(fan_in, 16) ** -0.5
+        weight = values * max(fan_in, 16) ** -0.5
         return weight.bfloat16().float()  # numbers as a bf16 checkpoint has them
 
 
@@ -182,7 +191,8 @@ def _blocks(source: Source, prefix: str, config: TransformerConfig) -> list[Bloc
 def load_causal_stack(source: Source, prefix: str, config: TransformerConfig) -> CausalStack:
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
-    return CausalStack(config, blocks, norm, config.max_position_embeddings)
+    kind = FusedCausalStack if supports(config, source.device, source.dtype) else CausalStack
+    return kind(config, blocks, norm, config.max_position_embeddings)
 
 
 def _local_stack(
@@ -190,7 +200,8 @@ def _local_stack(
 ) -> LocalStack:
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
-    return LocalStack(config, blocks, norm, num_positions)
+    kind = FusedLocalStack if supports(config, source.device, source.dtype) else LocalStack
+    return kind(config, blocks, norm, num_positions)
 
 
 def load_local_encoder(source: Source, config: VoxCPM2Config) -> LocalEncoder:
@@ -211,7 +222,8 @@ def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
         parts = [source.linear(f"{prefix}.{name}.linear_{i}", width, width) for i in (1, 2)]
         return TimeMlp(*parts)
 
-    return LocalDiT(
+    kind = FusedLocalDiT if supports(config.dit, source.device, source.dtype) else LocalDiT
+    return kind(
         in_proj=source.linear(f"{prefix}.in_proj", width, config.feat_dim),
         cond_proj=source.linear(f"{prefix}.cond_proj", width, config.feat_dim),
         out_proj=source.linear(f"{prefix}.out_proj", config.feat_dim, width),
@@ -316,7 +328,14 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     alpha = _alpha(source, f"decoder.model.{last}", channels)
     weight, last_bias = _conv(source, f"decoder.model.{last + 1}", 1, channels, KERNEL)
     taps = Linear((weight / alpha.view(1, -1, 1))[0].T.contiguous())
-    return Decoder(config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias)
+    decoder = Decoder(
+        config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias
+    )
+    if not supports_vocoder(decoder):
+        return decoder
+    # fp16 has the finer mantissa, and activations stay far below its range
+    is_half = source.dtype == torch.bfloat16
+    return FusedDecoder(decoder, torch.float16 if is_half else torch.float32)
 
 
 def load_encoder(source: Source, config: VaeConfig) -> Encoder:

@@ -1,0 +1,112 @@
+"""Time whole decode steps of VoxCPM2 at its true size with RANDOM WEIGHTS on a CUDA device.
+
+    python tests/gpu/bench_step.py CONFIG_JSON 1 8 32 64
+
+Not a test. Each number of streams runs whole requests (100 text positions, 125 patches, guidance 2,
+10 solver steps) through `Engine`, samples on the host; then each part of the step as a graph alone.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from voxcli.config import EngineConfig
+from voxcli.engine.engine import Engine
+from voxcli.engine.graph import GraphRunner
+from voxcli.engine.request import Request
+from voxcli.models.base import Prompt, Rows
+from voxcli.models.voxcpm2.config import VoxCPM2Config
+from voxcli.models.voxcpm2.family import random_model
+
+PROMPT, PATCHES, WARM = 100, 125, 10
+
+
+def prompt() -> Prompt:
+    ids = np.random.default_rng(0).integers(300, 70000, PROMPT)
+    return Prompt(ids, np.zeros(PROMPT, bool), np.zeros((0, 4, 64), np.float32))
+
+
+def graph_ms(function: Callable[[], object]) -> float:
+    for _ in range(2):
+        function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    times = []
+    for _ in range(12):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times[2:])
+
+
+def parts(engine: Engine, num_rows: int) -> str:
+    model, state = engine.model, engine.runner.state  # type: ignore[attr-defined]
+    slots = torch.arange(num_rows, device="cuda")
+    noise = torch.randn(num_rows, 4, 64, device="cuda")
+    cfg = torch.full((num_rows,), 2.0, device="cuda")
+    rows = Rows(slots, torch.full_like(slots, 160), noise, cfg, 10, True)
+    patches = torch.randn(num_rows, 4, 64, device="cuda").bfloat16()
+    cfm = graph_ms(lambda: model.generate(state, rows))
+    language = graph_ms(lambda: model.advance(state, rows, patches))
+    encoder = graph_ms(lambda: model.local_encoder(patches))  # type: ignore[attr-defined]
+    vocoder = graph_ms(lambda: model.vocode(state, slots, patches.unsqueeze(1)))
+    return (
+        f"cfm {cfm:.3f} locenc {encoder:.3f} lms {language - encoder:.3f} vocoder {vocoder:.3f}"
+        f" sum {cfm + language + vocoder:.3f}"
+    )
+
+
+@torch.inference_mode()
+def main() -> None:
+    config = VoxCPM2Config.from_dict(json.loads(Path(sys.argv[1]).read_text()))
+    device = torch.device("cuda:0")
+    started = time.perf_counter()
+    model = random_model(config, device, torch.bfloat16)
+    torch.cuda.synchronize()
+    print(torch.cuda.get_device_name(), f"torch {torch.__version__}, RANDOM WEIGHTS", end=", ")
+    weights = torch.cuda.memory_allocated() / 2**30
+    print(f"model {time.perf_counter() - started:.1f} s, {weights:.2f} GiB")
+    for num_streams in map(int, sys.argv[2:]):
+        torch.cuda.reset_peak_memory_stats()
+        engine = Engine(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
+        runner = engine.runner
+        assert isinstance(runner, GraphRunner)
+        for _ in range(2):
+            started = time.perf_counter()
+            for seed in range(num_streams):
+                engine.add_request(Request(prompt(), seed, 10, 2.0, PATCHES, PATCHES, 1))
+            ttfa, times, audio = None, [], 0
+            while engine.has_work:
+                before = time.perf_counter()
+                outputs = engine.step()
+                audio += sum(len(output.samples) for output in outputs)
+                times.append(time.perf_counter() - before)
+                ttfa = ttfa or (time.perf_counter() - started if outputs else None)
+            wall = time.perf_counter() - started
+        step_ms = 1e3 * statistics.median(times[WARM:-WARM])
+        seconds = audio / model.info.sample_rate
+        print(
+            f"BENCH streams {num_streams}: {step_ms:.3f} ms/step, RTF/stream {step_ms / 160:.4f}, "
+            f"whole run {seconds:.0f} s audio in {wall:.2f} s = {seconds / wall:.1f} audio-s/s, "
+            f"TTFA {1e3 * (ttfa or 0):.1f} ms, captures {runner.graph_captures} in "
+            f"{runner.capture_s:.1f} s, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB",
+            flush=True,
+        )
+        print(f"PARTS {num_streams}: {parts(engine, num_streams)}", flush=True)
+        del engine, runner
+
+
+main()

@@ -1,0 +1,219 @@
+"""The captured step on a card: equal to eager and to the CPU, whoever shares the batch.
+
+Requests run a fixed number of patches of the bundled voice. In fp32 results differ between batch
+sizes and devices by the rounding of the products only (`FP32`, on samples in [-1, 1], after feeding
+back through the language models); the same batch gives the same bits. bf16 rounds differently in
+each bucket, so there only what is exact is tested, and that the first patch is near the CPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from voxcli.config import EngineConfig
+from voxcli.engine.engine import Engine
+from voxcli.engine.graph import GraphRunner
+from voxcli.engine.request import Request
+from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.model import VoxCPM2
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
+STEPS = 6
+FP32 = 1e-3
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TEXTS = ["Hello there.", "One two three four.", "Why not?", "The birch canoe slid.", "No."]
+
+
+@pytest.fixture(scope="module")
+def cpu_engine() -> Engine:
+    return make_engine(load(MINI, torch.device("cpu"), torch.float32), eager=True)
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def dtype(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, VoxCPM2]:
+    return {name: load(MINI, torch.device("cuda:0"), dtype) for name, dtype in DTYPES.items()}
+
+
+@pytest.fixture(scope="module")
+def engines(models: dict[str, VoxCPM2]) -> dict[str, Engine]:
+    return {name: make_engine(model) for name, model in models.items()}
+
+
+@pytest.fixture(autouse=True)
+def _no_tf32() -> None:
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def make_engine(model: VoxCPM2, *, eager: bool = False) -> Engine:
+    solver = ((STEPS, False), (STEPS, True))
+    config = EngineConfig(max_slots=5, max_positions=400, eager=eager, solver=solver)
+    return Engine(model, model.device, config)
+
+
+def make_request(
+    engine: Engine, text: str, seed: int, *, patches: int = 8, cfg: float = 1.0, steps: int = STEPS
+) -> Request:
+    prompt = engine.model.encode_prompt(text)
+    return Request(prompt, seed, steps, cfg, max_patches=patches, min_patches=patches)
+
+
+def run(engine: Engine, requests: Sequence[Request], joins: Sequence[int] = ()) -> list[np.ndarray]:
+    """Samples of each request; `joins[i]` is the step at which request i is added."""
+    pieces: dict[int, list[np.ndarray]] = {id(request): [] for request in requests}
+    starts = list(joins) or [0] * len(requests)
+    step = 0
+    while engine.has_work or any(start >= step for start in starts):
+        for request, start in zip(requests, starts, strict=True):
+            if start == step:
+                engine.add_request(request)
+        for output in engine.step():
+            pieces[id(output.request)].append(output.samples)
+        step += 1
+    return [np.concatenate(pieces[id(request)]) for request in requests]
+
+
+def close(left: np.ndarray, right: np.ndarray, tolerance: float = FP32) -> None:
+    assert left.shape == right.shape
+    assert np.isfinite(left).all()
+    assert np.abs(right).max() > 0.01, "silence proves nothing"
+    assert np.abs(left - right).max() < tolerance
+
+
+@pytest.mark.parametrize("cfg", [1.0, 2.0])
+def test_fp32_equals_the_cpu(
+    models: dict[str, VoxCPM2], engines: dict[str, Engine], cpu_engine: Engine, cfg: float
+) -> None:
+    [expected] = run(cpu_engine, [make_request(cpu_engine, TEXTS[1], 7, cfg=cfg)])
+    for engine in (make_engine(models["fp32"], eager=True), engines["fp32"]):
+        close(run(engine, [make_request(engine, TEXTS[1], 7, cfg=cfg)])[0], expected)
+
+
+def test_the_first_bf16_patch_is_near_the_cpus(
+    engines: dict[str, Engine], cpu_engine: Engine
+) -> None:
+    [expected] = run(cpu_engine, [make_request(cpu_engine, TEXTS[3], 3, patches=4, cfg=2.0)])
+    [found] = run(engines["bf16"], [make_request(engines["bf16"], TEXTS[3], 3, patches=4, cfg=2.0)])
+    hop = engines["bf16"].model.info.hop_length
+    difference = np.linalg.norm(found[:hop] - expected[:hop]) / np.linalg.norm(expected[:hop])
+    assert difference < 0.2, difference
+
+
+@pytest.mark.parametrize("cfg", [1.0, 2.0])
+def test_alone_equals_with_neighbours_joining_and_leaving(
+    engines: dict[str, Engine], cfg: float
+) -> None:
+    engine = engines["fp32"]
+
+    def requests() -> list[Request]:
+        return [
+            make_request(engine, text, 10 + index, patches=5 + 3 * index, cfg=cfg + 0.3 * index)
+            if cfg != 1.0
+            else make_request(engine, text, 10 + index, patches=5 + 3 * index)
+            for index, text in enumerate(TEXTS)
+        ]
+
+    alone = [run(engine, [request])[0] for request in requests()]
+    together = run(engine, requests(), joins=[0, 1, 1, 4, 6])
+    for left, right in zip(together, alone, strict=True):
+        close(left, right)
+
+
+def test_guided_and_unguided_neighbours_do_not_mix(engines: dict[str, Engine]) -> None:
+    engine = engines["fp32"]
+
+    def requests() -> list[Request]:
+        return [make_request(engine, TEXTS[i], i, cfg=[1.0, 2.0, 1.5][i]) for i in range(3)]
+
+    alone = [run(engine, [request])[0] for request in requests()]
+    for left, right in zip(run(engine, requests()), alone, strict=True):
+        close(left, right)
+
+
+def test_job_a_then_b_then_a_gives_a_twice(engines: dict[str, Engine], dtype: str) -> None:
+    engine = engines[dtype]
+    for cfg in (1.0, 2.0):
+        [first] = run(engine, [make_request(engine, TEXTS[0], 5, cfg=cfg)])
+        run(engine, [make_request(engine, TEXTS[3] * 6, 6, patches=60, cfg=cfg)])
+        [again] = run(engine, [make_request(engine, TEXTS[0], 5, cfg=cfg)])
+        assert np.array_equal(first, again)
+
+
+def test_nothing_is_captured_or_allocated_under_load(
+    engines: dict[str, Engine], dtype: str
+) -> None:
+    engine = engines[dtype]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+    captures = runner.graph_captures
+    assert captures == 2 * len(runner.buckets) + len(runner.prompt_lengths)
+    used = []
+    for job in range(12):
+        jobs = [
+            make_request(engine, TEXTS[(job + i) % 5], i, patches=3 + job % 4, cfg=1.0 + i % 2)
+            for i in range(1 + job % 5)
+        ]
+        run(engine, jobs)
+        used.append(torch.cuda.memory_allocated())
+    assert len(set(used[4:])) == 1, used
+    assert runner.graph_captures == captures
+    assert runner.num_eager_steps == 0
+
+
+def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: str) -> None:
+    engine = engines[dtype]
+    requests = [make_request(engine, text, 1, patches=20, cfg=2.0) for text in TEXTS[:3]]
+    for request in requests:
+        engine.add_request(request)
+    for _ in range(3):
+        engine.step()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(5):
+            engine.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    engine.abort(requests)
+    assert not engine.has_work
+
+
+def test_settings_without_a_graph_run_eagerly_and_equal(
+    engines: dict[str, Engine], models: dict[str, VoxCPM2]
+) -> None:
+    engine = engines["fp32"]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+    [found] = run(engine, [make_request(engine, TEXTS[0], 2, steps=4)])
+    assert runner.num_eager_steps > 0
+    runner.num_eager_steps = 0
+    eager = make_engine(models["fp32"], eager=True)
+    close(found, run(eager, [make_request(eager, TEXTS[0], 2, steps=4)])[0])
+
+
+def test_the_caches_take_the_memory_that_was_computed(
+    engines: dict[str, Engine], dtype: str
+) -> None:
+    engine = engines[dtype]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+    config = runner.state.base_cache.keys.shape  # [L, slots, G, N, C]
+    assert config[1] == 6, "one slot more than requests, for unused rows"
+    assert config[3] == engine.num_positions
+    layers = config[0] + runner.state.residual_cache.keys.shape[0]
+    size = 2 * layers * 6 * config[2] * config[3] * config[4] * DTYPES[dtype].itemsize
+    caches = (runner.state.base_cache, runner.state.residual_cache)
+    held = sum(tensor.nbytes for cache in caches for tensor in (cache.keys, cache.values))
+    assert held == size

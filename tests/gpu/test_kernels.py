@@ -1,0 +1,195 @@
+"""Every kernel against the torch code beside it, over odd sizes.
+
+bf16 results are compared with the reference in float64 by relative norm: one bf16 rounding is
+2**-9, and a few follow each other. `TRITON_INTERPRET=1 KERNEL_DEVICE=cpu` runs this without a card,
+in fp16, because Triton's interpreter has no bf16 products.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
+if DEVICE.type == "cuda" and not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+
+from voxcli.kernels import attention, linear, noise, solver, vocoder  # noqa: E402
+from voxcli.layers.rope import rotations  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+BF16_ERROR = 8e-3
+FP32_ERROR = 2e-6
+HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+DTYPES = [torch.float32, HALF]
+
+
+def error(out: Tensor, reference: Tensor) -> float:
+    assert out.shape == reference.shape, (out.shape, reference.shape)
+    assert out.isfinite().all()
+    reference = reference.double()
+    return float((out.double() - reference).norm() / reference.norm())
+
+
+def bound(dtype: torch.dtype) -> float:
+    return FP32_ERROR if dtype is torch.float32 else BF16_ERROR
+
+
+def normal(*shape: int, dtype: torch.dtype = HALF, scale: float = 1.0) -> Tensor:
+    return (scale * torch.randn(shape, device=DEVICE)).to(dtype)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(torch.seed() if os.environ.get("FRESH") else 0)
+
+
+SIZES = [
+    (1, 64, 96),
+    (1, 100, 6144),
+    (1, 40, 1024),
+    (5, 100, 384),
+    (8, 130, 4096),
+    (22, 256, 1024),
+    (64, 40, 128),
+    (70, 96, 256),
+]
+
+
+@pytest.mark.parametrize(("M", "N", "K"), SIZES)
+def test_rms_linear(M: int, N: int, K: int) -> None:
+    x, norm, weight, bias = normal(M, K), normal(K), normal(N, K, scale=K**-0.5), normal(N)
+    for shift in (None, bias):
+        out = linear.rms_linear(x, norm, 1e-5, weight, shift)
+        wide = [None if part is None else part.double() for part in (x, norm, weight, shift)]
+        reference = linear.rms_linear_reference(wide[0], wide[1], 1e-5, wide[2], wide[3])
+        assert error(out, reference) < BF16_ERROR
+
+
+@pytest.mark.parametrize(("M", "N", "K"), SIZES)
+def test_linear_add(M: int, N: int, K: int) -> None:
+    x, weight, residual = normal(M, K), normal(N, K, scale=K**-0.5), normal(M, N)
+    reference = linear.linear_add_reference(x.double(), weight.double(), residual.double())
+    out = linear.linear_add(x, weight, residual)
+    assert error(out, reference) < BF16_ERROR
+
+
+@pytest.mark.parametrize(("M", "N", "K"), SIZES)
+def test_rms_swiglu(M: int, N: int, K: int) -> None:
+    x, norm, weight = normal(M, K), normal(K), normal(2 * N, K, scale=K**-0.5)
+    out = linear.rms_swiglu(x, norm, 1e-5, weight)
+    reference = linear.rms_swiglu_reference(x.double(), norm.double(), 1e-5, weight.double())
+    assert error(out, reference) < BF16_ERROR
+
+
+@pytest.mark.parametrize("positions", [[0], [3, 127, 128], [5, 300, 299, 0, 255]])
+@pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64), (2, 2, 32)])
+@pytest.mark.parametrize("has_rope", [True, False])
+def test_decode_attention(positions: list[int], H: int, G: int, C: int, has_rope: bool) -> None:
+    B, num_slots, N = len(positions), 7, 301
+    rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    turn = rotation if has_rope else None
+    keys, values = normal(num_slots, G, N, C), normal(num_slots, G, N, C)
+    slots = torch.randperm(num_slots, device=DEVICE)[:B]
+    places = torch.tensor(positions, device=DEVICE)
+    for row in range(B):  # what a former request left there must not matter
+        values[slots[row], :, positions[row] + 1 :] = torch.nan
+        keys[slots[row], :, positions[row] + 1 :] = torch.nan
+    qkv = normal(B, (H + 2 * G) * C)
+    scratch = attention.Scratch(num_slots, N, G, H // G, C, DEVICE)
+    expected_keys, expected_values = keys.clone(), values.clone()
+    reference = attention.decode_attention_reference(
+        qkv, turn, expected_keys, expected_values, slots, places, H, C**-0.5
+    )
+    for _ in range(2):  # the counters must be ready for the next call
+        out = attention.decode_attention(
+            qkv, turn, keys, values, slots, places, H, C**-0.5, scratch
+        )
+        assert error(out, reference) < BF16_ERROR
+    torch.testing.assert_close(keys, expected_keys, equal_nan=True, atol=2e-2, rtol=1e-2)
+    torch.testing.assert_close(values, expected_values, equal_nan=True, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(("B", "T", "first"), [(2, 11, 0), (3, 11, 7), (1, 5, 0), (2, 16, 1)])
+@pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
+def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> None:
+    rotation = rotations(T, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    qkv = normal(B, T, (H + 2 * G) * C)
+    out = attention.local_attention(qkv, rotation, H, G, first, C**-0.5)
+    reference = attention.local_attention_reference(qkv.float(), rotation, H, G, first, C**-0.5)
+    assert error(out, reference) < BF16_ERROR
+
+
+@pytest.mark.parametrize("halves", [1, 2])
+@pytest.mark.parametrize(("B", "P", "D", "W"), [(1, 4, 64, 1024), (3, 4, 32, 384), (2, 3, 8, 96)])
+def test_write_tokens(halves: int, B: int, P: int, D: int, W: int) -> None:
+    x, weight, bias, time = (
+        normal(B, P, D, dtype=torch.float32), normal(W, D, scale=D**-0.5), normal(W), normal(W)
+    )  # fmt: skip
+    tokens = normal(halves * B, 3 + 2 * P, W)
+    expected = tokens.clone()
+    solver.write_tokens(tokens, x, weight, bias, time)
+    solver.write_tokens_reference(expected, x, weight, bias, time)
+    assert torch.equal(tokens[:, : 3 + P], expected[:, : 3 + P])
+    assert error(tokens, expected) < BF16_ERROR
+
+
+@pytest.mark.parametrize("is_guided", [False, True])
+def test_euler_step(is_guided: bool) -> None:
+    B = 3
+    x = normal(B, 3, 10, dtype=torch.float32)
+    velocity = normal(2 * B if is_guided else B, 3, 10)
+    cfg = torch.tensor([1.0, 2.0, 3.5], device=DEVICE) if is_guided else None
+    expected = x.clone()
+    solver.euler_step(x, velocity, cfg, 0.125)
+    solver.euler_step_reference(expected, velocity, cfg, 0.125)
+    assert error(x, expected) < FP32_ERROR
+
+
+def test_noise_is_the_same_as_in_plain_torch() -> None:
+    seeds = torch.tensor([0, 1, 2**63 - 1, 0x1234_5678_9ABC_DEF0], device=DEVICE)
+    steps = torch.tensor([0, 7, 2**32 - 1, 100], device=DEVICE)
+    out = noise.normal(seeds, steps, 256)
+    reference = noise.normal_reference(seeds.cpu(), steps.cpu(), 256).to(DEVICE)
+    torch.testing.assert_close(out, reference, atol=3e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("T", "C", "dilation"), [(4, 64, 1), (32, 100, 9), (200, 32, 3)])
+def test_pad_then_depthwise(dtype: torch.dtype, T: int, C: int, dilation: int) -> None:
+    B, J = 2, 6 * dilation
+    x, context = normal(B, T, C, dtype=dtype), normal(4, J, C, dtype=dtype)
+    scale, shift, bias = (normal(C, dtype=torch.float32) for _ in range(3))
+    weight = normal(7, C, dtype=torch.float32)
+    slots = torch.tensor([3, 1], device=DEVICE)
+    expected_context = context.clone()
+    for given in ((scale, shift), (scale, None), (None, None)):
+        padded = vocoder.pad(x, *given, context, slots)
+        expected = vocoder.pad_reference(x, *given, expected_context, slots)
+        assert error(padded, expected) < bound(dtype)
+        for is_snake in (True, False):
+            out = vocoder.depthwise(
+                padded, weight, bias, dilation, context, slots, is_snake=is_snake
+            )
+            reference = vocoder.depthwise_reference(
+                padded, weight, bias, dilation, expected_context, slots, is_snake=is_snake
+            )
+            assert error(out, reference) < bound(dtype)
+            assert torch.equal(context, expected_context)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("T", "C"), [(3, 18), (333, 32)])
+def test_last_convolution(dtype: torch.dtype, T: int, C: int) -> None:
+    padded, context = normal(2, 6 + T, C, dtype=dtype), normal(3, 6, C, dtype=dtype)
+    weight, bias = normal(7, C, dtype=torch.float32, scale=0.1), normal(1, dtype=torch.float32)
+    slots = torch.tensor([0, 2], device=DEVICE)
+    expected_context = context.float()
+    out = vocoder.last(padded, weight, bias, context, slots)
+    reference = vocoder.last_reference(padded, weight, bias, expected_context, slots)
+    assert error(out, reference) < 1e-5
+    assert torch.equal(context.float(), expected_context)

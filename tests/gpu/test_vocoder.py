@@ -1,0 +1,68 @@
+"""The fused AudioVAE decoder: equal to the plain one in fp32, near it in half precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.fused import FusedDecoder
+from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.vae import Decoder
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
+# signal to noise in dB against fp32 on the CPU; 16-bit samples of full scale have 98
+MIN_SNR = {torch.float32: 90.0, torch.float16: 50.0}
+
+
+@pytest.fixture(scope="module")
+def speech() -> tuple[VoxCPM2, torch.Tensor, torch.Tensor]:
+    """The CPU's model, latents `[1, T, D]` of real speech it made, and their samples."""
+    from voxcli.config import EngineConfig
+    from voxcli.engine.engine import Engine
+    from voxcli.engine.request import Request
+
+    model = load(MINI, torch.device("cpu"), torch.float32)
+    engine = Engine(model, model.device, EngineConfig(max_slots=1, max_positions=200))
+    prompt = model.encode_prompt("The birch canoe slid on the smooth planks.")
+    request = Request(prompt, 3, 6, 1.0, 16, 16, 100)
+    engine.add_request(request)
+    patches = []
+    for _ in range(16):
+        engine.step()
+        patches.append(request.pending[-1].clone() if request.pending else None)
+    kept = torch.cat([patch for patch in patches if patch is not None]).unsqueeze(0)
+    with torch.inference_mode():
+        samples = model.decoder(kept, model.decoder.new_state(1), slice(0, 1))
+    return model, kept, samples
+
+
+@pytest.mark.parametrize("dtype", MIN_SNR)
+@torch.inference_mode()
+def test_streamed_samples_are_near_the_cpus_whole(
+    speech: tuple[VoxCPM2, torch.Tensor, torch.Tensor], dtype: torch.dtype
+) -> None:
+    _, latents, expected = speech
+    loaded = load(MINI, torch.device("cuda:0"), torch.float32).decoder
+    plain = Decoder(
+        loaded.config, loaded.first, loaded.expand, loaded.blocks, loaded.last_scale, loaded.last,
+        loaded.last_bias,
+    )  # fmt: skip
+    decoder = FusedDecoder(plain, dtype)
+    state = decoder.new_state(3)
+    slots = torch.tensor([2], device="cuda")
+    pieces = [
+        decoder(latents[:, start : start + 4].cuda(), state, slots)
+        for start in range(0, latents.shape[1], 4)
+    ]
+    found = torch.cat(pieces, dim=1).cpu()
+    noise = (found - expected).square().mean()
+    snr = float(10 * torch.log10(expected.square().mean() / noise))
+    print(f"SNR {dtype} {snr:.1f} dB")
+    assert snr > MIN_SNR[dtype]

@@ -1,0 +1,238 @@
+"""Attention of one decode step: over the slots' caches, and over the few positions of a patch.
+
+Both rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
+before them stays a plain product. Grouped queries: the heads of a group are the rows of one tile.
+
+Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` positions, `T` tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from voxcli.kernels.launch import options, wait
+from voxcli.layers.attention import attend_slots
+from voxcli.layers.rope import rotate
+
+CHUNK = 128  # cached positions that one program reads
+
+
+def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """`[..., (H + 2 G) C]` to `[..., H, C]` and twice `[..., G, C]`."""
+    heads = qkv.unflatten(-1, (num_heads + 2 * num_kv_heads, -1))
+    queries, keys, values = heads.split((num_heads, num_kv_heads, num_kv_heads), dim=-2)
+    return queries, keys, values
+
+
+def decode_attention_reference(
+    qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
+    positions: Tensor, num_heads: int, scale: float,
+) -> Tensor:  # fmt: skip
+    q, k, v = split_heads(qkv, num_heads, keys.shape[1])
+    if rotation is not None:
+        turns = rotation[positions]
+        q, k = rotate(q.contiguous(), turns), rotate(k.contiguous(), turns)
+    keys[slots, :, positions] = k
+    values[slots, :, positions] = v
+    return attend_slots(q, keys, values, slots, positions, scale).flatten(1)
+
+
+@triton.jit
+def _load_rotated(
+    x, rotation, mask, T: tl.constexpr, C: tl.constexpr, HAS_ROPE: tl.constexpr
+):  # fmt: skip
+    """`[T, C]` behind the pointers `x [T, 1]`, rotated by what is behind `rotation [T, 1]`."""
+    c = tl.arange(0, C)
+    value = tl.load(x + c[None, :], mask=mask, other=0.0)
+    if HAS_ROPE:
+        even, odd = tl.split(tl.reshape(value.to(tl.float32), (T, C // 2, 2)))
+        turn = tl.load(rotation + c[None, :], mask=mask, other=0.0)
+        cosine, sine = tl.split(tl.reshape(turn, (T, C // 2, 2)))
+        turned = tl.join(even * cosine - odd * sine, even * sine + odd * cosine)
+        value = tl.reshape(turned, (T, C)).to(value.dtype)
+    return value
+
+
+@triton.jit
+def _decode(
+    qkv, rotation, keys, values, slots, positions, out, partial, stats, counters, scale, N,
+    H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, R: tl.constexpr, CHUNK: tl.constexpr,
+    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    b, g, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    wait(EARLY)
+    position = tl.load(positions + b)
+    num_chunks = (position // CHUNK + 1).to(tl.int32)
+    if chunk >= num_chunks:
+        return
+    slot = tl.load(slots + b)
+    r, c = tl.arange(0, R), tl.arange(0, C)
+    is_head = r < H // G
+    heads = qkv + b * (H + 2 * G) * C
+    turn = rotation + position * C
+    # the group's query heads and, in the row after them, the new key
+    row = tl.where(is_head, g * (H // G) + r, H + g)
+    is_row = (r <= H // G)[:, None]
+    q = _load_rotated(heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE)
+    key = tl.sum(tl.where((r == H // G)[:, None], q.to(tl.float32), 0.0), axis=0).to(q.dtype)
+    value = tl.load(heads + (H + G + g) * C + c)
+    cache = ((slot * G + g) * N).to(tl.int64) * C
+    if chunk == num_chunks - 1:
+        tl.store(keys + cache + position * C + c, key)
+        tl.store(values + cache + position * C + c, value)
+    n = chunk * CHUNK + tl.arange(0, CHUNK)
+    is_past, is_now = n < position, n == position
+    places = cache + n[:, None] * C + c[None, :]
+    k = tl.load(keys + places, mask=is_past[:, None], other=0.0)
+    v = tl.load(values + places, mask=is_past[:, None], other=0.0)
+    k = tl.where(is_now[:, None], key[None, :], k)
+    v = tl.where(is_now[:, None], value[None, :], v)
+    scores = tl.dot(q, tl.trans(k)) * scale
+    scores = tl.where((n <= position)[None, :], scores, float("-inf"))
+    top = tl.max(scores, axis=1)
+    weights = tl.exp(scores - top[:, None])
+    total = tl.sum(weights, axis=1)
+    mixed = tl.dot(weights.to(v.dtype), v)  # [R, C]
+    places = (b * H + g * (H // G) + r)[:, None] * C + c[None, :]
+    if num_chunks == 1:
+        tl.store(out + places, (mixed / total[:, None]).to(qkv.dtype.element_ty), is_head[:, None])
+        return
+    first = (b * G + g) * tl.num_programs(2)
+    tl.store(partial + ((first + chunk) * R + r)[:, None] * C + c[None, :], mixed)
+    tl.store(stats + (first + chunk) * 2 * R + r, top)
+    tl.store(stats + (first + chunk) * 2 * R + R + r, total)
+    tl.debug_barrier()
+    # the last program of a row and group to arrive adds the parts up, always in the same order
+    if tl.atomic_add(counters + b * G + g, 1, sem="acq_rel") < num_chunks - 1:
+        return
+    tl.store(counters + b * G + g, 0)
+    top = tl.full((R,), float("-inf"), tl.float32)
+    total = tl.zeros((R,), tl.float32)
+    mixed = tl.zeros((R, C), tl.float32)
+    for other in range(num_chunks):
+        other_top = tl.load(stats + (first + other) * 2 * R + r, cache_modifier=".cg")
+        other_total = tl.load(stats + (first + other) * 2 * R + R + r, cache_modifier=".cg")
+        part = tl.load(
+            partial + ((first + other) * R + r)[:, None] * C + c[None, :], cache_modifier=".cg"
+        )
+        new_top = tl.maximum(top, other_top)
+        old, new = tl.exp(top - new_top), tl.exp(other_top - new_top)
+        total = total * old + other_total * new
+        mixed = mixed * old[:, None] + part * new[:, None]
+        top = new_top
+    tl.store(out + places, (mixed / total[:, None]).to(qkv.dtype.element_ty), is_head[:, None])
+
+
+class Scratch:
+    """What the programs of one call hand to each other; calls in one stream may share it.
+
+    Args:
+        num_rows: the most rows of a call.
+        num_positions: static length of a slot.
+    """
+
+    def __init__(
+        self, num_rows: int, num_positions: int, num_kv_heads: int, group: int, head_dim: int,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self.num_chunks = triton.cdiv(num_positions, CHUNK)
+        self.rows_a_group = max(16, triton.next_power_of_2(group + 1))
+        places = num_rows * num_kv_heads * self.num_chunks * self.rows_a_group
+        self.partial = torch.empty(places * head_dim, device=device)
+        self.stats = torch.empty(places * 2, device=device)
+        self.counters = torch.zeros(num_rows * num_kv_heads, dtype=torch.int32, device=device)
+
+
+def decode_attention(
+    qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
+    positions: Tensor, num_heads: int, scale: float, scratch: Scratch,
+) -> Tensor:  # fmt: skip
+    """Rotate, write this position's key and value, attend.
+
+    Args:
+        qkv: `[B, (H + 2 G) C]`, not rotated.
+        rotation: complex64 `[positions, 1, C/2]` or None.
+        keys, values: one layer's cache `[slots, G, N, C]`, written at `(slot, position)`.
+        slots, positions: int64 `[B]`.
+
+    Returns:
+        `[B, H C]`.
+    """
+    B = len(qkv)
+    _, G, N, C = keys.shape
+    out = qkv.new_empty(B, num_heads * C)
+    turns = qkv if rotation is None else torch.view_as_real(rotation)
+    _decode[(B, G, scratch.num_chunks)](
+        qkv, turns, keys, values, slots, positions, out, scratch.partial, scratch.stats,
+        scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK,
+        rotation is not None, num_warps=4, **options(qkv.device),
+    )  # fmt: skip
+    return out
+
+
+def local_attention_reference(
+    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
+    scale: float,
+) -> Tensor:  # fmt: skip
+    q, k, v = split_heads(qkv, num_heads, num_kv_heads)
+    if rotation is not None:
+        q, k = rotate(q.contiguous(), rotation), rotate(k.contiguous(), rotation)
+    group = num_heads // num_kv_heads
+    q, k, v = (x.transpose(1, 2) for x in (q[:, first:], k, v))  # [B, heads, T, C]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    shares = ((q @ k.mT).float() * scale).softmax(-1).to(v.dtype)
+    return (shares @ v).transpose(1, 2).flatten(2)
+
+
+@triton.jit
+def _local(
+    qkv, rotation, out, scale, first,
+    T: tl.constexpr, H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_T: tl.constexpr,
+    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    g = h // (H // G)
+    wait(EARLY)
+    t, c = tl.arange(0, BLOCK_T), tl.arange(0, C)
+    is_token = t < T
+    mask = is_token[:, None]
+    tokens = qkv + (b * T + t)[:, None] * ((H + 2 * G) * C)
+    turns = rotation + t[:, None] * C
+    q = _load_rotated(tokens + h * C, turns, mask, BLOCK_T, C, HAS_ROPE)
+    k = _load_rotated(tokens + (H + g) * C, turns, mask, BLOCK_T, C, HAS_ROPE)
+    v = tl.load(tokens + (H + G + g) * C + c[None, :], mask=is_token[:, None], other=0.0)
+    scores = tl.dot(q, tl.trans(k)) * scale
+    scores = tl.where(is_token[None, :], scores, float("-inf"))
+    weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    mixed = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
+    places = (b * (T - first) + t - first)[:, None] * (H * C) + h * C + c[None, :]
+    tl.store(out + places, mixed.to(qkv.dtype.element_ty), (is_token & (t >= first))[:, None])
+
+
+def local_attention(
+    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
+    scale: float,
+) -> Tensor:  # fmt: skip
+    """Every token on all tokens of its row.
+
+    Args:
+        qkv: `[B, T, (H + 2 G) C]`, not rotated.
+        rotation: complex64 `[T, 1, C/2]` or None.
+        first: tokens before it get no output.
+
+    Returns:
+        `[B, T - first, H C]`.
+    """
+    B, T, width = qkv.shape
+    C = width // (num_heads + 2 * num_kv_heads)
+    out = qkv.new_empty(B, T - first, num_heads * C)
+    turns = qkv if rotation is None else torch.view_as_real(rotation)
+    _local[(B, num_heads)](
+        qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C,
+        max(16, triton.next_power_of_2(T)), rotation is not None,
+        num_warps=2, **options(qkv.device),
+    )  # fmt: skip
+    return out

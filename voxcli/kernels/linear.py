@@ -1,0 +1,281 @@
+"""Products of a few rows with a large weight, with what stands around them in a transformer layer.
+
+With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its
+weights on their way before the kernel in front has finished, and carries norm, activation and
+residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split
+over programs where there are few outputs. Above that cuBLAS takes over.
+
+Letters: `M` rows, `K` in, `N` out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from voxcli.kernels.launch import options, wait
+
+MAX_TALL_ROWS = 32
+
+
+def rms_linear_reference(
+    x: Tensor, norm: Tensor, eps: float, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    return F.linear(F.rms_norm(x, norm.shape, norm, eps), weight, bias)
+
+
+def rms_swiglu_reference(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
+    gate, up = rms_linear_reference(x, norm, eps, weight).chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def linear_add_reference(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
+    return F.linear(x, weight) + residual
+
+
+@triton.jit
+def _gemv(
+    x, weight, norm, bias, residual, out, eps,
+    N: tl.constexpr, K: tl.constexpr,
+    HAS_NORM: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
+    IS_SWIGLU: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    in_n = n < N
+    rows = weight + n[:, None] * K + k[None, :]
+    w = tl.load(rows, mask=in_n[:, None], other=0.0, eviction_policy="evict_first")
+    if IS_SWIGLU:
+        u = tl.load(rows + N * K, mask=in_n[:, None], other=0.0, eviction_policy="evict_first")
+    wait(EARLY)
+    sums = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    ups = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    squares = tl.zeros((BLOCK_K,), tl.float32)
+    for start in tl.static_range(0, K, BLOCK_K):
+        if start > 0:
+            w = tl.load(rows + start, mask=in_n[:, None], other=0.0, eviction_policy="evict_first")
+            if IS_SWIGLU:
+                u = tl.load(
+                    rows + N * K + start, mask=in_n[:, None], other=0.0,
+                    eviction_policy="evict_first",
+                )  # fmt: skip
+        a = tl.load(x + start + k).to(tl.float32)
+        if HAS_NORM:
+            squares += a * a
+            a *= tl.load(norm + start + k).to(tl.float32)
+        sums += w.to(tl.float32) * a[None, :]
+        if IS_SWIGLU:
+            ups += u.to(tl.float32) * a[None, :]
+    y = tl.sum(sums, axis=1)
+    up = tl.sum(ups, axis=1)
+    if HAS_NORM:
+        scale = tl.rsqrt(tl.sum(squares, axis=0) / K + eps)
+        y *= scale
+        up *= scale
+    if HAS_BIAS:
+        y += tl.load(bias + n, mask=in_n, other=0.0).to(tl.float32)
+    if IS_SWIGLU:
+        y = y / (1.0 + tl.exp(-y)) * up
+    if HAS_RESIDUAL:
+        y += tl.load(residual + n, mask=in_n, other=0.0).to(tl.float32)
+    tl.store(out + n, y.to(out.dtype.element_ty), mask=in_n)
+
+
+@triton.jit
+def _tall(
+    x, weight, bias, residual, out, partial, counters, M,
+    N: tl.constexpr, K: tl.constexpr,
+    HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, IS_SWIGLU: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
+    EARLY: tl.constexpr,
+):  # fmt: skip
+    tile, split = tl.program_id(0), tl.program_id(1)
+    n = tile * BLOCK_N + tl.arange(0, BLOCK_N)
+    m = tl.arange(0, BLOCK_M)
+    k = split * (K // SPLIT) + tl.arange(0, BLOCK_K)
+    in_m, in_n = m < M, n < N
+    rows = weight + n[:, None] * K + k[None, :]
+    columns = x + m[None, :] * K + k[:, None]
+    wait(EARLY)
+    acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    up = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    for start in range(0, K // SPLIT, BLOCK_K):
+        w = tl.load(rows + start, mask=in_n[:, None], other=0.0)
+        a = tl.load(columns + start, mask=in_m[None, :], other=0.0)
+        acc = tl.dot(w, a, acc)
+        if IS_SWIGLU:
+            w = tl.load(rows + N * K + start, mask=in_n[:, None], other=0.0)
+            up = tl.dot(w, a, up)
+    places = m[None, :] * N + n[:, None]
+    inside = in_m[None, :] & in_n[:, None]
+    if SPLIT > 1:
+        tl.store(partial + split * M * N + places, acc, mask=inside)
+        tl.debug_barrier()
+        # the last program of a tile to arrive adds the parts up, always in the same order
+        if tl.atomic_add(counters + tile, 1, sem="acq_rel") < SPLIT - 1:
+            return
+        tl.store(counters + tile, 0)
+        acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+        for other in tl.static_range(SPLIT):
+            acc += tl.load(
+                partial + other * M * N + places, mask=inside, other=0.0, cache_modifier=".cg"
+            )
+    if HAS_BIAS:
+        acc += tl.load(bias + n, mask=in_n, other=0.0).to(tl.float32)[:, None]
+    if IS_SWIGLU:
+        acc = acc / (1.0 + tl.exp(-acc)) * up
+    if HAS_RESIDUAL:
+        acc += tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + places, acc.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64) * K
+    weight = tl.load(norm + k, mask=k < K, other=0.0).to(tl.float32)
+    wait(EARLY)
+    a = tl.load(x + row + k, mask=k < K, other=0.0).to(tl.float32)
+    a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
+    tl.store(out + row + k, a.to(out.dtype.element_ty), mask=k < K)
+
+
+def _divisor(K: int, limit: int) -> int:
+    """The largest power of two up to `limit` that divides K."""
+    return min(limit, K & -K)
+
+
+@cache
+def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, int, int, int]:
+    """Rows, outputs and inputs of a block, splits, warps, stages; measured on an H100."""
+    block_m = 16 if M <= 16 else 32
+    if is_swiglu or N >= 2 * K:
+        return block_m, 64, _divisor(K, 128 if N < 4096 else 64), 1, 4, 5
+    split = 4 if K % 1024 == 0 else 1
+    return block_m, 64, _divisor(K // split, 256), split, 4, 3
+
+
+@cache
+def _counters(device: torch.device) -> Tensor:
+    """Zeros that every call leaves as zeros."""
+    return torch.zeros(4096, dtype=torch.int32, device=device)
+
+
+def _run_gemv(
+    x: Tensor,
+    weight: Tensor,
+    norm: Tensor | None = None,
+    eps: float = 0.0,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    is_swiglu: bool = False,
+) -> Tensor:
+    K = x.shape[-1]
+    N = weight.shape[0] // (2 if is_swiglu else 1)
+    out = x.new_empty(*x.shape[:-1], N)
+    block_k = _divisor(K, 1024 if norm is not None else 2048)
+    block_n = 8 if K > 4096 else 4 if is_swiglu else 2
+    _gemv[(triton.cdiv(N, block_n),)](
+        x, weight, norm, bias, residual, out, eps, N, K,
+        norm is not None, bias is not None, residual is not None, is_swiglu, block_n, block_k,
+        num_warps=8 if K > 4096 else 4, **options(x.device),
+    )  # fmt: skip
+    return out
+
+
+def _run_tall(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    is_swiglu: bool = False,
+) -> Tensor:
+    K = x.shape[-1]
+    N = weight.shape[0] // (2 if is_swiglu else 1)
+    M = x.numel() // K
+    out = x.new_empty(*x.shape[:-1], N)
+    block_m, block_n, block_k, split, num_warps, num_stages = tall_tiles(M, N, K, is_swiglu)
+    partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
+    _tall[(triton.cdiv(N, block_n), split)](
+        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K,
+        bias is not None, residual is not None, is_swiglu, block_m, block_n, block_k, split,
+        num_warps=num_warps, num_stages=num_stages, **options(x.device),
+    )  # fmt: skip
+    return out
+
+
+def _num_rows(x: Tensor, weight: Tensor) -> int:
+    assert x.is_contiguous(), x.stride()
+    assert weight.is_contiguous(), weight.stride()
+    return x.numel() // x.shape[-1]
+
+
+def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
+    """`[..., K]`."""
+    K = x.shape[-1]
+    out = torch.empty_like(x)
+    _rms_norm[(_num_rows(x, norm),)](
+        x, norm, out, eps, K, triton.next_power_of_2(K), num_warps=4, **options(x.device)
+    )
+    return out
+
+
+def rms_linear(
+    x: Tensor, norm: Tensor, eps: float, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """`rms_norm(x) W^T + b`; `[..., K] -> [..., N]`."""
+    M = _num_rows(x, weight)
+    if M == 1:
+        return _run_gemv(x, weight, norm, eps, bias)
+    normed = rms_norm(x, norm, eps)
+    if M <= MAX_TALL_ROWS:
+        return _run_tall(normed, weight, bias)
+    return F.linear(normed, weight, bias)
+
+
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
+    """`residual + x W^T`, which may be written over `residual`; `[..., K] -> [..., N]`."""
+    M = _num_rows(x, weight)
+    assert residual.is_contiguous(), residual.stride()
+    if M == 1:
+        return _run_gemv(x, weight, residual=residual)
+    if M <= MAX_TALL_ROWS:
+        return _run_tall(x, weight, residual=residual)
+    # in place, because otherwise the residual is copied first
+    residual.view(M, -1).addmm_(x.view(M, -1), weight.t())
+    return residual
+
+
+def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
+    """`silu(g) * u` of `g, u = rms_norm(x) W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
+    M = _num_rows(x, weight)
+    if M == 1:
+        return _run_gemv(x, weight, norm, eps, is_swiglu=True)
+    normed = rms_norm(x, norm, eps)
+    if M <= MAX_TALL_ROWS:
+        return _run_tall(normed, weight, is_swiglu=True)
+    return swiglu(F.linear(normed, weight))
+
+
+@triton.jit
+def _swiglu(x, out, N: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(1).to(tl.int64)
+    wait(EARLY)
+    gate = tl.load(x + row * 2 * N + n, mask=n < N).to(tl.float32)
+    up = tl.load(x + row * 2 * N + N + n, mask=n < N).to(tl.float32)
+    tl.store(out + row * N + n, (gate / (1.0 + tl.exp(-gate)) * up).to(x.dtype.element_ty), n < N)
+
+
+def swiglu(x: Tensor) -> Tensor:
+    """`silu(g) * u` of `[..., 2 N]`, g first."""
+    N = x.shape[-1] // 2
+    out = x.new_empty(*x.shape[:-1], N)
+    rows = x.numel() // (2 * N)
+    _swiglu[(triton.cdiv(N, 1024), rows)](x, out, N, 1024, num_warps=4, **options(x.device))
+    return out

@@ -1,0 +1,234 @@
+"""The same layers over fused kernels: what runs on CUDA in bf16.
+
+Each class overrides only how its parent computes; weights, state and results (up to rounding) are
+the parent's, so the parent is the reference. `supports` and `supports_vocoder` say where.
+
+Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from voxcli import kernels
+from voxcli.layers.linear import Linear
+from voxcli.models.base import Rows
+from voxcli.models.voxcpm2.acoustic import LocalDiT
+from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, rms_norm
+from voxcli.models.voxcpm2.config import TransformerConfig
+from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
+
+HEAD_DIMS = (32, 64, 128)
+
+
+def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the fused layers can run a stack."""
+    return (
+        kernels.is_available(device)
+        and dtype == torch.bfloat16
+        and config.head_dim in HEAD_DIMS
+        and config.hidden_size % 32 == 0
+        and config.intermediate_size % 32 == 0
+        and config.residual_scale == 1.0
+    )
+
+
+class FusedLocalStack(LocalStack):
+    """`LocalStack` in five kernels a layer."""
+
+    def hidden(self, x: Tensor, first: int) -> Tensor:
+        """All layers, without the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
+        from voxcli.kernels.attention import local_attention
+        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+
+        for block in self.blocks:
+            is_last = block is self.blocks[-1]
+            start = first if is_last else 0
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            attended = local_attention(
+                qkv, self.rotation, self.num_heads, self.num_kv_heads, start, self.scale
+            )
+            residual = x[:, start:].clone() if start or block is self.blocks[0] else x
+            x = linear_add(attended, block.output.weight, residual)
+            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
+            x = linear_add(inner, block.down.weight, x)
+        return x
+
+    def __call__(self, x: Tensor, keep: slice) -> Tensor:
+        hidden = self.hidden(x, keep.start or 0)
+        if keep.stop is not None:
+            hidden = hidden[:, : keep.stop - (keep.start or 0)]
+        return rms_norm(hidden, self.norm, self.eps)
+
+
+class FusedCausalStack(CausalStack):
+    """`CausalStack` in five kernels a layer and decode step; a prompt runs as in the parent."""
+
+    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
+        from voxcli.kernels.attention import Scratch
+
+        cache = super().new_cache(num_slots, num_positions)
+        cache.scratch = Scratch(
+            num_slots, num_positions, self.num_kv_heads, self.num_heads // self.num_kv_heads,
+            self.head_dim, self.norm.device,
+        )  # fmt: skip
+        return cache
+
+    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
+        from voxcli.kernels.attention import decode_attention
+        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+
+        assert cache.scratch is not None
+        x = x.clone()  # a residual may be written over
+        for layer, block in enumerate(self.blocks):
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            attended = decode_attention(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], rows.slots,
+                rows.positions, self.num_heads, self.scale, cache.scratch,
+            )  # fmt: skip
+            x = linear_add(attended, block.output.weight, x)
+            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
+            x = linear_add(inner, block.down.weight, x)
+        return rms_norm(x, self.norm, self.eps)
+
+
+class FusedLocalDiT(LocalDiT):
+    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32."""
+
+    stack: FusedLocalStack
+
+    def solve(
+        self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
+    ) -> Tensor:
+        from voxcli.kernels.linear import rms_linear
+        from voxcli.kernels.solver import euler_step, write_tokens
+
+        schedule = self.schedule(num_steps)
+        B, P, _ = noise.shape
+        halves = 1 if cfg is None else 2
+        num_tokens = 3 + 2 * P
+        tokens = mu.new_zeros(halves * B, num_tokens, self.width)
+        tokens[:B, :2] = mu
+        tokens.view(halves, B, num_tokens, -1)[:, :, 3 : 3 + P] = self.cond_proj(cond)
+        x = noise.float().clone()
+        for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
+            assert self.in_proj.bias is not None
+            write_tokens(tokens, x, self.in_proj.weight, self.in_proj.bias, time)
+            hidden = self.stack.hidden(tokens, num_tokens - P)
+            velocity = rms_linear(
+                hidden, self.stack.norm, self.stack.eps, self.out_proj.weight, self.out_proj.bias
+            )
+            euler_step(x, velocity, cfg, size)
+        return x.to(mu.dtype)
+
+
+def supports_vocoder(decoder: Decoder) -> bool:
+    """Whether `FusedDecoder` can run a decoder."""
+    return kernels.is_available(decoder.last_scale.device) and len(decoder.last_scale) <= 128
+
+
+@dataclass(frozen=True)
+class FusedUnit:
+    """A residual unit whose input lacks the biases of the units before it in its block."""
+
+    scale: Tensor  # fp32 [C]
+    shift: Tensor  # fp32 [C]: scale times those biases
+    taps: Tensor  # fp32 [KERNEL, C]
+    bias: Tensor  # fp32 [C], of the depthwise convolution
+    dilation: int
+    weight: Tensor  # [C, C], from inputs to outputs
+
+
+@dataclass(frozen=True)
+class FusedBlock:
+    scale: Tensor  # fp32 [C]
+    shift: Tensor  # fp32 [C], with the biases that its input lacks
+    upsample: Linear
+    stride: int
+    units: list[FusedUnit]
+
+
+def _taps(conv: DepthwiseConv) -> Tensor:
+    return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
+
+
+class FusedDecoder(Decoder):
+    """`Decoder` in three kernels a residual unit.
+
+    A unit's output is its input plus a product; the product's bias is left out and goes into the
+    shift of every Snake that reads the sum, so that the addition is the product's own.
+
+    Args:
+        plain: whose weights it takes.
+        dtype: of activations, contexts and products; scales, shifts and filters stay fp32.
+    """
+
+    def __init__(self, plain: Decoder, dtype: torch.dtype) -> None:
+        super().__init__(
+            plain.config, plain.first, plain.expand, plain.blocks, plain.last_scale, plain.last,
+            plain.last_bias,
+        )  # fmt: skip
+        self.dtype = dtype
+        self.first_taps = _taps(plain.first)
+        self.fused_expand = self._cast(plain.expand)
+        self.fused_blocks: list[FusedBlock] = []
+        missing = torch.zeros_like(plain.blocks[0].scale)
+        for block in plain.blocks:
+            shift = block.shift + block.scale * missing
+            missing = torch.zeros_like(block.units[0].scale)
+            units = []
+            for unit in block.units:
+                weight = unit.pointwise.weight.to(dtype).t()
+                units.append(
+                    FusedUnit(
+                        unit.scale,
+                        unit.scale * missing,
+                        _taps(unit.depthwise),
+                        unit.depthwise.bias,
+                        unit.depthwise.dilation,
+                        weight,
+                    )
+                )
+                assert unit.pointwise.bias is not None
+                missing = missing + unit.pointwise.bias
+            upsample = self._cast(block.upsample)
+            self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
+        self.last_shift = plain.last_scale * missing
+
+    def _cast(self, linear: Linear) -> Linear:
+        bias = None if linear.bias is None else linear.bias.to(self.dtype)
+        return Linear(linear.weight.to(self.dtype), bias)
+
+    def new_state(self, num_slots: int) -> VocoderState:
+        state = super().new_state(num_slots)
+        return VocoderState([context.to(self.dtype) for context in state.contexts])
+
+    def __call__(self, latents: Tensor, state: VocoderState, slots: Tensor | slice) -> Tensor:
+        from voxcli.kernels.vocoder import depthwise, last, pad
+
+        assert isinstance(slots, Tensor), slots
+        contexts = iter(state.contexts)
+        context = next(contexts)
+        padded = pad(latents.to(self.dtype), None, None, context, slots)
+        x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
+        x = self.fused_expand(x)
+        for block in self.fused_blocks:
+            context = next(contexts)
+            padded = pad(x, block.scale, block.shift, context, slots)
+            context[slots] = padded[:, -1:]
+            B, T, C = x.shape
+            pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
+            x = block.upsample(pairs).view(B, T * block.stride, -1)
+            for unit in block.units:
+                context = next(contexts)
+                padded = pad(x, unit.scale, unit.shift, context, slots)
+                inner = depthwise(
+                    padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
+                )
+                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
+        context = next(contexts)
+        padded = pad(x, self.last_scale, self.last_shift, context, slots)
+        return last(padded, self.last.weight, self.last_bias, context, slots)
