@@ -233,6 +233,8 @@ class Synthesizer:
             precision={"float32": "fp32", "bfloat16": "bf16"}[str(dtype).removeprefix("torch.")],
             threads=threads,
             load_s=time.perf_counter() - started,
+            num_captures=engine.runner.graph_captures,
+            capture_s=engine.runner.capture_s,
             warning=device.warning,
         )
         logger.info("%s", setup)

@@ -130,6 +130,9 @@ RetriesOption = Annotated[
         show_default=True,
     ),
 ]
+EagerOption = Annotated[
+    bool, typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging.")
+]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace an output file that exists.")
 ]

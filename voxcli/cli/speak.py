@@ -15,6 +15,7 @@ from voxcli.cli.options import (
     RETRIES_DEFAULT,
     CfgOption,
     DeviceOption,
+    EagerOption,
     JsonOption,
     LanguageOption,
     MaxSecondsOption,
@@ -125,6 +126,7 @@ def speak(
     device: DeviceOption = None,
     precision: PrecisionOption = PRECISION_DEFAULT,
     threads: ThreadsOption = None,
+    eager: EagerOption = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -138,7 +140,6 @@ def speak(
     settings = settings_with(
         model=model, device=device, threads=threads, voice=voice, offline=offline
     )
-    config = EngineConfig(settings.model, settings.device, precision, settings.threads)
     sampling = SamplingParams(seed, steps, cfg, max_seconds, retries)
     utterance = Utterance(
         read_text(text, file, encoding),
@@ -151,6 +152,14 @@ def speak(
     target = _check_target(out, format, bits, rate, overwrite, is_json=json, is_dry=dry_run)
     files = resolve_model(settings.model, offline=settings.offline, cache_dir=settings.cache_dir)
     plan = make_plan(utterance, voice_model(files))
+    config = EngineConfig(
+        settings.model,
+        settings.device,
+        precision,
+        settings.threads,
+        eager=eager,
+        solver=((plan.steps, plan.cfg != 1.0),),
+    )
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
     if dry_run:
@@ -346,6 +355,8 @@ def _report(
         "precision": setup.precision,
         "threads": setup.threads,
         "load_s": setup.load_s,
+        "graph_captures": setup.num_captures,
+        "capture_s": setup.capture_s,
     }
 
 

@@ -34,7 +34,14 @@ class Result:
 
 
 class Runner(Protocol):
-    """What the engine drives."""
+    """What the engine drives.
+
+    Attributes:
+        graph_captures, capture_s: CUDA graphs captured so far, and the seconds it took.
+    """
+
+    graph_captures: int
+    capture_s: float
 
     def prefill(self, requests: Sequence[Request]) -> None:
         """Run the prompts of newcomers into their slots."""
@@ -68,6 +75,8 @@ class ModelRunner:
     def __init__(
         self, model: AcousticModel, device: torch.device, num_slots: int, num_positions: int
     ) -> None:
+        self.graph_captures = 0
+        self.capture_s = 0.0
         self.model = model
         self.device = device
         with torch.inference_mode():
