@@ -235,6 +235,7 @@ class Synthesizer:
             load_s=time.perf_counter() - started,
             num_captures=engine.runner.graph_captures,
             capture_s=engine.runner.capture_s,
+            capture_bytes=engine.runner.capture_bytes,
             warning=device.warning,
         )
         logger.info("%s", setup)

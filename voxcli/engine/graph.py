@@ -125,6 +125,7 @@ class GraphRunner:
         self.graph_captures = 0
         self.num_eager_steps = 0
         self.capture_s = 0.0
+        self.capture_bytes = 0
         self._graphs: dict[tuple[Setting, int], torch.cuda.CUDAGraph] = {}
         self._prompt_graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._in_flight: dict[Setting, Launch] = {}
@@ -179,6 +180,7 @@ class GraphRunner:
     def _capture(self, settings: Sequence[Setting]) -> None:
         """Capture every bucket under every setting: the largest first, into one pool."""
         started = time.perf_counter()
+        reserved = torch.cuda.memory_reserved(self.device)
         self._static.inputs[0].fill_(self.dummy_slot)
         self._prompt[0].fill_(self.dummy_slot)
         pool: Any = None
@@ -198,6 +200,7 @@ class GraphRunner:
                 hint="lower max_slots, or run without graphs: --eager",
             ) from err
         self.capture_s = time.perf_counter() - started
+        self.capture_bytes = torch.cuda.memory_reserved(self.device) - reserved
         logger.info("%d graphs captured in %.1f s", self.graph_captures, self.capture_s)
 
     def _capture_one(self, function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:

@@ -37,11 +37,13 @@ class Runner(Protocol):
     """What the engine drives.
 
     Attributes:
-        graph_captures, capture_s: CUDA graphs captured so far, and the seconds it took.
+        graph_captures, capture_s, capture_bytes: CUDA graphs captured so far, the seconds it took
+            and the device memory that torch reserved for it.
     """
 
     graph_captures: int
     capture_s: float
+    capture_bytes: int
 
     def prefill(self, requests: Sequence[Request]) -> None:
         """Run the prompts of newcomers into their slots."""
@@ -77,6 +79,7 @@ class ModelRunner:
     ) -> None:
         self.graph_captures = 0
         self.capture_s = 0.0
+        self.capture_bytes = 0
         self.model = model
         self.device = device
         with torch.inference_mode():
