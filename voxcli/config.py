@@ -85,7 +85,7 @@ class SamplingParams:
             )
         if self.retries < 0:
             raise UsageError(f"--retries is {self.retries}", hint="give 0 or more")
-        if self.max_seconds is not None and not self.max_seconds > 0:
+        if self.max_seconds is not None and not 0 < self.max_seconds < float("inf"):
             raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
 
 

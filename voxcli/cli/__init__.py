@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -198,6 +199,9 @@ def _report_wording(error: Any, words: list[str]) -> int:
         return EXIT_USAGE
     path = error.ctx.command_path if error.ctx else "voxcli"
     message = str(error.format_message()).rstrip(".")
+    if re.match(r"No such option: -\d", message):
+        hint = f"put -- before a text that begins with a dash, or see '{path} --help'"
+        return _report(UsageError(message, hint=hint), words)
     return _report(UsageError(message, hint=f"see '{path} --help'"), words)
 
 

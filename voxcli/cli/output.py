@@ -54,23 +54,28 @@ def drop_stdout() -> None:
 def note(message: str, *, is_quiet: bool = False) -> None:
     """Something good to know, such as the summary line; `--quiet` drops it."""
     if not is_quiet:
-        print(message, file=sys.stderr, flush=True)
+        _print_aside(message)
 
 
 def warn(message: str) -> None:
     """Something the user should act on; shown even with `--quiet`."""
-    print(f"voxcli: warning: {message}", file=sys.stderr, flush=True)
+    _print_aside(f"voxcli: warning: {message}")
 
 
 def error(message: str, hint: str | None = None) -> None:
     """Why the command failed and what to do about it, on one line."""
     text = f"{message}; {hint}" if hint else message
-    print(f"voxcli: error: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    _print_aside(f"voxcli: error: {' '.join(text.split())}")
 
 
 def traceback(error: BaseException) -> None:
     """Where an expected error came from; for `VOXCLI_DEBUG=1`."""
-    print("".join(format_exception(error)), file=sys.stderr, end="", flush=True)
+    _print_aside("".join(format_exception(error)).rstrip("\n"))
+
+
+def _print_aside(text: str) -> None:
+    if sys.stderr is not None:  # None when the shell closed it; print would then take stdout
+        print(text, file=sys.stderr, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -82,7 +87,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def can_show_progress(*, is_quiet: bool) -> bool:
     """Whether a bar may be drawn: somebody is there to see it and did not ask for silence."""
-    return not is_quiet and sys.stderr.isatty()
+    return not is_quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 class Progress:

@@ -32,7 +32,7 @@ from voxcli.cli.options import (
     settings_with,
 )
 from voxcli.config import EngineConfig, SamplingParams
-from voxcli.errors import UsageError
+from voxcli.errors import OutputError, UsageError
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
@@ -238,7 +238,9 @@ def _check_target(
             raise UsageError(
                 "'-o -' and --json both want stdout", hint="write to a file, or drop --json"
             )
-        if not is_dry and sys.stdout is not None and sys.stdout.isatty():
+        if sys.stdout is None:
+            raise OutputError("stdout is closed", hint="write to a file with -o")
+        if not is_dry and sys.stdout.isatty():
             raise UsageError("stdout is a terminal", hint="pipe it, or write to a file with -o")
         return Target(None, bits, rate, False, container)
     if not is_dry:

@@ -89,7 +89,7 @@ def _chinese(draft: Draft) -> None:
 @lru_cache(maxsize=1)
 def _wetext() -> Any:
     try:
-        from wetext import Normalizer  # type: ignore[import-untyped,unused-ignore]
+        from wetext import Normalizer
     except ImportError:
         return None
     return Normalizer(lang="zh", operator="tn", remove_erhua=False)
