@@ -117,7 +117,7 @@ def available_memory() -> int | None:
 
 
 def set_threads(count: int) -> int:
-    """Set the engine's CPU threads, at most the usable cores (0: all). Returns the count in force."""
+    """Set the CPU threads: at most the usable cores, 0 for all. Returns the count in force."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     most = usable or 1  # more threads than cores only wait for each other
     torch.set_num_threads(min(count, most) or most)
