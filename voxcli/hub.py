@@ -25,7 +25,7 @@ from voxcli.catalog import (
     similar_name,
 )
 from voxcli.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
-from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, UsageError, nearest
+from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, nearest
 
 # What a hub repository is searched for when its files are not in the table.
 CHECKPOINT_PATTERNS = (
@@ -115,7 +115,7 @@ def locate_model(
         ModelNotFoundError: unknown name, no such folder, or not downloaded.
     """
     if not name.strip():
-        raise UsageError("the model's name is empty", hint="see 'voxcli models list'")
+        raise ModelNotFoundError("the model's name is empty", hint="see 'voxcli models list'")
     if name == BUNDLED:
         return ModelFolder(bundled_folder(), BUNDLED, None, known_models()[BUNDLED])
     folder = Path(os.path.expanduser(name))  # unlike Path's own, keeps an unknown ~user
