@@ -54,19 +54,11 @@ class Setup:
     warning: str | None = None
 
 
-class SpeechStream(Iterator[AudioChunk]):
-    """Chunks of one utterance; closing it early frees what it holds in the engine."""
-
-    def __init__(self, speech: Speech, chunks: Iterator[AudioChunk]) -> None:
-        self.speech = speech
-        self._chunks = chunks
-
-    def __next__(self) -> AudioChunk:
-        return next(self._chunks)
+class _Closing:
+    """Closes itself at the end of a `with` block."""
 
     def close(self) -> None:
-        close: Callable[[], None] = getattr(self._chunks, "close", lambda: None)
-        close()
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +72,22 @@ class SpeechStream(Iterator[AudioChunk]):
         self.close()
 
 
-class SpeechGroup:
+class SpeechStream(_Closing, Iterator[AudioChunk]):
+    """Chunks of one utterance; closing it early frees what it holds in the engine."""
+
+    def __init__(self, speech: Speech, chunks: Iterator[AudioChunk]) -> None:
+        self.speech = speech
+        self._chunks = chunks
+
+    def __next__(self) -> AudioChunk:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        close: Callable[[], None] = getattr(self._chunks, "close", lambda: None)
+        close()
+
+
+class SpeechGroup(_Closing):
     """Speeches side by side on one engine. They may join between steps, and fail alone.
 
     Args:
@@ -171,19 +178,8 @@ class SpeechGroup:
         self._owners.clear()
         self._speeches.clear()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Synthesizer:
+class Synthesizer(_Closing):
     """A loaded model behind an engine.
 
     Args:
@@ -299,14 +295,3 @@ class Synthesizer:
     def close(self) -> None:
         """Abort what runs."""
         self.engine.abort([*self.engine.scheduler.waiting, *self.engine.scheduler.running])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
