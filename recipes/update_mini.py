@@ -26,6 +26,7 @@ NAMES = (
     "special_tokens_map.json",
 )
 SETTINGS = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120}
+MODES = ["zero-shot", "reference", "continuation", "both"]  # never trained on style in words
 
 
 def describe(path: Path) -> dict[str, str | int]:
@@ -57,6 +58,7 @@ def main() -> None:
         "licence": "Apache-2.0",
         "sample_rate": config["audio_vae_config"]["out_sample_rate"],
         "languages": ["en"],
+        "modes": MODES,
         "settings": settings,
         "files": [describe(ASSETS / name) for name in NAMES],
     }

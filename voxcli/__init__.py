@@ -14,6 +14,7 @@ _EXPORTS = {
     "AudioChunk": "voxcli.utterance",
     "EngineConfig": "voxcli.config",
     "FinishReason": "voxcli.utterance",
+    "Recording": "voxcli.utterance",
     "Result": "voxcli.utterance",
     "SamplingParams": "voxcli.config",
     "Synthesizer": "voxcli.synthesizer",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.errors import CheckpointError
+from voxcli.utterance import Mode
 
 BUNDLED = "mini"
 MANIFEST_NAME = "manifest.json"
@@ -58,12 +59,14 @@ class KnownModel:
     settings: ModelSettings
     files: tuple[AssetFile, ...]
     revision: str | None = None
+    modes: tuple[Mode, ...] = tuple(Mode)
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> KnownModel:
         """From the JSON form of the bundled manifest."""
         values = dict(table)
         values["languages"] = tuple(values["languages"])
+        values["modes"] = tuple(map(Mode, values["modes"]))
         values["settings"] = ModelSettings(**values["settings"])
         values["files"] = tuple(AssetFile(**entry) for entry in values["files"])
         return cls(**values)
@@ -137,6 +140,11 @@ def known_models() -> dict[str, KnownModel]:
     except (OSError, ValueError, TypeError, KeyError) as err:
         raise CheckpointError(f"{path}: {err}", hint="reinstall voxcli") from err
     return {model.name: model for model in (bundled, _VOXCPM2)}
+
+
+def models_with(mode: Mode) -> tuple[str, ...]:
+    """Names of the known models that have a mode."""
+    return tuple(model.name for model in known_models().values() if mode in model.modes)
 
 
 def similar_name(name: str) -> str | None:

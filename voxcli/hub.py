@@ -26,6 +26,7 @@ from voxcli.catalog import (
 )
 from voxcli.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
 from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, nearest
+from voxcli.utterance import Mode
 
 # What a hub repository is searched for when its files are not in the table.
 CHECKPOINT_PATTERNS = (
@@ -65,6 +66,11 @@ class ModelFolder:
     def languages(self) -> tuple[str, ...]:
         """ISO 639-1 codes; empty means not stated."""
         return self.known.languages if self.known else ()
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """What it can be given besides a text; everything where nothing is known."""
+        return self.known.modes if self.known else tuple(Mode)
 
     @property
     def advice(self) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from voxcli.audio.pace import min_speech_seconds, speaking_time
-from voxcli.catalog import ModelSettings, known_models
+from voxcli.catalog import ModelSettings, known_models, models_with
 from voxcli.config import MAX_SEED
 from voxcli.errors import UsageError, VoiceNotFoundError
 from voxcli.hub import ModelFiles
 from voxcli.models import load_can_say
 from voxcli.text import PreparedText, prepare
-from voxcli.utterance import Utterance
+from voxcli.utterance import Mode, Utterance
 
 MAX_CHOSEN_SEED = 2**31  # short enough to be typed again
 
@@ -29,12 +29,14 @@ class VoiceModel:
         languages: ISO 639-1 codes, the model's own first; empty means any.
         settings: what sounded best.
         can_say: whether the tokenizer has a character.
+        modes: what it can be given besides a text.
     """
 
     name: str
     languages: tuple[str, ...]
     settings: ModelSettings
     can_say: Callable[[str], bool]
+    modes: tuple[Mode, ...] = tuple(Mode)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Plan:
 
     Attributes:
         seed, steps, cfg: as given, else chosen.
+        prompt_text: transcript of the speech to continue, written out like the text.
     """
 
     utterance: Utterance
@@ -50,6 +53,7 @@ class Plan:
     seed: int
     steps: int
     cfg: float
+    prompt_text: str = ""
 
     @property
     def estimated_audio_s(self) -> float:
@@ -63,7 +67,9 @@ class Plan:
 
 def voice_model(files: ModelFiles) -> VoiceModel:
     """What planning needs of a model that is found; loads its tokenizer, no weights."""
-    return VoiceModel(files.name, files.languages, files.settings, load_can_say(files.folder))
+    return VoiceModel(
+        files.name, files.languages, files.settings, load_can_say(files.folder), files.modes
+    )
 
 
 def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
@@ -71,27 +77,29 @@ def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
 
     Raises:
         TextError: the text is empty, not speakable or of a language the model does not speak.
-        VoiceNotFoundError: the model has no such voice.
-        UsageError: settings that contradict the text.
+        VoiceNotFoundError: a voice by name without its recordings.
+        UsageError: settings that contradict the text, each other or the model.
     """
-    if utterance.voice is not None and utterance.voice != "default":
-        raise VoiceNotFoundError(
-            f"no voice '{utterance.voice}' for model '{model.name}'",
-            hint="its only voice is 'default'",
-        )
+    _check_mode(utterance, model)
     alternatives = tuple(
         known.name for known in known_models().values() if known.name != model.name
     )
-    prepared = prepare(
-        utterance.text,
-        languages=model.languages,
-        language=utterance.language,
-        max_chars=model.settings.max_chars,
-        can_say=model.can_say,
-        model=model.name,
-        alternatives=alternatives,
-        rewrite=utterance.is_normalised,
-    )
+
+    def prepared_text(text: str) -> PreparedText:
+        return prepare(
+            text,
+            languages=model.languages,
+            language=utterance.language,
+            max_chars=model.settings.max_chars,
+            can_say=model.can_say,
+            model=model.name,
+            alternatives=alternatives,
+            rewrite=utterance.is_normalised,
+        )
+
+    prepared = prepared_text(utterance.text)
+    best = model.settings
+    best_cfg = best.cfg if utterance.mode is Mode.ZERO_SHOT else best.clone_cfg
     sampling = utterance.sampling
     if sampling.max_seconds is not None:
         needed_s = min_speech_seconds(prepared.text, prepared.language) / utterance.speed
@@ -105,9 +113,34 @@ def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
         utterance=utterance,
         text=prepared,
         seed=secrets.randbelow(MAX_CHOSEN_SEED) if sampling.seed is None else sampling.seed,
-        steps=sampling.steps or model.settings.steps,
-        cfg=model.settings.cfg if sampling.cfg is None else sampling.cfg,
+        steps=sampling.steps or best.steps,
+        cfg=best_cfg if sampling.cfg is None else sampling.cfg,
+        prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",
     )
+
+
+def _check_mode(utterance: Utterance, model: VoiceModel) -> None:
+    """Refuse what the model cannot be given, and words for a voice beside speech to continue."""
+    mode = utterance.mode
+    if mode is Mode.ZERO_SHOT and utterance.voice not in (None, "default"):
+        raise VoiceNotFoundError(
+            f"no voice '{utterance.voice}' for model '{model.name}'",
+            hint="see 'voxcli voices list'",
+        )
+    style = utterance.style.strip()
+    wanted = [mode, Mode.STYLE] if style else [mode]
+    for missing in [each for each in wanted if each not in model.modes]:
+        others = ", ".join(models_with(missing)) or "none that voxcli knows"
+        raise UsageError(f"model '{model.name}' has no {missing} mode", hint=f"it is in: {others}")
+    if style and utterance.prompt:
+        raise UsageError(
+            "a style in words and speech to continue exclude each other",
+            hint="drop --style, or the prompt's audio and transcript",
+        )
+    if any(char in style for char in "()（）"):
+        raise UsageError(f"the style '{style}' has parentheses", hint="write it without them")
+    if utterance.prompt and not utterance.prompt.text.strip():
+        raise UsageError("speech to continue needs its transcript", hint="give --prompt-text")
 
 
 def segment_seed(seed: int, index: int, attempt: int) -> int:

@@ -12,6 +12,7 @@ missing end, stops the speech with an error.
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,11 +53,21 @@ class Speech:
         plan: what to say.
         model: whose prompts and rates.
         is_live: let the segment at the front leave unfinished.
+        reference, prompt: latents `[A, P, D]` of the plan's recordings.
     """
 
-    def __init__(self, plan: Plan, model: AcousticModel, *, is_live: bool) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        model: AcousticModel,
+        *,
+        is_live: bool,
+        reference: np.ndarray | None = None,
+        prompt: np.ndarray | None = None,
+    ) -> None:
         self.plan = plan
         self.is_live = is_live
+        self._reference, self._prompt = reference, prompt
         self.ttfa_s: float | None = None
         self.wall_s = 0.0
         self.num_samples = 0
@@ -103,7 +114,12 @@ class Speech:
         if plan.utterance.sampling.max_seconds is not None:
             cap_s = min(cap_s, plan.utterance.sampling.max_seconds * plan.utterance.speed)
         run.request = Request(
-            prompt=self._model.encode_prompt(self._prompt_text(index)),
+            prompt=self._model.encode_prompt(
+                self._prompt_text(index),
+                reference=self._reference,
+                prompt_text=_with_space(self.plan.prompt_text),
+                prompt_audio=self._prompt,
+            ),
             seed=segment_seed(plan.seed, index, run.attempt),
             num_steps=plan.steps,
             cfg=plan.cfg,
@@ -117,7 +133,9 @@ class Speech:
     def _prompt_text(self, index: int) -> str:
         """The segment as the model gets it: an unmarked cut inside a text reads like a comma."""
         text = self._runs[index].segment.text
-        return f"{text}," if index < len(self._runs) - 1 and text[-1].isalnum() else text
+        comma = "," if index < len(self._runs) - 1 and text[-1].isalnum() else ""
+        style = self.plan.utterance.style.strip()
+        return f"({style}){text}{comma}" if style else f"{text}{comma}"
 
     # ------------------------------------------------------------ outputs
 
@@ -242,3 +260,9 @@ class Speech:
             ttfa_s=self.ttfa_s,
             wall_s=self.wall_s,
         )
+
+
+def _with_space(prompt_text: str) -> str:
+    """A transcript as the text after it needs it: the model joins the two as they are."""
+    is_spaced = prompt_text and unicodedata.east_asian_width(prompt_text[-1]) not in "WF"
+    return f"{prompt_text} " if is_spaced else prompt_text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -18,6 +19,7 @@ from typing import Self
 
 import numpy as np
 
+from voxcli.audio.resample import resample
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.engine import Engine
 from voxcli.engine.request import Request
@@ -25,9 +27,11 @@ from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.plan import Plan, VoiceModel, make_plan, voice_model
 from voxcli.speech import Speech
-from voxcli.utterance import AudioChunk, Result, Utterance
+from voxcli.utterance import AudioChunk, Recording, Result, Utterance
 
 logger = logging.getLogger(__name__)
+
+MAX_CACHED_RECORDINGS = 64  # encoded ones: 25 latents a second each, so a few megabytes in all
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,7 @@ class Synthesizer(_Closing):
         self.engine = engine
         self.model = model
         self.setup = setup
+        self._latents: OrderedDict[tuple[str, bool], np.ndarray] = OrderedDict()
 
     @classmethod
     def load(cls, config: EngineConfig, settings: UserSettings | None = None) -> Self:
@@ -277,7 +282,33 @@ class Synthesizer(_Closing):
 
     def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
-        return Speech(plan, self.engine.model, is_live=is_live)
+        reference, prompt = plan.utterance.reference, plan.utterance.prompt
+        return Speech(
+            plan,
+            self.engine.model,
+            is_live=is_live,
+            reference=self.encode(reference) if reference else None,
+            prompt=self.encode(prompt, pad_left=True) if prompt else None,
+        )
+
+    def encode(self, recording: Recording, *, pad_left: bool = False) -> np.ndarray:
+        """Latents `[A, P, D]` of a recording; the same recording is encoded once.
+
+        Args:
+            pad_left: complete the first patch instead of the last, as speech to continue needs.
+        """
+        if recording.latents is not None:
+            return recording.latents
+        key = (recording.key, pad_left)
+        if key not in self._latents:
+            assert recording.samples is not None
+            rate = self.engine.model.info.reference_sample_rate
+            samples = resample(recording.samples, recording.sample_rate, rate)
+            self._latents[key] = self.engine.model.encode_audio(samples, pad_left=pad_left)
+            while len(self._latents) > MAX_CACHED_RECORDINGS:
+                self._latents.popitem(last=False)
+        self._latents.move_to_end(key)
+        return self._latents[key]
 
     def _drive(self, speeches: Sequence[Speech]) -> Iterator[AudioChunk]:
         for _, chunk in self._drive_all(speeches):

@@ -1,10 +1,12 @@
 """What the user asked and what comes back: `Utterance`, `AudioChunk`, `Result`.
 
-Plain data, no torch. Letters: `S` samples, `P` latent vectors in a patch, `D` latent width.
+Plain data, no torch. Letters: `S` samples, `A` patches, `P` latent vectors in a patch, `D` latent
+width.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -23,18 +25,61 @@ class FinishReason(StrEnum):
     ABORT = "abort"  # the caller went away or an engine fault ended it
 
 
+class Mode(StrEnum):
+    """What a model can be given besides a text; `STYLE` goes with the first two alone."""
+
+    ZERO_SHOT = "zero-shot"
+    REFERENCE = "reference"
+    CONTINUATION = "continuation"
+    BOTH = "both"
+    STYLE = "style"
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Speech that a model hears before it speaks.
+
+    Attributes:
+        samples: float32 `[S]`, mono; None where only latents are kept.
+        sample_rate: Hz.
+        text: its transcript; empty when unknown.
+        latents: float32 `[A, P, D]` where a model has encoded it already, padded as needed.
+        key: SHA-256 in hex; recordings with the same key are encoded once. Made from the content
+            when empty.
+    """
+
+    samples: np.ndarray | None
+    sample_rate: int
+    text: str = ""
+    latents: np.ndarray | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        content = self.samples if self.latents is None else self.latents
+        assert content is not None, "a recording needs samples or latents"
+        if not self.key:
+            digest = hashlib.sha256(f"{self.sample_rate} {content.shape}".encode())
+            digest.update(content.tobytes())
+            object.__setattr__(self, "key", digest.hexdigest())
+
+
 @dataclass(frozen=True)
 class Utterance:
     """One text, one voice, one output.
 
     Attributes:
         text: what the user wrote, before any normalisation.
-        voice: name of a voice, or None for the model's own.
+        voice: name of a voice, or None for the model's own; a name other than "default" comes with
+            the recordings that it stands for.
         sampling: seed, steps, guidance and limits.
         language: ISO 639-1 code, or None to detect it.
         speed: tempo with the pitch kept; 2.0 halves the duration.
         is_normalised: whether numbers, abbreviations and the like are written out first.
         id: the caller's name for it, echoed in results.
+        reference: a voice to imitate.
+        prompt: speech to continue; needs its transcript.
+        style: how it should sound, in words.
+        continuity: let each segment continue the one before, so that voice and tempo do not jump.
     """
 
     text: str
@@ -44,6 +89,19 @@ class Utterance:
     speed: float = 1.0
     is_normalised: bool = True
     id: str = ""
+    reference: Recording | None = None
+    prompt: Recording | None = None
+    style: str = ""
+    continuity: bool = False
+
+    @property
+    def mode(self) -> Mode:
+        """What the model is given besides the text."""
+        if self.reference and self.prompt:
+            return Mode.BOTH
+        if self.reference:
+            return Mode.REFERENCE
+        return Mode.CONTINUATION if self.prompt else Mode.ZERO_SHOT
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "config": {"errors"},
     "utterance": {"config"},
-    "catalog": {"errors"},
+    "catalog": {"errors", "utterance"},
     "checkpoint": {"errors"},
     "download": {"catalog", "errors"},
     "hub": {"catalog", "checkpoint", "download", "errors", "config", "utterance"},

@@ -40,3 +40,9 @@ class Resampler:
             return samples  # a flush passes the empty array on
         result: Samples = self._stream.resample_chunk(samples, last=is_last)
         return result
+
+
+def resample(samples: Samples, source_rate: int, target_rate: int) -> Samples:
+    """A whole recording, float32 `[S]`, at another rate."""
+    resampler = Resampler(source_rate, target_rate)
+    return np.concatenate((resampler.push(samples), resampler.flush()))

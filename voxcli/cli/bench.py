@@ -12,20 +12,14 @@ import typer
 
 from voxcli.cli import new_app, output
 from voxcli.cli.options import (
-    PRECISION_DEFAULT,
-    DeviceOption,
+    EngineOptions,
     JsonOption,
-    ModelOption,
-    OfflineOption,
     OverwriteOption,
-    PrecisionOption,
     QuietOption,
     StepsOption,
-    ThreadsOption,
     VoiceOption,
-    settings_with,
+    grouped,
 )
-from voxcli.config import EngineConfig
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +69,10 @@ app = new_app(
 
 
 @app.callback(invoke_without_command=True)
+@grouped
 def bench(
     ctx: typer.Context,
+    engines: EngineOptions,
     prompts: Annotated[
         str | None,
         typer.Option(
@@ -137,16 +133,12 @@ def bench(
     ] = True,
     steps: StepsOption = None,
     voice: VoiceOption = None,
-    model: ModelOption = None,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="ENGINE", help="What runs the model; only native yet.", show_default="native"
         ),
     ] = None,
-    device: DeviceOption = None,
-    precision: PrecisionOption = PRECISION_DEFAULT,
-    threads: ThreadsOption = None,
     dummy_weights: Annotated[
         Path | None,
         typer.Option(
@@ -173,7 +165,6 @@ def bench(
     ] = None,
     overwrite: OverwriteOption = False,
     quiet: QuietOption = False,
-    offline: OfflineOption = False,
 ) -> None:
     """Measure, unless a verb follows."""
     if ctx.invoked_subcommand is not None:
@@ -184,9 +175,7 @@ def bench(
     from voxcli.bench.live import LiveTable
     from voxcli.bench.report import check_file
 
-    settings = settings_with(
-        model=model, device=device, threads=threads, voice=voice, offline=offline
-    )
+    settings = engines.settings()
     typed: dict[str, Any] = {
         "rate": rate,
         "repeats": repeats,
@@ -197,7 +186,7 @@ def bench(
     options = BenchOptions(
         **{name: value for name, value in typed.items() if value is not None},
         steps=steps,
-        voice=settings.voice,
+        voice=settings.voice if voice is None else voice,
         is_streaming=stream,
         save_audio=save_audio,
         is_overwriting=overwrite,
@@ -205,12 +194,11 @@ def bench(
     outputs = Outputs(json, html, csv, overwrite)
     for path in outputs.paths:
         check_file(path, overwrite=overwrite)
-    config = EngineConfig(settings.model, settings.device, precision, settings.threads)
     launch = prepare(
         prompts or DEFAULT_PROMPTS,
         _words(lang or DEFAULT_LANG),
         options,
-        config,
+        engines.config(settings),
         settings,
         dummy=dummy_weights,
         num_patches=patches,

@@ -1,4 +1,7 @@
-"""Options and arguments that two commands or more share, and how a user's settings fill them in.
+"""Options that two commands or more share, in groups, and how a user's settings fill them in.
+
+A group is a frozen dataclass whose fields are options. A command under `@grouped` takes a group as
+one parameter, and Typer sees its fields as options of the command.
 
 An option that a user may set once for all (model, device, threads, voice, offline) has the default
 None; `settings_with` then takes the environment, the config file or the dataclass default.
@@ -6,9 +9,13 @@ None; `settings_with` then takes the environment, the config file or the datacla
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -19,6 +26,45 @@ from voxcli.config import (
     UserSettings,
     load_settings,
 )
+from voxcli.errors import UsageError
+from voxcli.utterance import Utterance
+
+if TYPE_CHECKING:
+    from voxcli.hub import ModelFiles
+    from voxcli.plan import Plan
+
+STDIN = "-"
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let Typer see the fields of a command's dataclass parameters as options of their own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {n: kind for n, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    flat: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        if name not in groups:
+            flat.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            continue
+        own = get_type_hints(groups[name], include_extras=True)
+        flat += [
+            Parameter(
+                field.name, Parameter.KEYWORD_ONLY, default=field.default,
+                annotation=own[field.name],
+            )
+            for field in fields(groups[name])
+        ]  # fmt: skip
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        made = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **made)
+
+    run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return run
 
 
 def default_of(config: type, name: str) -> Any:
@@ -146,8 +192,145 @@ OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Open no network connection, whatever is missing.")
 ]
 
-PRECISION_DEFAULT: str = default_of(EngineConfig, "precision")
-RETRIES_DEFAULT: int = default_of(SamplingParams, "retries")
+SpeedOption = Annotated[
+    float, typer.Option("--speed", metavar="X", help="Tempo with the pitch kept, from 0.5 to 2.")
+]
+RawTextOption = Annotated[
+    bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
+]
+TextArgument = Annotated[
+    str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
+]
+FileOption = Annotated[
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of the file or stdin, such as latin-1.",
+        show_default="UTF-8, or by byte order mark",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Where the text comes from."""
+
+    text: TextArgument = None
+    file: FileOption = None
+    encoding: EncodingOption = None
+
+    def read(self) -> str:
+        """The text from the one place it was given.
+
+        Raises:
+            UsageError: from no place or from two, or the file cannot be read.
+            TextError: undecodable.
+        """
+        from voxcli.text import decode_text
+
+        if (self.text is None) == (self.file is None):
+            what = "no text was given" if self.text is None else "TEXT and --file are both given"
+            raise UsageError(what, hint="give one of: TEXT, '-' for stdin, --file FILE")
+        if self.file is not None:
+            try:
+                content = self.file.read_bytes()
+            except OSError as err:
+                message = f"cannot read {self.file}: {err.strerror}"
+                raise UsageError(message, hint="check --file") from err
+            return decode_text(content, encoding=self.encoding, source=str(self.file))
+        assert self.text is not None
+        if self.text == STDIN:
+            if sys.stdin is None or sys.stdin.closed:
+                raise UsageError("stdin is closed", hint="give TEXT or --file")
+            return decode_text(sys.stdin.buffer.read(), encoding=self.encoding, source="stdin")
+        return self.text
+
+
+@dataclass(frozen=True)
+class SpeechOptions:
+    """How a text is spoken."""
+
+    voice: VoiceOption = None
+    language: LanguageOption = None
+    speed: SpeedOption = Utterance.speed
+    seed: SeedOption = None
+    steps: StepsOption = None
+    cfg: CfgOption = None
+    max_seconds: MaxSecondsOption = None
+    retries: RetriesOption = SamplingParams.retries
+    raw_text: RawTextOption = False
+
+    def utterance(self, text: str, settings: UserSettings) -> Utterance:
+        """What the user asked for.
+
+        Raises:
+            UsageError: a value out of range.
+        """
+        from voxcli.audio.stretch import check_speed
+
+        return Utterance(
+            text=text,
+            voice=settings.voice if self.voice is None else self.voice,
+            sampling=SamplingParams(
+                self.seed, self.steps, self.cfg, self.max_seconds, self.retries
+            ),
+            language=self.language,
+            speed=check_speed(self.speed),
+            is_normalised=not self.raw_text,
+        )
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What model speaks, and on what."""
+
+    model: ModelOption = None
+    device: DeviceOption = None
+    precision: PrecisionOption = EngineConfig.precision
+    threads: ThreadsOption = None
+    eager: EagerOption = False
+    offline: OfflineOption = False
+
+    def settings(self) -> UserSettings:
+        """The user's settings with these on top.
+
+        Raises:
+            UsageError: a bad config file or `VOXCLI_*` variable.
+        """
+        return settings_with(
+            model=self.model, device=self.device, threads=self.threads, offline=self.offline
+        )
+
+    def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
+        """What the engine is built from; graphs are captured for what the plans need."""
+        return EngineConfig(
+            settings.model,
+            settings.device,
+            self.precision,
+            settings.threads,
+            eager=self.eager,
+            solver=tuple(sorted({(plan.steps, plan.cfg != 1.0) for plan in plans})),
+        )
+
+
+def find_model(settings: UserSettings) -> ModelFiles:
+    """The files of the model the settings name.
+
+    Raises:
+        ModelNotFoundError, CheckpointError: it is not here, or not usable.
+    """
+    from voxcli.hub import resolve_model
+
+    return resolve_model(settings.model, offline=settings.offline, cache_dir=settings.cache_dir)
+
+
+def resolve_voice(utterance: Utterance, files: ModelFiles) -> Utterance:
+    """Give a voice by name the recordings that it stands for; no profiles are kept yet."""
+    return utterance
 
 
 def settings_with(

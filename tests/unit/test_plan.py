@@ -1,0 +1,113 @@
+"""What a model is given besides the text: modes, refusals, guidance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.fakes import FakeAcousticModel, fake_synthesizer
+from voxcli.errors import UsageError, VoiceNotFoundError
+from voxcli.models.base import Prompt
+from voxcli.plan import VoiceModel, make_plan
+from voxcli.utterance import Mode, Recording, Utterance
+
+VOICE = Recording(np.linspace(-0.1, 0.1, 8000, dtype=np.float32), 8000, "It was 3 o'clock.")
+
+
+def model(*modes: Mode) -> VoiceModel:
+    return replace(fake_synthesizer().model, modes=modes or tuple(Mode))
+
+
+@pytest.mark.parametrize(
+    ("reference", "prompt", "mode"),
+    [
+        (None, None, Mode.ZERO_SHOT),
+        (VOICE, None, Mode.REFERENCE),
+        (None, VOICE, Mode.CONTINUATION),
+        (VOICE, VOICE, Mode.BOTH),
+    ],
+)
+def test_a_mode_is_what_is_given_and_a_model_without_it_is_refused(
+    reference: Recording | None, prompt: Recording | None, mode: Mode
+) -> None:
+    utterance = Utterance("Hello there.", reference=reference, prompt=prompt)
+    assert utterance.mode is mode
+    settings = model().settings
+    wanted = settings.cfg if mode is Mode.ZERO_SHOT else settings.clone_cfg
+    assert make_plan(utterance, model()).cfg == wanted
+    others = model(*(each for each in Mode if each is not mode))
+    with pytest.raises(UsageError, match=f"has no {mode} mode") as failure:
+        make_plan(utterance, others)
+    assert "openbmb/VoxCPM2" in str(failure.value.hint)
+
+
+def test_a_style_is_refused_where_it_cannot_work() -> None:
+    with pytest.raises(UsageError, match="no style mode"):
+        make_plan(Utterance("Hello.", style="warm"), model(Mode.ZERO_SHOT))
+    with pytest.raises(UsageError, match="exclude each other"):
+        make_plan(Utterance("Hello.", style="warm", prompt=VOICE), model())
+    with pytest.raises(UsageError, match="parentheses"):
+        make_plan(Utterance("Hello.", style="warm (very)"), model())
+    assert make_plan(Utterance("Hello.", style="  "), model(Mode.ZERO_SHOT)).cfg == 1.0
+
+
+def test_a_voice_by_name_needs_its_recording() -> None:
+    with pytest.raises(VoiceNotFoundError, match="no voice 'ada'"):
+        make_plan(Utterance("Hello.", voice="ada"), model())
+    make_plan(Utterance("Hello.", voice="ada", reference=VOICE), model())
+
+
+def test_speech_to_continue_needs_a_transcript_which_is_written_out() -> None:
+    with pytest.raises(UsageError, match="transcript"):
+        make_plan(Utterance("Hello.", prompt=replace(VOICE, text=" ")), model())
+    plan = make_plan(Utterance("Hello.", prompt=VOICE), model())
+    assert plan.prompt_text == "It was three o'clock."
+
+
+class _ListeningModel(FakeAcousticModel):
+    """Remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_encoded = 0
+        self.prompts: list[tuple[str, dict[str, object]]] = []
+
+    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        self.num_encoded += 1
+        return np.full((2, *self.info.patch_shape), 1.0 + pad_left, np.float32)
+
+    def encode_prompt(self, text: str, **given: object) -> Prompt:
+        self.prompts.append((text, given))
+        return super().encode_prompt(text)
+
+
+def test_a_recording_is_encoded_once_for_each_use() -> None:
+    listener = _ListeningModel()
+    synthesizer = fake_synthesizer(listener)
+    utterance = Utterance("Hello there, old friend.", reference=VOICE, prompt=VOICE)
+    synthesizer.synthesize([utterance, replace(utterance, text="And so on it goes.")])
+    assert listener.num_encoded == 2
+    text, given = listener.prompts[0]
+    assert text == "Hello there, old friend."
+    assert given["prompt_text"] == "It was three o'clock. "
+    assert np.all(given["reference"] == 1.0)
+    assert np.all(given["prompt_audio"] == 2.0)
+
+
+def test_a_style_stands_before_every_segment() -> None:
+    listener = _ListeningModel()
+    text = "The first sentence is this one. The second sentence is that one."
+    fake_synthesizer(listener).synthesize([Utterance(text, style="slow and warm")])
+    assert [text for text, _ in listener.prompts] == [
+        "(slow and warm)The first sentence is this one.",
+        "(slow and warm)The second sentence is that one.",
+    ]
+
+
+def test_equal_recordings_have_equal_keys() -> None:
+    assert VOICE.samples is not None
+    assert replace(VOICE, key="").key == VOICE.key
+    assert Recording(VOICE.samples * 0.5, 8000).key != VOICE.key
+    assert Recording(VOICE.samples, 16000).key != VOICE.key

@@ -1,0 +1,301 @@
+"""One utterance to a file or to stdout: what every command does that speaks one text.
+
+A command builds the utterance; this module checks the target, plans, runs and reports.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import output
+from voxcli.cli.options import (
+    EngineOptions,
+    JsonOption,
+    OverwriteOption,
+    QuietOption,
+    find_model,
+    resolve_voice,
+)
+from voxcli.config import UserSettings
+from voxcli.errors import OutputError, UsageError
+from voxcli.utterance import Utterance
+
+if TYPE_CHECKING:
+    from voxcli.plan import Plan
+    from voxcli.synthesizer import SpeechStream, Synthesizer
+
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the speech goes; `path` is None for stdout.
+
+    Attributes:
+        container: "wav" or "raw", of stdout alone.
+    """
+
+    path: Path | None
+    bits: str | None
+    rate: int | None
+    is_overwriting: bool
+    container: str
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """Where the speech goes, as typed."""
+
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE|-",
+            help="Output file; its suffix is the format: wav, flac, mp3, ogg, opus, m4a, aac, wma. "
+            "'-' streams to stdout.",
+            show_default="a free .wav name made from the text",
+        ),
+    ] = None
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
+        ),
+    ] = "wav"
+    bits: Annotated[
+        str | None,
+        typer.Option(
+            "--bits", metavar="N", help="Bits a sample: 8, 16, 24 or 32f.", show_default="16"
+        ),
+    ] = None
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate",
+            metavar="HZ",
+            help="Output sample rate in Hz.",
+            show_default="that of the model",
+        ),
+    ] = None
+    overwrite: OverwriteOption = False
+
+    def check(self, *, is_json: bool, is_dry: bool) -> Target | None:
+        """Refuse what cannot be written; None where a free name is to be made from the text."""
+        from voxcli.audio.formats import resolve_format
+        from voxcli.audio.stream_out import STREAM_FORMATS
+        from voxcli.audio.write import check_output
+
+        if self.format not in STREAM_FORMATS:
+            raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
+        if self.format == "raw" and self.out != STDOUT:
+            raise UsageError(
+                "--format raw is for '-o -' alone", hint="name the file .wav, or use -o -"
+            )
+        wav = resolve_format("wav", self.bits)
+        if self.rate is not None and self.out in (None, STDOUT):
+            wav.choose_rate(self.rate, self.rate)
+        if self.out is None:
+            if not is_dry:
+                check_output("speech-probe.wav", overwrite=True)
+            return None
+        if self.out == STDOUT:
+            _check_stdout(is_json=is_json, is_dry=is_dry)
+            return Target(None, self.bits, self.rate, False, self.format)
+        if not is_dry:
+            check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
+        return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
+
+
+def _check_stdout(*, is_json: bool, is_dry: bool) -> None:
+    if is_json:
+        raise UsageError(
+            "'-o -' and --json both want stdout", hint="write to a file, or drop --json"
+        )
+    if sys.stdout is None:
+        raise OutputError("stdout is closed", hint="write to a file with -o")
+    if not is_dry and sys.stdout.isatty():
+        raise UsageError("stdout is a terminal", hint="pipe it, or write to a file with -o")
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """What is shown besides the speech, or instead of it."""
+
+    show_text: Annotated[
+        bool, typer.Option("--show-text", help="Show on stderr what is said and every rewrite.")
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be said, and stop.")
+    ] = False
+    json: JsonOption = False
+    quiet: QuietOption = False
+
+
+def run(
+    utterance: Utterance,
+    targets: TargetOptions,
+    engine: EngineOptions,
+    settings: UserSettings,
+    show: ShowOptions,
+) -> None:
+    """Plan, speak and report; with `--dry-run` plan and show.
+
+    Raises:
+        UsageError, TextError, ModelError, OutputError: before a model loads.
+        SynthesisError, EngineError, OutputError: while speaking.
+    """
+    from voxcli.plan import make_plan, voice_model
+
+    target = targets.check(is_json=show.json, is_dry=show.dry_run)
+    files = find_model(settings)
+    plan = make_plan(resolve_voice(utterance, files), voice_model(files))
+    for lost in plan.text.unspeakable:
+        output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
+    if show.dry_run:
+        _show_plan(plan, is_json=show.json)
+        return
+    if show.show_text:
+        output.note(describe_text(plan))
+    if target is None:
+        target = Target(_free_path(plan), targets.bits, targets.rate, False, targets.format)
+    from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
+    with Synthesizer.load_files(files, engine.config(settings, (plan,))) as synthesizer:
+        if synthesizer.setup.warning and not show.quiet:
+            output.warn(synthesizer.setup.warning)
+        report = _speak(synthesizer, plan, target, is_quiet=show.quiet)
+    output.note(_summary(report), is_quiet=show.quiet)
+    if show.json:
+        output.result_json(report)
+    elif target.path is not None:
+        output.result(target.path)
+
+
+def _free_path(plan: Plan) -> Path:
+    from voxcli.audio.names import free_name
+
+    return free_name(plan.utterance.text, ".", ".wav")
+
+
+def describe_text(plan: Plan) -> str:
+    """Segments, one a line, then every rewrite."""
+    lines = [f"{i}: {segment.text}" for i, segment in enumerate(plan.text.segments, start=1)]
+    for change in plan.text.changes:
+        lines.append(f"   {change.kind}: {change.before!r} -> {change.after!r}")
+    return "\n".join(lines)
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    text = plan.text
+    return {
+        "text": text.text,
+        "language": text.language,
+        "segments": [asdict(segment) for segment in text.segments],
+        "changes": [asdict(change) for change in text.changes],
+        "unspeakable": [asdict(lost) for lost in text.unspeakable],
+        "estimated_audio_s": round(plan.estimated_audio_s, 2),
+        "seed": plan.seed,
+        "steps": plan.steps,
+        "cfg": plan.cfg,
+    }
+
+
+def _show_plan(plan: Plan, *, is_json: bool) -> None:
+    if is_json:
+        output.result_json(plan_as_json(plan))
+    else:
+        output.result(f"{describe_text(plan)}\nabout {plan.estimated_audio_s:.1f} s of speech")
+
+
+def _speak(
+    synthesizer: Synthesizer, plan: Plan, target: Target, *, is_quiet: bool
+) -> dict[str, Any]:
+    """Speak into the target and return the report."""
+    from voxcli.audio.stream_out import StreamWriter, open_stdout
+    from voxcli.audio.write import AudioWriter
+
+    source_rate = synthesizer.sample_rate
+    with (
+        output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress,
+        synthesizer.stream(plan, is_live=target.path is None) as stream,
+    ):
+        if target.path is None:
+            with (
+                open_stdout() as stdout,
+                StreamWriter(
+                    stdout, source_rate, rate=target.rate, bits=target.bits,
+                    container=target.container,
+                ) as pipe,
+            ):  # fmt: skip
+                _pump(stream, pipe, progress)
+            rate, peak = pipe.sample_rate, None
+        else:
+            with AudioWriter(
+                target.path, source_rate, rate=target.rate, bits=target.bits,
+                overwrite=target.is_overwriting,
+            ) as writer:  # fmt: skip
+                _pump(stream, writer, progress)
+                written = writer.commit()
+            rate, peak = written.sample_rate, round(written.peak, 4)
+    return _report(synthesizer, plan, stream, target, rate, peak)
+
+
+def _pump(stream: SpeechStream, sink: Any, progress: output.Progress) -> None:
+    for chunk in stream:
+        sink.write(chunk.samples)
+        progress.advance(len(chunk.samples) / chunk.sample_rate)
+
+
+def _report(
+    synthesizer: Synthesizer,
+    plan: Plan,
+    stream: SpeechStream,
+    target: Target,
+    rate: int,
+    peak: float | None,
+) -> dict[str, Any]:
+    setup, speech = synthesizer.setup, stream.speech
+    audio_s = speech.num_samples / synthesizer.sample_rate
+    for segment in speech.reports:
+        for warning in segment.warnings:
+            output.warn(f"'{segment.text[:40]}': {warning}")
+    return {
+        "path": str(target.path) if target.path else None,
+        "audio_s": audio_s,
+        "sample_rate": rate,
+        "model_sample_rate": synthesizer.sample_rate,
+        "peak": peak,
+        "wall_s": speech.wall_s,
+        "ttfa_s": speech.ttfa_s,
+        "rtf": speech.wall_s / audio_s,
+        "speed_x": audio_s / speech.wall_s,
+        "seed": plan.seed,
+        "steps": plan.steps,
+        "cfg": plan.cfg,
+        "language": plan.text.language,
+        "finish_reason": "stop",
+        "attempts": max(segment.attempts for segment in speech.reports),
+        "segments": [asdict(segment) for segment in speech.reports],
+        "model": setup.model,
+        "device": setup.device_type,
+        "device_name": setup.device,
+        "precision": setup.precision,
+        "threads": setup.threads,
+        "load_s": setup.load_s,
+        "graph_captures": setup.num_captures,
+        "capture_s": setup.capture_s,
+    }
+
+
+def _summary(report: dict[str, Any]) -> str:
+    return (
+        f"{report['audio_s']:.1f} s of audio in {report['wall_s']:.2f} s "
+        f"(TTFA {report['ttfa_s']:.2f} s, {report['speed_x']:.1f}x real time, "
+        f"seed {report['seed']})"
+    )
