@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from voxcli.errors import UsageError
 from voxcli.text import Segment, segment
 
-T05 = (
+BILL = (
     "The bill is $1,299.50, due 03/04/2026 at 5:30 p.m.; call 555-0142. "
     "Dr. J. R. Lee weighed 3.5 kg of e.g. 1/2 in. screws."
 )
 NOUNS = "bread rain smoke music letters dust lanterns snow horses glass thunder sleep".split()  # noqa: SIM905
-T12 = ", ".join(f"it was the hour of {noun}" for noun in NOUNS) + "."
+CLAUSES = ", ".join(f"it was the hour of {noun}" for noun in NOUNS) + "."
 
 
 def texts(text: str, max_chars: int = 150) -> list[str]:
@@ -25,8 +25,8 @@ def texts(text: str, max_chars: int = 150) -> list[str]:
 
 @pytest.mark.parametrize("max_chars", [40, 60, 80, 150])
 def test_no_cut_inside_numbers_and_abbreviations(max_chars: int) -> None:
-    parts = texts(T05, max_chars)
-    assert " ".join(parts) == T05
+    parts = texts(BILL, max_chars)
+    assert " ".join(parts) == BILL
     whole = ["$1,299.50,", "03/04/2026", "5:30", "J. R.", "3.5 kg", "e.g. 1/2 in."]
     for piece in whole if max_chars > 40 else whole[:3]:
         assert any(piece in part for part in parts), piece
@@ -48,9 +48,9 @@ def test_sentences_end_where_they_end() -> None:
 
 
 def test_all_twelve_clauses_stay() -> None:
-    parts = texts(T12)
+    parts = texts(CLAUSES)
     assert len(parts) == 3
-    assert " ".join(parts) == T12
+    assert " ".join(parts) == CLAUSES
     assert all(part.startswith("it was") for part in parts)
 
 

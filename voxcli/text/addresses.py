@@ -38,7 +38,10 @@ _WINDOWS_PATH = re.compile(
 _VERSION = re.compile(
     r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,5}(?:\.\d{1,5}){2,4})(?![\w.]?\d)", re.I
 )
-_DATE = re.compile(r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d")
+_DATE = re.compile(
+    r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|[12]\d|3[01])"
+)
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:\.\d{3}){2}|[1-9]\d{0,2}(?:\.000){2,}")  # 1.000.000
 _V_NUMBER = re.compile(r"(?<!\w)v\.? ?(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)")
 _HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = re.compile(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,60})")
@@ -122,6 +125,8 @@ def _path(match: re.Match[str]) -> str | None:
 def _version(match: re.Match[str]) -> str | None:
     if _DATE.fullmatch(match.group()):
         return None
+    if _GROUPED.fullmatch(match.group()):
+        return match.group().replace(".", ",")
     point = " dot " if match.group("number").count(".") == 3 else " point "
     spoken = point.join(match.group("number").split("."))
     return f"version {spoken}" if match.group("v") else spoken

@@ -1,8 +1,8 @@
 """English: dates, clock times, years, decades and telephone numbers.
 
-Numeric dates are read month first (03/04/2026 is March fourth) unless that is no date; ISO dates
-and dates with dots are unambiguous by custom. Knows no time zone and
-no calendar beyond the ordinary one.
+Numeric dates are read month first (03/04/2026 is March fourth) unless that is no date; dates with
+the year first and dates with dots are unambiguous by custom. Knows no calendar beyond the ordinary
+one; names cut short are written out before (`weekdays.py`).
 """
 
 from __future__ import annotations
@@ -22,30 +22,37 @@ _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>1\d{3}|20\d{2})(?![\d%]|,\d|\.\d)"
 # What may follow "March 4" without a year: anything but a noun it could count ("March 30 people").
 _AFTER_DAY = (
-    r"(?!\d|[:/%]|[.,]\d|-\d|st\b|nd\b|rd\b|th\b)(?=\s*(?:[^\w\s]|$|[A-Z]|(?:at|and|to|in|on|from|"
+    r"(?!\d|[:/%]|[.,]\d|-\d|st\b|nd\b|rd\b|th\b)(?=\s*(?:[^\w\s]|$|[A-Z]|\d{1,2}:\d\d|(?:at|and|to|in|on|from|"
     r"until|till|or|through|is|was|were|for|by|with|the|a|we|i|he|she|they|it|this|that|when|before|"
     r"after|between|as|will|has|had|of|but|because|if|so|there|my|our|his|her)\b))"
 )
 
 _ISO = re.compile(
-    r"(?<![\w-])(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])(?![\w-]*\d)(?:T(?=\d\d:))?"
+    r"(?<![\w./-])(?P<year>\d{4})(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)"
+    r"(?P<day>0[1-9]|[12]\d|3[01]|[1-9])(?:T(?=\d\d:)|(?![\w./-]*\d))"
 )
 _NUMERIC = re.compile(
     r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<year>\d{4}|\d{2})(?![\w/-]|\.\d)"
 )
 _MONTH_DAY_YEAR = re.compile(rf"\b{_MONTH}\s{_DAY},?\s(?P<year>\d{{4}})(?!\d)")
 _DAY_MONTH = re.compile(
-    rf"(?<![\w.,/$£€-])(?P<the>the )?{_DAY}(?P<of> of)?[\s-]{_MONTH}(?!\w)(?:,?[\s-]{_YEAR})?"
+    rf"(?<![\w.,/$£€-])(?P<the>[Tt]he )?{_DAY}"
+    r"(?:\s?[-–]\s?(?P<to>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?)?"
+    rf"(?:\s?(?P<of>of\s)|[\s/-]|\.\s(?=\w{{3,9}}\.?\s\d{{4}})){_MONTH}(?!\w)(?:,?[\s/-]{_YEAR})?"
 )
 _MONTH_DAYS = re.compile(
     rf"\b{_MONTH}\s{_DAY}\s?[-–]\s?(?P<to>0?[1-9]|[12]\d|3[01])\b(?!-)(?:,\s{_YEAR})?"
 )
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\s{_DAY}{_AFTER_DAY}")
-_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s{_YEAR}")
+_MONTH_YEAR = re.compile(rf"\b{_MONTH}(?:,?\s|-){_YEAR}")
+_DAY_NUMERIC = re.compile(
+    r"(?P<lead>\b(?:\w{3,6}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s)"
+    r"(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])(?![\w/%]|[.,]\d)(?!\s(?:of|inch|cup|mile)\b)"
+)
 
 _TIME = re.compile(
-    r"(?<![\w:.])(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{1,6})?)?(?![\d:])"
-    r"(?:\s?(?P<half>[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b)))?(?:\s?(?P<zone>Z\b|UTC\b|GMT\b))?"
+    r"(?<![\w:.])(?P<hour>[01]?\d|2[0-4])(?::|\.(?=[0-5]\d\s?[ap]\.?m\b))(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{1,6})?)?(?![\d:])"
+    r"(?:\s?(?P<half>[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b)))?(?:\s?(?P<zone>Z\b|UTC\b|GMT\b|[+-](?:0\d|1[0-4]):?[0-5]\d\b))?"
     r"|(?<![\w:.,])(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b))"
 )
 _TIME_RANGE = re.compile(r"(?<=\d|m)\s?[-–]\s?(?=\d{1,2}(?::[0-5]\d|\s?[ap]\.?m\b))", re.I)
@@ -68,9 +75,9 @@ _SHORT_YEAR = re.compile(r"(?<!\w)'(?P<number>\d\d)(?![\w'])")
 _PHONE = re.compile(
     r"(?<![\w.,-])(?:(?P<plus>\+)(?P<country>\d{1,3})[ .-]?|1[ .-])?"
     r"(?:\((?P<area>\d{3})\)[ .-]?|(?P<area2>\d{3})[ .-])?"
-    r"(?P<a>\d{3})[.-](?P<b>\d{4})(?![\w-]|\.\d)"
+    r"(?P<a>\d{3})(?P<gap>[ .-])(?P<b>\d{4})(?![\w-]|\.\d)"
 )
-_INTERNATIONAL = re.compile(r"(?<!\w)\+(?P<number>\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
+_INTERNATIONAL = re.compile(r"(?<!\w)\+(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
 _CALL = re.compile(
     r"\b(?P<verb>[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)\s(?P<number>\d{3,6})(?![\w:%]|[.,/-]\d)"
 )
@@ -81,6 +88,7 @@ def dates(draft: Draft) -> None:
     """Say dates, then decades, spans of years and eras."""
     draft.sub(_ISO, _iso, "date")
     draft.sub(_NUMERIC, _numeric, "date")
+    draft.sub(_DAY_NUMERIC, _day_numeric, "date")
     draft.sub(_MONTH_DAYS, _month_days, "date")
     draft.sub(_MONTH_DAY_YEAR, _month_day_year, "date")
     draft.sub(_DAY_MONTH, _day_month, "date")
@@ -139,6 +147,11 @@ def _numeric(match: re.Match[str]) -> str | None:
     return _date(month, day, of_year) if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
+def _day_numeric(match: re.Match[str]) -> str:
+    month, day = _MONTHS[int(match.group("a")) - 1], ordinal(int(match.group("b")))
+    return f"{match.group('lead')}{month} {day}"
+
+
 def _month_days(match: re.Match[str]) -> str:
     days = (
         f"{_month(match)} {ordinal(int(match.group('day')))} to {ordinal(int(match.group('to')))}"
@@ -154,7 +167,10 @@ def _month_day_year(match: re.Match[str]) -> str:
 def _day_month(match: re.Match[str]) -> str | None:
     if _month(match) == "March" and match.group("month") == "Mar" and not match.group("year"):
         return None
-    spoken = f"{match.group('the') or 'the '}{ordinal(int(match.group('day')))} of {_month(match)}"
+    days = f"{match.group('the') or 'the '}{ordinal(int(match.group('day')))}"
+    if match.group("to"):
+        days += f" to the {ordinal(int(match.group('to')))}"
+    spoken = f"{days} of {_month(match)}"
     return f"{spoken}, {year(int(match.group('year')))}" if match.group("year") else spoken
 
 
@@ -191,8 +207,18 @@ def _time(match: re.Match[str]) -> str:
         words += f" {'oh ' if int(minute) < 10 else ''}{cardinal(int(minute))}"
     if second and int(second):
         words += f" and {cardinal(int(second))} second{'' if int(second) == 1 else 's'}"
-    zone = {"Z": "U T C", "UTC": "U T C", "GMT": "G M T"}.get(match.group("zone") or "", "")
+    zone = _zone(match.group("zone") or "")
     return " ".join(filter(None, (words, half, zone)))
+
+
+def _zone(name: str) -> str:
+    """ "+05:30" is "U T C plus five thirty"."""
+    if name[:1] not in ("+", "-"):
+        return {"Z": "U T C", "UTC": "U T C", "GMT": "G M T"}.get(name, "")
+    hours, minutes = int(name[1:3]), int(name[-2:])
+    shift = " ".join(cardinal(n) for n in (hours, minutes) if n)
+    sign = "plus" if name[0] == "+" else "minus"
+    return f"U T C {sign} {shift}" if shift else "U T C"
 
 
 def _half(text: str, match: re.Match[str]) -> str:
@@ -211,7 +237,7 @@ def _ends_sentence(match: re.Match[str]) -> bool:
 def _phone(match: re.Match[str]) -> str | None:
     area = match.group("area") or match.group("area2")
     country = match.group("country")
-    if match.group("plus") and not area:
+    if not area and (match.group("plus") or match.group("gap") == " "):
         return None
     parts = [digits(match.group(name), "oh") for name in ("a", "b")]
     if area:

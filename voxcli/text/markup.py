@@ -14,15 +14,29 @@ from voxcli.text.changes import Draft
 _L = re.MULTILINE
 _FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
 _COMMENT = re.compile(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
-_BREAK_TAG = re.compile(
-    r"<(?:br|hr|/?p|/?div|/?li|/?ul|/?ol|/?tr|/?h[1-6])(?:\s[^<>\n]{0,300})?/?>", re.I
-)
-_TAG = re.compile(
-    r"</?(?:a|abbr|b|big|blockquote|body|break|code|del|details|em|emphasis|font|html|i|img|ins|kbd|"
-    r"mark|ol|p|phoneme|pre|prosody|q|s|say-as|small|span|speak|strike|strong|sub|summary|sup|table|"
-    r"tbody|td|th|thead|u|ul|v|voice|c|ruby|rt)(?:[\s.][^<>\n]{0,300})?/?>",
+# What a browser does not show either; one that is never closed hides nothing.
+_UNSEEN = re.compile(
+    r"<(?P<name>script|style|template|noscript|head|svg|math|iframe|object|canvas|select)\b[^<>\n]{0,300}>"
+    r"(?:(?!<(?P=name)\b)[\s\S]){0,20000}?</(?P=name)\s{0,8}>",
     re.I,
 )
+_DECLARATION = re.compile(
+    r"<!doctype\b[^<>]{0,300}>|<\?xml\b[^<>]{0,300}\?>|<!\[CDATA\[|\]\]>", re.I
+)
+_BREAK_TAG = re.compile(
+    r"</?(?:address|article|aside|blockquote|body|br|button|caption|center|dd|div|dl|dt|fieldset|"
+    r"figcaption|figure|footer|form|h[1-6]|header|hr|html|legend|li|main|nav|ol|option|p|pre|section|"
+    r"summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|ul)(?:\s[^<>\n]{0,300})?/?>",
+    re.I,
+)
+_TAG = re.compile(
+    r"</?(?:a|abbr|acronym|audio|b|base|bdi|bdo|big|break|c|cite|code|col|colgroup|data|del|details|"
+    r"dfn|em|embed|emphasis|font|i|img|input|ins|kbd|label|link|map|mark|meta|output|param|phoneme|"
+    r"picture|prosody|q|rp|rt|ruby|s|samp|say-as|small|source|span|speak|strike|strong|sub|sup|time|"
+    r"track|tt|u|v|var|video|voice|wbr)(?:[\s.][^<>\n]{0,300})?/?>",
+    re.I,
+)
+_PLACEHOLDER = re.compile(r"</?(?P<name>[A-Za-z][A-Za-z_-]{1,30})/?>")  # "the <script> tag"
 _TABLE_RULE = re.compile(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
@@ -62,6 +76,9 @@ def strip_markup(draft: Draft) -> None:
     """Take Markdown and HTML away and keep the words; list items and headings get a full stop."""
     if "-->" in draft.text:
         draft.sub(_COMMENT, "", "markup")
+    if "<" in draft.text:
+        draft.sub(_UNSEEN, "", "markup")
+        draft.sub(_DECLARATION, "", "markup")
     draft.sub(_FENCE, "", "markup")
     draft.sub(_BREAK_TAG, "\n", "markup")
     draft.sub(_AUTOLINK, lambda m: m.group("text").removeprefix("mailto:"), "markup")
@@ -74,6 +91,7 @@ def strip_markup(draft: Draft) -> None:
     draft.sub(_CODE, lambda m: m.group("text"), "markup")
     draft.sub(_STRONG, lambda m: m.group("text"), "markup")
     draft.sub(_EMPHASIS, lambda m: m.group("star") or m.group("two") or m.group("one"), "markup")
+    draft.sub(_PLACEHOLDER, lambda m: f" {m.group('name')} ", "markup")
     draft.sub(_ESCAPE, lambda m: m.group("text"), "markup")
 
 

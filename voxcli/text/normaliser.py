@@ -15,9 +15,11 @@ from voxcli.text import (
     characters,
     dates,
     markup,
+    money,
     numerals,
     quantities,
     symbols,
+    weekdays,
     words,
 )
 from voxcli.text.changes import Draft, Normalised
@@ -55,11 +57,12 @@ def _english(draft: Draft) -> None:
     addresses.addresses(draft)
     numerals.compatible_numbers(draft)
     numerals.roman_numerals(draft)
+    weekdays.weekdays(draft)
     if any(c.isdigit() for c in draft.text):
         dates.dates(draft)
         dates.phones(draft)
         dates.times(draft)
-        quantities.money(draft)
+        money.money(draft)
         quantities.units(draft)
         dates.short_years(draft)
     words.abbreviations(draft)

@@ -19,6 +19,10 @@ _VULGAR = {
 _VULGAR_PATTERN = re.compile(f"(?P<whole>(?<=\\d) ?)?(?P<char>[{''.join(_VULGAR)}])")
 _SLASH = re.compile("(?<=\\d)[\u2044\u2215](?=\\d)")
 _SCIENTIFIC = re.compile(r"(?<![\w.])(?P<a>\d{1,9}(?:\.\d{1,9})?)[eE](?P<b>[-+]?\d{1,3})(?!\w)")
+_SPACED = re.compile(
+    r"(?<![\w.,+-])(?<!\d )(?P<number>[1-9]\d{0,2}(?: \d{3}){2,4})(?![\d,-]| \d|\.\d)"
+)
+_CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
 _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
 _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
 _ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
@@ -84,6 +88,7 @@ def numerals(draft: Draft) -> None:
     draft.sub(_SUFFIX, _suffix, "number")
     draft.sub(_ORDINAL, _ordinal, "number")
     draft.sub(_FRACTION, _fraction, "number")
+    draft.sub(_CHAIN, lambda m: ", ".join(map(number, m.group().split("-"))), "number")
     draft.sub(_RATIO, lambda m: f"{number(m.group('a'))} to {number(m.group('b'))}", "number")
     draft.sub(_RANGE, lambda m: f"{_plain(m.group('a'))} to {_plain(m.group('b'))}", "number")
     draft.sub(_NEGATIVE, "minus ", "number")
@@ -104,7 +109,8 @@ def compatible_numbers(draft: Draft) -> None:
     )
     draft.text = _SLASH.sub("/", draft.text)
     draft.sub(_SCIENTIFIC, _scientific, "number")
-    draft.sub(_TENS_OF, lambda m: plural(number(m.group("number"))), "number")
+    draft.sub(_SPACED, lambda m: m.group().replace(" ", ","), "number")
+    draft.sub(_TENS_OF, lambda m: plural(number(m.group("number")).removeprefix("one ")), "number")
     draft.sub(
         _CLAUSE, lambda m: f" {m.group('a').upper()} {m.group('b') or ''}".rstrip(), "bracket"
     )
@@ -164,7 +170,7 @@ def _fraction(match: re.Match[str]) -> str:
         part = fraction(upper, lower)
         return f"{cardinal(int(whole))} and {mixed(part)}" if whole else part
     lead = f"{cardinal(int(whole))} " if whole else ""
-    between = " " if (upper, lower) in ((24, 7), (9, 11)) else " over "
+    between = " " if (upper, lower) in ((24, 7), (9, 11), (50, 50)) else " over "
     return f"{lead}{cardinal(upper)}{between}{cardinal(lower)}"
 
 

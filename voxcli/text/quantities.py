@@ -1,4 +1,4 @@
-"""English: money, percentages, and numbers with a unit.
+"""English: percentages, measures and durations: numbers with a unit.
 
 Knows no exchange of units: what is written is said. Single letters that are more often something
 else (A, B, C, F, K without a degree sign) are no units here.
@@ -15,52 +15,7 @@ from voxcli.text.spell import cardinal, fraction, number, plural
 NUM = r"(?:\d+(?:,\d{3}(?!\d)){0,6}(?:\.\d+)?|\.\d+)"
 START = r"(?<![\w.])(?<!\d,)"
 SIGN = r"(?P<sign>(?<![\w)\]])[-+±−])?"
-_SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: ""}
-
-_CURRENCIES = {
-    "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""),
-    "₹": ("rupee", "paisa"), "₩": ("won", ""), "₽": ("ruble", "kopeck"), "₿": ("bitcoin", ""),
-    "₺": ("lira", ""), "₴": ("hryvnia", ""), "₪": ("shekel", ""), "USD": ("U S dollar", "cent"),
-    "EUR": ("euro", "cent"), "GBP": ("pound", "penny"), "JPY": ("yen", ""), "CNY": ("yuan", ""),
-    "CHF": ("Swiss franc", ""), "CAD": ("Canadian dollar", "cent"), "INR": ("rupee", "paisa"),
-    "AUD": ("Australian dollar", "cent"), "¢": ("cent", ""),
-}  # fmt: skip
-_PREFIXES = {
-    "US": "U S ", "CA": "Canadian ", "C": "Canadian ", "AU": "Australian ", "A": "Australian ",
-    "NZ": "New Zealand ", "HK": "Hong Kong ",
-}  # fmt: skip
-_PLURALS = {
-    "penny": "pence",
-    "yen": "yen",
-    "won": "won",
-    "yuan": "yuan",
-    "paisa": "paise",
-    "lira": "lira",
-}
-_SCALES = {
-    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion",
-    "t": "trillion", "tn": "trillion",
-}  # fmt: skip
-_SCALE = (
-    r"(?:[\s-]?(?P<scale>million|billion|trillion|thousand|hundred)\b"
-    r"|\s?(?P<short>[kKmMbBT]|mn|bn|tn)\b)?"
-)
-_MONEY = re.compile(
-    rf"{SIGN}(?:\b(?P<prefix>US|CA|C|AU|A|NZ|HK))?(?P<currency>[$€£¥₹₩₽₿₺₴₪])"
-    rf"\s?(?P<minus>[-−])?(?P<number>{NUM})"
-    rf"(?:\s?(?:-|–|to)\s?(?P=currency)?(?P<to>{NUM}))?{_SCALE}"
-    r"(?P<noun>[ -](?:bill|note|coin|store|fee|tax|fine|bonus|coupon|voucher|discount|prize)\b)?"
-)
-_MONEY_AFTER = re.compile(
-    rf"{START}{SIGN}(?P<number>{NUM})(?:[-–](?P<to>{NUM}))?{_SCALE}\s?"
-    r"(?P<currency>[$€£¥₹₩₽₿¢]|(?:USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR)\b)(?!\d)"
-)
-_MONEY_CODE = re.compile(
-    rf"\b(?P<currency>USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR)\s?{SIGN}(?P<number>{NUM})(?:[-–](?P<to>{NUM}))?{_SCALE}"
-)
-_COMMA_CENTS = re.compile(
-    r"(?<![\d.,])(?P<whole>\d{1,3}(?:\.\d{3}){0,4}),(?P<cents>\d\d)(?=\s?(?:€|EUR\b))"
-)
+SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: ""}
 
 _UNITS = {
     "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer",
@@ -94,30 +49,30 @@ _PER = {
 }  # fmt: skip
 _SAME = ("hertz", "kilohertz", "megahertz", "gigahertz")
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit != "in")
-_PER_UNIT = "|".join(sorted({*_PER, *(u for u in _UNITS if u.isalpha())}, key=len, reverse=True))
+PER_UNIT = "|".join(sorted({*_PER, *(u for u in _UNITS if u.isalpha())}, key=len, reverse=True))
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
 _MEASURE = re.compile(
     rf"{START}{SIGN}(?:(?P<from>{NUM})\s?(?P<between>-|–|to|x|×|by)\s?)?(?:{_FRACTION}|(?P<number>{NUM}))[\s-]?"
     rf"(?P<unit>{_UNIT}|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
-    rf"(?P<power>[²³]|\^[23]|(?<=m)[23](?!\d))?(?:/(?P<per>{_PER_UNIT})\b)?(?![\w/²³°])"
+    rf"(?P<power>[²³]|\^[23]|(?<=m)[23](?!\d))?(?:/(?P<per>{PER_UNIT})\b)?(?![\w/²³°])"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
-_PER_WORD = re.compile(rf"(?<=[a-z])\s?/\s?(?P<per>{_PER_UNIT})\b")
 _DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])")
+_DURATION = re.compile(
+    rf"{START}(?:(?P<hours>\d{{1,3}})\s?h(?:rs?|ours?)?\s?(?P<minutes>[0-5]?\d)(?:\s?m(?:in)?s?)?"
+    r"|(?P<only_minutes>\d{1,3})\s?m(?:ins?)?(?=\s?[0-5]?\d\s?s\b))(?:\s?(?P<seconds>[0-5]?\d)\s?s(?:ecs?)?)?(?!\w)"
+)
+_INCHES = re.compile(
+    r"(?<=feet )(?P<after_feet>\d{1,2}(?:\.\d)?)\s?in(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
+)
+_FEET_MARK = re.compile(
+    r"(?<![\w.'])(?P<number>\d{1,4})['′](?=\s(?:tall|long|wide|high|deep|by|x)\b)"
+)
+_INCH_MARK = re.compile(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d)?)[\"″](?!\w)|[\"\n]")
 _FEET_INCHES = re.compile(r"(?<![\w.])(?P<feet>\d{1,2})['′] ?(?P<inches>1[01]|\d)(?:\"|″|'')(?!\w)")
 _PERCENT = re.compile(
     rf"{START}{SIGN}(?:(?P<from>{NUM})\s?%?\s?(?:-|–|to)\s?)?(?P<number>{NUM})\s?(?P<unit>%|‰|percent\b)"
 )
-
-
-def money(draft: Draft) -> None:
-    """Say amounts of money."""
-    draft.sub(
-        _COMMA_CENTS, lambda m: f"{m.group('whole').replace('.', '')}.{m.group('cents')}", "money"
-    )
-    for pattern in (_MONEY, _MONEY_CODE, _MONEY_AFTER):
-        draft.sub(pattern, _money, "money")
-    draft.sub(_PER_WORD, _per_word, "unit")
 
 
 def units(draft: Draft) -> None:
@@ -128,62 +83,45 @@ def units(draft: Draft) -> None:
         "unit",
     )
     draft.sub(_FEET_INCHES, _feet, "unit")
+    draft.sub(_FEET_MARK, lambda m: f"{m['number']} ft", "unit")
+    _inch_marks(draft)
+    draft.sub(_DURATION, _duration, "unit")
     draft.sub(_PERCENT, _percent, "unit")
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
     draft.sub(_MEASURE, _measure, "unit")
+    draft.sub(_INCHES, lambda m: _counted(m["after_feet"], "inch"), "unit")
 
 
-def _group(match: re.Match[str], name: str) -> str | None:
-    return match.groupdict().get(name)
+def _counted(amount: str, unit: str) -> str:
+    return f"{number(amount)} {unit if amount.lstrip('0') == '1' else plural(unit)}"
 
 
-def _money(match: re.Match[str]) -> str:
-    name, cent = _CURRENCIES[match.group("currency")]
-    name = _PREFIXES.get(_group(match, "prefix") or "", "") + name
-    sign = _SIGNS[match.group("sign")] or ("minus " if _group(match, "minus") else "")
-    amount, to = match.group("number"), match.group("to")
-    scale = match.group("scale") or _SCALES.get((match.group("short") or "").lower(), "")
-    if scale or to or not cent or len(amount.partition(".")[2]) != 2:
-        first = f"{number(amount)} to {number(to)}" if to else number(amount)
-        one = amount == "1" and not scale and not to
-        noun = _group(match, "noun")
-        counted = name if one or noun else _PLURALS.get(name) or plural(name)
-        return (
-            sign + " ".join(filter(None, (first, scale, counted))) + (noun or "").replace("-", " ")
-        )
-    return sign + _dollars_and_cents(amount, name, cent) + (_group(match, "noun") or "")
+def _duration(match: re.Match[str]) -> str:
+    """ "1h30", "2 h 15 min", "2m 30s"."""
+    hours, seconds = match["hours"], match["seconds"]
+    minutes = match["minutes"] or match["only_minutes"]
+    parts = ((hours, "hour"), (minutes, "minute"), (seconds, "second"))
+    return " ".join(_counted(amount, unit) for amount, unit in parts if amount and int(amount))
 
 
-def _dollars_and_cents(amount: str, name: str, cent: str) -> str:
-    whole, _, rest = amount.replace(",", "").partition(".")
-    cents = int(rest)
-    parts = []
-    if whole.strip("0") or not cents:
-        one = whole.lstrip("0") == "1"
-        parts.append(
-            f"{number(whole or '0')} {name if one else _PLURALS.get(name) or plural(name)}"
-        )
-    if cents:
-        parts.append(
-            f"{cardinal(cents)} {cent if cents == 1 else _PLURALS.get(cent) or plural(cent)}"
-        )
-    return " and ".join(parts)
+def _inch_marks(draft: Draft) -> None:
+    """A quotation mark after a number is an inch where no quotation is open."""
+    is_open = False
 
-
-def _per_word(match: re.Match[str]) -> str | None:
-    before = match.string[max(0, match.start() - 12) : match.start()]
-    if not re.search(
-        r"(?:dollars?|euros?|pounds?|cents?|pence|yen|rupees?|million|thousand)$", before
-    ):
+    def replace(match: re.Match[str]) -> str | None:
+        nonlocal is_open
+        if match["number"] and not is_open:
+            return f"{match['number']} inch"
+        is_open = match.group() != "\n" and not is_open
         return None
-    per = match.group("per")
-    return f" per {_PER.get(per) or _UNITS[per]}"
+
+    draft.sub(_INCH_MARK, replace, "unit")
 
 
 def _percent(match: re.Match[str]) -> str:
     lead = f"{number(match.group('from'))} to " if match.group("from") else ""
     unit = "per mille" if match.group("unit") == "‰" else "percent"
-    return f"{_SIGNS[match.group('sign')]}{lead}{number(match.group('number'))} {unit}"
+    return f"{SIGNS[match.group('sign')]}{lead}{number(match.group('number'))} {unit}"
 
 
 def _feet(match: re.Match[str]) -> str:
@@ -204,8 +142,8 @@ def _measure(match: re.Match[str]) -> str | None:
     if not one:
         unit = _many(unit)
     per = match.group("per")
-    tail = f" per {_PER.get(per) or _UNITS[per]}" if per else ""
-    return f"{_SIGNS[match.group('sign')]}{words} {unit}{tail}"
+    tail = f" per {unit_name(per)}" if per else ""
+    return f"{SIGNS[match.group('sign')]}{words} {unit}{tail}"
 
 
 def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
@@ -219,6 +157,11 @@ def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
     if match.group("whole"):
         return f"{cardinal(int(match.group('whole')))} and {mixed(part)}", False
     return part, True
+
+
+def unit_name(short: str) -> str:
+    """ "h" is "hour", as after a slash."""
+    return _PER.get(short) or _UNITS[short]
 
 
 def mixed(part: str) -> str:

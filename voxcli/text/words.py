@@ -128,15 +128,6 @@ _SHOUT = re.compile(
     rf"(?<!\w){_CAPITALS}(?:[ ,!?.\-\n]{{1,3}}(?:{_CAPITALS}|[IA](?![\w.]))(?!\w)){{2,400}}(?!\w)"
 )
 _ACRONYM = re.compile(r"(?<!\w)(?P<letters>[A-Z]{2,30})(?P<suffix>s|['’]s|['’]d)?(?!\w|['’]\w)")
-_DAYS = {
-    "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday",
-    "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday", "Jan": "January",
-    "Feb": "February", "Mar": "March", "Apr": "April", "May": "May", "Jun": "June", "Jul": "July",
-    "Aug": "August", "Sep": "September", "Sept": "September", "Oct": "October",
-    "Nov": "November", "Dec": "December",
-}  # fmt: skip
-_DAY = "|".join(_DAYS)
-_SPAN = re.compile(rf"\b(?P<a>{_DAY})\.?\s?[-–]\s?(?P<b>{_DAY}|[A-Z][a-z]{{2,8}}day|March|April)\b")
 _AMPERSAND = re.compile(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
 _IT = re.compile(
     r"\bIT(?= (?:department|team|support|staff|manager|sector|industry|system|security|desk)s?\b)"
@@ -146,7 +137,6 @@ _VOWEL = re.compile("[AEIOUY]")
 
 def abbreviations(draft: Draft) -> None:
     """Say titles, Latin abbreviations, company forms, initials and degrees."""
-    draft.sub(_SPAN, _span, "abbreviation")
     draft.sub(
         _AMPERSAND, lambda m: _spaced(m.group("a")) + " and " + _spaced(m.group("b")), "acronym"
     )
@@ -197,10 +187,6 @@ def _plain(match: re.Match[str]) -> str:
         return _PLAIN[name]
     closes = not ends[-1:].isalpha() or name.lower() in SENTENCE_ENDING
     return f"{_PLAIN[name]}{'.' if closes else ''}"
-
-
-def _span(match: re.Match[str]) -> str:
-    return f"{_DAYS[match.group('a')]} to {_DAYS.get(match.group('b'), match.group('b'))}"
 
 
 def _saint(match: re.Match[str]) -> str:
