@@ -107,6 +107,8 @@ _TYPES: dict[str, Any] = {
     "cache_dir": Path, "offline": bool, "debug": bool,
 }  # fmt: skip
 
+_WANTED = {int: "a whole number", str: "text in quotes", Path: "a folder, in quotes"}
+
 
 def _parse(name: str, value: object, origin: str) -> Any:
     kind = _TYPES[name]
@@ -119,9 +121,12 @@ def _parse(name: str, value: object, origin: str) -> Any:
             return False
         raise UsageError(f"{origin} is '{value}'", hint="use true or false")
     try:
+        # TOML has types of its own: "threads = true" is no number, "model = 5" no name
+        if isinstance(value, bool) or not isinstance(value, (str, int) if kind is int else str):
+            raise TypeError(value)
         return kind(value)
     except (TypeError, ValueError) as err:
-        raise UsageError(f"{origin} is '{value}'", hint=f"give a {kind.__name__}") from err
+        raise UsageError(f"{origin} is '{value}'", hint=f"give {_WANTED[kind]}") from err
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -158,7 +163,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
             continue
         key = variable.removeprefix("VOXCLI_").lower()
         if key not in known:
-            names = [f"VOXCLI_{name.upper()}" for name in sorted(known)]
+            names = [f"VOXCLI_{name.upper()}" for name in sorted({*known, "config"})]
             hint = f"{nearest(variable, names)}known: {', '.join(names)}"
             raise UsageError(f"unknown variable {variable}", hint=hint)
         values[key] = _parse(key, value, variable)

@@ -90,6 +90,16 @@ def test_every_file_is_written_and_none_is_replaced(run: Run, fake: object) -> N
     assert run("--json", "no/b.json")[0] == EXIT_OUTPUT
 
 
+@pytest.mark.parametrize("option", ["--json", "--html", "--csv"])
+def test_a_report_that_is_no_file_is_refused(run: Run, fake: object, option: str) -> None:
+    code, _, err = run(option, "")
+    assert (code, "a report has an empty file name; give FILE" in err) == (EXIT_USAGE, True)
+    for more in ((), ("--overwrite",)):
+        code, _, err = run(option, "/dev/null", *more)
+        assert (code, "/dev/null is not a regular file" in err) == (EXIT_OUTPUT, True)
+    assert Path("/dev/null").is_char_device()
+
+
 def test_json_on_stdout_is_the_report_alone(run: Run, fake: object) -> None:
     code, out, err = run("--prompts", "two.txt", "--repeats", "1", "--json", "-")
     assert code == 0

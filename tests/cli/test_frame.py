@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -165,7 +166,10 @@ def test_a_reader_that_goes_away_causes_no_traceback() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("words", [["models", "list"], ["models", "info", "nope", "--json"]])
+@pytest.mark.parametrize(
+    "words",
+    [["models", "list"], ["models", "info", "nope", "--json"], ["--help"], ["speak", "--help"]],
+)
 def test_a_full_disk_behind_stdout_is_a_writing_error(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -181,6 +185,24 @@ def test_a_closed_stdout_causes_no_traceback() -> None:
         ["sh", "-c", f"'{VOXCLI}' models list >&-"], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_while_modules_load_is_an_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-m", "voxcli", "--help"], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (errors.EXIT_INTERRUPTED, "")
+    assert done.stderr == "voxcli: interrupted\n"
+
+
+def test_the_module_is_the_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "voxcli", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, f"voxcli {__version__}\n")
 
 
 def test_an_exit_asked_for_by_a_command_is_kept(fake: _Fake) -> None:

@@ -74,14 +74,12 @@ def test_json_has_every_number_of_the_run(run: Run) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes_in_two_processes(run: Run) -> None:
-    """G08."""
     run(SENTENCE, "-o", "a.wav", "--seed", "3")
     assert process(SENTENCE, "-o", "b.wav", "--seed", "3").returncode == 0
     assert digest("a.wav") == digest("b.wav")
 
 
 def test_an_unset_seed_is_reported_and_reproduces_the_file(run: Run) -> None:
-    """G08."""
     seed = json.loads(run(SENTENCE, "-o", "a.wav", "--json")[1])["seed"]
     run(SENTENCE, "-o", "b.wav", "--seed", str(seed))
     assert digest("a.wav") == digest("b.wav")
@@ -102,12 +100,11 @@ def test_text_comes_from_a_file_or_from_stdin_alike(run: Run) -> None:
     assert digest("a.wav") == digest("b.wav")
 
 
-# T: texts
+# Texts
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n \n\t"])
 def test_empty_text_is_refused_before_a_model_loads(run: Run, text: str) -> None:
-    """T01."""
     code, out, err = run(text, "-o", "a.wav")
     assert (code, out) == (2, "")
     assert "the text is empty" in err
@@ -115,7 +112,6 @@ def test_empty_text_is_refused_before_a_model_loads(run: Run, text: str) -> None
 
 
 def test_empty_stdin_is_refused() -> None:
-    """T01."""
     started = time.monotonic()
     done = process("-", "-o", "a.wav", input=b"")
     assert (done.returncode, done.stdout) == (2, b"")
@@ -125,7 +121,6 @@ def test_empty_stdin_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["A", "No.", "7", "1次"])
 def test_very_short_texts_stay_short_and_audible(run: Run, text: str) -> None:
-    """T03."""
     code, out, _ = run(text, "-o", "a.wav", "--seed", "1", "--json")
     assert code == 0
     samples, rate = soundfile.read("a.wav")
@@ -135,7 +130,7 @@ def test_very_short_texts_stay_short_and_audible(run: Run, text: str) -> None:
 
 
 def test_what_the_voice_cannot_say_is_reported(run: Run) -> None:
-    """T03: a character is left out with a warning, a whole text is refused."""
+    """A character is left out with a warning, a whole text is refused."""
     assert "cannot say '次'" in run("1次", "--dry-run")[2]
     code, _, err = run("嗯", "-o", "a.wav")
     assert code == 2
@@ -143,7 +138,6 @@ def test_what_the_voice_cannot_say_is_reported(run: Run) -> None:
 
 
 def test_numbers_and_abbreviations_are_never_split(run: Run) -> None:
-    """T05."""
     text = (
         "The bill is $1,299.50, due 03/04/2026 at 5:30 p.m.; call 555-0142. "
         "Dr. J. R. Lee weighed 3.5 kg of e.g. 1/2 in. screws."
@@ -158,7 +152,7 @@ def test_numbers_and_abbreviations_are_never_split(run: Run) -> None:
 
 
 def test_long_text_without_punctuation_loses_no_word(run: Run) -> None:
-    """T07: duration grows with the number of words."""
+    """Duration grows with the number of words."""
     words = ("river stone garden window paper candle mountain yellow market silver " * 70).split()
     seconds = []
     for count in (130, 700):
@@ -173,7 +167,7 @@ def test_long_text_without_punctuation_loses_no_word(run: Run) -> None:
 
 
 def test_parentheses_of_the_user_are_spoken(run: Run) -> None:
-    """T09: they are not taken as a style, and the rewrite is shown."""
+    """They are not taken as a style, and the rewrite is shown."""
     plan = json.loads(run("(note) Prices rose again.", "--dry-run", "--json")[1])
     assert not plan["text"].startswith("(")
     assert "note" in plan["text"]
@@ -181,7 +175,6 @@ def test_parentheses_of_the_user_are_spoken(run: Run) -> None:
 
 
 def test_twelve_clauses_that_start_alike_are_all_spoken(run: Run) -> None:
-    """T12."""
     nouns = ["bread", "fire", "rain", "salt", "iron", "wool", "glass", "corn", "smoke", "stone"]
     nouns += ["milk", "bells"]
     clauses = [f"it was the hour of {noun}" for noun in nouns]
@@ -201,12 +194,11 @@ def test_a_language_the_voice_does_not_speak_names_a_model_that_does(run: Run) -
     assert "openbmb/VoxCPM2" in err
 
 
-# S: files and pipes
+# Files and pipes
 
 
 @pytest.mark.parametrize("container", ["wav", "raw"])
 def test_a_reader_that_goes_away_is_no_error(container: str) -> None:
-    """S01."""
     text = "This is a longer text that takes a while to speak. " * 6
     command = f"{VOXCLI} speak '{text}' -o - --format {container}"
     for reader in ("head -c 1000", "true"):
@@ -223,7 +215,7 @@ def test_a_reader_that_goes_away_is_no_error(container: str) -> None:
 
 
 def test_a_pipe_gets_the_samples_of_the_file(run: Run) -> None:
-    """S01: live and held speech are the same; raw is whole 16-bit samples."""
+    """Live and held speech are the same; raw is whole 16-bit samples."""
     run(SENTENCE, "-o", "a.wav", "--seed", "4")
     done = process(SENTENCE, "-o", "-", "--format", "raw", "--seed", "4")
     assert np.array_equal(
@@ -238,7 +230,6 @@ def test_a_pipe_gets_the_samples_of_the_file(run: Run) -> None:
 def test_an_output_that_cannot_be_written_is_refused_at_once(
     run: Run, name: str, code: int
 ) -> None:
-    """S05, B12."""
     Path("folder").mkdir()
     Path("kept.wav").write_bytes(b"kept")
     before = sorted(os.listdir())
@@ -252,7 +243,6 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(
 
 
 def test_overwriting_is_asked_for(run: Run) -> None:
-    """B12."""
     Path("a.wav").write_bytes(b"old")
     assert run(SENTENCE, "-o", "a.wav", "--overwrite")[0] == 0
     assert soundfile.info("a.wav").frames > 0
@@ -264,7 +254,6 @@ def test_overwriting_is_asked_for(run: Run) -> None:
 def test_rate_and_depth_are_as_asked_and_the_duration_stays(
     run: Run, bits: str, subtype: str
 ) -> None:
-    """S07."""
     plain = json.loads(run(SENTENCE, "-o", "p.wav", "--seed", "1", "--json")[1])
     run(SENTENCE, "-o", "a.wav", "--seed", "1", "--bits", bits, "--rate", "16000")
     info = soundfile.info("a.wav")
@@ -289,7 +278,7 @@ def test_audio_and_json_do_not_share_stdout(run: Run) -> None:
     assert run(SENTENCE, "-o", "-", "--json")[0] == 2
 
 
-# G: model and device
+# Model and device
 
 
 def broken_models(folder: Path) -> dict[str, Path]:
@@ -320,7 +309,6 @@ def broken_models(folder: Path) -> dict[str, Path]:
 def test_a_broken_model_is_named_and_nothing_is_written(
     run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """G01."""
     folder = tmp_path_factory.mktemp("models")
     named = {
         "no config": "config.json", "cut weights": "model.safetensors",
@@ -338,7 +326,6 @@ def test_a_broken_model_is_named_and_nothing_is_written(
 def test_a_device_that_is_not_here_is_refused_with_what_is(
     run: Run, device: str, code: int
 ) -> None:
-    """G06."""
     found, _, err = run(SENTENCE, "-o", "a.wav", "--device", device)
     assert found == code
     assert device.split(":")[0] in err
@@ -346,7 +333,6 @@ def test_a_device_that_is_not_here_is_refused_with_what_is(
 
 
 def test_auto_falls_back_to_the_cpu_with_one_warning(run: Run) -> None:
-    """G06."""
     import torch
 
     if torch.cuda.is_available():

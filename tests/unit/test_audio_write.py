@@ -51,6 +51,26 @@ def test_written_file_holds_what_was_written(tmp_path: Path, name: str) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
+def test_reading_back_an_mp3_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loud = np.random.default_rng(0).standard_normal(10 * RATE) * np.sin(np.arange(10 * RATE) / 2e3)
+    for rate in (16_000, 22_050, RATE):
+        put(tmp_path / f"{rate}.mp3", (0.1 * loud).astype(np.float32), rate=rate)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", [".wav", "...wav", ".MP3", " .wav"])
+def test_a_suffix_alone_is_no_file_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="no name before its suffix"):
+        check_output(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_hidden_file_with_a_name_is_fine(tmp_path: Path) -> None:
+    assert put(tmp_path / ".draft.wav").num_frames == len(TONE)
+
+
 @needs_ffmpeg
 @pytest.mark.parametrize("name", FFMPEG_FORMATS)
 def test_ffmpeg_formats_decode_and_leave_nothing_else(

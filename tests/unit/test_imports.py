@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench"}}
+MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),

@@ -100,7 +100,7 @@ def test_an_unset_seed_is_chosen_and_reproduces_the_speech() -> None:
 
 @pytest.mark.parametrize("fault", ["silent", "nan", "endless"])
 def test_refused_speech_is_tried_again_with_the_next_seed(fault: str) -> None:
-    """G08: the report has the seed that was used."""
+    """The report has the seed that was used."""
     model = FakeAcousticModel({ONE: [fault, fault]})
     result = fake_synthesizer(model).synthesize([utterance()])[0]
     segment = result.segments[0]
@@ -110,7 +110,7 @@ def test_refused_speech_is_tried_again_with_the_next_seed(fault: str) -> None:
 
 
 def test_speech_that_never_ends_is_never_reported_as_done() -> None:
-    """T03: the runaway guard ends with an error that says length."""
+    """The runaway guard ends with an error that says length."""
     model = FakeAcousticModel({ONE: ["endless"] * 9})
     with pytest.raises(SynthesisError, match=r"refused 4 times.*no end within") as caught:
         fake_synthesizer(model).synthesize([utterance()])

@@ -7,9 +7,12 @@ nothing about names, rates or atomic renames; `write.py` does.
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -187,6 +190,29 @@ def open_encoder(path: Path, sample_rate: int, audio_format: AudioFormat) -> Enc
     return FfmpegEncoder(path, sample_rate, audio_format)
 
 
+@contextmanager
+def native_stderr_hidden() -> Iterator[None]:
+    """Send what C code prints to stderr nowhere; Python's own messages wait in `sys.stderr`.
+
+    libmpg123, inside libsndfile, complains about frames whose bits lie in the frame before, as
+    every encoder makes them at 24 kHz and below, and there is no switch to stop it.
+    """
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # stderr is closed, so nothing is seen anyway
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a file holds when it is decoded again."""
@@ -205,10 +231,11 @@ def measure(path: Path, audio_format: AudioFormat) -> Measured:
         OutputError: it does not decode.
     """
     num_frames, peak, energy, sample_rate = 0, 0.0, 0.0, 0
-    for block, sample_rate in _decode(path, audio_format):  # noqa: B007 (the last one is used)
-        num_frames += len(block)
-        peak = max(peak, float(np.abs(block).max(initial=0.0)))
-        energy += float(np.square(block, dtype=np.float64).sum())
+    with native_stderr_hidden():
+        for block, sample_rate in _decode(path, audio_format):  # noqa: B007 (the last is used)
+            num_frames += len(block)
+            peak = max(peak, float(np.abs(block).max(initial=0.0)))
+            energy += float(np.square(block, dtype=np.float64).sum())
     return Measured(
         num_frames=num_frames,
         sample_rate=sample_rate,

@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from voxcli.audio import encode, files
-from voxcli.audio.formats import AudioFormat, resolve_format
+from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
 from voxcli.audio.names import free_name
 from voxcli.audio.pcm import as_mono
 from voxcli.audio.resample import Resampler, Samples
@@ -83,6 +83,7 @@ def check_output(
             raise OutputError(
                 f"{path} is a folder", hint=f"give a file in it: {target / 'out.wav'}"
             )
+        _check_name(target)
         audio_format = resolve_format(target, bits)
         if rate is not None:
             audio_format.choose_rate(rate, rate)
@@ -93,6 +94,16 @@ def check_output(
     except OSError as err:
         raise files.output_error(err, target) from err
     return audio_format
+
+
+def _check_name(target: Path) -> None:
+    """Refuse `.wav`, which would be a hidden file without a format."""
+    if target.stem.strip(". ") and target.name.lstrip(".").lower() not in FORMATS:
+        return
+    raise UsageError(
+        f"the output path '{target}' has no name before its suffix",
+        hint=f"give -o {target.with_name('NAME.' + target.name.lstrip('. '))}",
+    )
 
 
 def _check_folder(folder: Path) -> None:

@@ -105,14 +105,19 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     """Refuse before any work a file that could not be written after it.
 
     Raises:
+        UsageError: no file name.
         OutputExistsError: it is there and `overwrite` is off.
-        OutputError: its folder is missing or not writable.
+        OutputError: a folder, a device, or its folder is missing or not writable.
     """
+    if not path.name:
+        raise UsageError("a report has an empty file name", hint="give FILE, such as bench.html")
     if path.is_dir():
         raise OutputError(f"{path} is a folder", hint="give a file in it")
     if not path.parent.is_dir():
         hint = f"run: mkdir -p '{path.parent}'"
         raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} is not a regular file", hint="use --json - and a pipe")
     if path.exists() and not overwrite:
         raise files.exists_error(path)
     try:

@@ -9,6 +9,7 @@ Only names that Typer exports are used: since 0.26 it carries its own copy of Cl
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -28,6 +29,7 @@ from voxcli.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_OUTPUT,
     EXIT_USAGE,
     OutputError,
     UsageError,
@@ -38,6 +40,7 @@ from voxcli.errors import (
 COMMANDS = ("speak", "bench", "models", "doctor")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # The class of every error in the command's wording (no such option, missing argument, bad value).
 _WordingError: Any = typer.BadParameter.__base__
 
@@ -162,6 +165,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         output.drop_stdout()
         return EXIT_BROKEN_PIPE
+    except OSError as err:
+        if err.errno not in _FULL or err.filename is not None:
+            raise
+        output.drop_stdout()
+        output.error(f"cannot write to stdout: {err.strerror}")  # files are checked where written
+        return EXIT_OUTPUT
     except (KeyboardInterrupt, typer.Abort):
         output.note("voxcli: interrupted")
         return EXIT_INTERRUPTED

@@ -1,0 +1,48 @@
+"""Settings from the environment and the config file: what is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from voxcli.config import load_settings
+from voxcli.errors import UsageError
+
+
+def settings(tmp_path: Path, toml: str = "", **variables: str) -> object:
+    path = tmp_path / "config.toml"
+    path.write_text(toml)
+    return load_settings({"VOXCLI_CONFIG": str(path), **variables})
+
+
+def test_variables_beat_the_file(tmp_path: Path) -> None:
+    found = load_settings({"VOXCLI_THREADS": "2", "XDG_CONFIG_HOME": str(tmp_path)})
+    assert found.threads == 2
+    assert settings(tmp_path, "threads = 3", VOXCLI_THREADS="1").threads == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("threads = 'abc'", "threads is 'abc'; give a whole number"),
+        ("threads = true", "threads is 'True'; give a whole number"),
+        ("threads = 2.5", "threads is '2.5'; give a whole number"),
+        ("model = 5", "model is '5'; give text in quotes"),
+        ("cache_dir = 5", "cache_dir is '5'; give a folder, in quotes"),
+        ("offline = 'maybe'", "offline is 'maybe'; use true or false"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_in_words(
+    tmp_path: Path, toml: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings(tmp_path, toml)
+    assert str(caught.value).endswith(message)
+
+
+def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown variable VOXCLI_CONFG") as caught:
+        settings(tmp_path, VOXCLI_CONFG="x")
+    assert "did you mean 'VOXCLI_CONFIG'?" in str(caught.value)
+    assert "VOXCLI_CACHE_DIR, VOXCLI_CONFIG, VOXCLI_DEBUG" in str(caught.value)
