@@ -81,7 +81,7 @@ class FakeAcousticModel:
             [0] * num_slots,
         )  # fmt: skip
 
-    def prefill(self, state: FakeState, prompt: Prompt, slot: int) -> None:
+    def prefill(self, state: FakeState, prompt: Prompt, slot: int, start: int = 0) -> None:
         text = "".join(map(chr, prompt.token_ids))
         kinds = self.faults.get(text, [])
         state.texts[slot], state.steps[slot], state.num_vocoded[slot] = text, 0, 0

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from voxcli.engine.prefixes import PrefixCache
 from voxcli.engine.request import Request
 from voxcli.layers.noise import normal
 from voxcli.models.base import AcousticModel, Rows
@@ -62,6 +63,7 @@ class Runner(Protocol):
         ...
 
 
+NUM_PREFIXES = 8  # voices kept ready: each takes as much state as a request of its length
 NOISE_BLOCK = 16  # steps of noise drawn at once: on CPU one draw costs as much as sixteen
 
 
@@ -83,7 +85,8 @@ class ModelRunner:
         self.model = model
         self.device = device
         with torch.inference_mode():
-            self.state = model.new_state(num_slots, num_positions)
+            self.state = model.new_state(num_slots + NUM_PREFIXES, num_positions)
+        self.prefixes = PrefixCache(model, self.state, range(num_slots, num_slots + NUM_PREFIXES))
         P, D = model.info.patch_shape
         self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
@@ -92,7 +95,8 @@ class ModelRunner:
         """Run the prompts of newcomers into their slots."""
         for request in requests:
             assert request.slot is not None
-            self.model.prefill(self.state, request.prompt, request.slot)
+            start = self.prefixes.load(request.prompt, request.slot)
+            self.model.prefill(self.state, request.prompt, request.slot, start)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:

@@ -26,12 +26,16 @@ class Prompt:
         is_audio: bool `[N]`.
         patches: float32 `[A, P, D]`, the audio positions in order.
         is_continuation: the last position is audio that the new speech continues.
+        prefix_len: positions at the start that hold a reference voice alone, so that prompts with
+            the same `prefix_key` share their keys and values.
     """
 
     token_ids: np.ndarray
     is_audio: np.ndarray
     patches: np.ndarray
     is_continuation: bool = False
+    prefix_len: int = 0
+    prefix_key: str = ""
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -139,8 +143,20 @@ class AcousticModel(Protocol):
         """Slot state, allocated once."""
         ...
 
-    def prefill(self, state: Any, prompt: Prompt, slot: int) -> None:
-        """Run a prompt and leave the slot ready for its first `decode`; resets the slot first."""
+    def prefill(self, state: Any, prompt: Prompt, slot: int, start: int = 0) -> None:
+        """Run a prompt and leave the slot ready for its first `decode`; resets the slot first.
+
+        Args:
+            start: positions before it are in the slot already, by `copy_prefix`.
+        """
+        ...
+
+    def prefill_prefix(self, state: Any, prompt: Prompt, slot: int) -> None:
+        """Run the first `prompt.prefix_len` positions into a row, to be copied from there."""
+        ...
+
+    def copy_prefix(self, state: Any, source: int, slot: int, length: int) -> None:
+        """Copy the first positions' keys and values from one row to another."""
         ...
 
     def prefill_text(self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor) -> None:

@@ -13,6 +13,7 @@ Letters: `B` rows, `N` positions, `A` audio positions, `P` latent vectors a patc
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,8 @@ class VoxCPM2:
             is_audio=token_ids < 0,
             patches=np.concatenate((reference, prompt_audio)),
             is_continuation=len(prompt_audio) > 0,
+            prefix_len=len(reference) + 2 if len(reference) else 0,
+            prefix_key=hashlib.sha256(reference.tobytes()).hexdigest() if len(reference) else "",
         )
 
     def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
@@ -154,30 +157,46 @@ class VoxCPM2:
 
     # ------------------------------------------------------------ prefill
 
-    def prefill(self, state: SlotState, prompt: Prompt, slot: int) -> None:
-        is_audio = self._upload(prompt.is_audio)
-        patches = self._upload(prompt.patches).to(self.dtype)  # [A, P, D]
-        token_ids = self._upload(prompt.token_ids)
-        embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
-        audio = torch.zeros_like(embeds)
-        if len(patches):
-            places = self._upload(np.flatnonzero(prompt.is_audio))
-            audio[places] = self.enc_to_lm(self.local_encoder(patches))
-            embeds = torch.where(is_audio.unsqueeze(1), audio, embeds)
-        hidden = self.base_lm.prefill(embeds, state.base_cache, slot)  # [N, H]
-        if len(patches):
-            hidden = torch.where(is_audio.unsqueeze(1), self.quantizer(hidden), hidden)
-        fused = self.fusion(torch.cat((hidden, audio), dim=-1))
-        residual = self.residual_lm.prefill(fused, state.residual_cache, slot)
+    def prefill(self, state: SlotState, prompt: Prompt, slot: int, start: int = 0) -> None:
+        hidden, residual = self._run_prompt(state, prompt, slot, start, len(prompt))
         state.hidden[slot, 0] = hidden[-1]
         state.hidden[slot, 1] = residual[-1]
         state.vocoder.reset(slot)
         if prompt.is_continuation:
-            state.cond[slot] = patches[-1]
-            warm = patches[-NUM_WARM_PATCHES:].unsqueeze(0)
-            self.vocode(state, [slot], warm)
+            warm = self._upload(prompt.patches[-NUM_WARM_PATCHES:]).to(self.dtype)
+            state.cond[slot] = warm[-1]
+            self.vocode(state, [slot], warm.unsqueeze(0))
         else:
             state.cond[slot].zero_()
+
+    def prefill_prefix(self, state: SlotState, prompt: Prompt, slot: int) -> None:
+        self._run_prompt(state, prompt, slot, 0, prompt.prefix_len)
+
+    def copy_prefix(self, state: SlotState, source: int, slot: int, length: int) -> None:
+        for cache in (state.base_cache, state.residual_cache):
+            for rows in (cache.keys, cache.values):  # [L, slots, G, N, C]
+                rows[:, slot, :, :length] = rows[:, source, :, :length]
+
+    def _run_prompt(
+        self, state: SlotState, prompt: Prompt, slot: int, start: int, end: int
+    ) -> tuple[Tensor, Tensor]:
+        """Both language models over positions `start .. end`; what they say, `[N, H]` each."""
+        own = prompt.is_audio[start:end]
+        first = int(prompt.is_audio[:start].sum())
+        patches = prompt.patches[first : first + int(own.sum())]  # [A, P, D]
+        embeds = F.embedding(self._upload(prompt.token_ids[start:end]), self.embedding)
+        embeds = embeds * self.config.lm.embedding_scale
+        audio = torch.zeros_like(embeds)
+        if len(patches):
+            is_audio = self._upload(own).unsqueeze(1)
+            encoded = self.local_encoder(self._upload(patches).to(self.dtype))
+            audio[self._upload(np.flatnonzero(own))] = self.enc_to_lm(encoded)
+            embeds = torch.where(is_audio, audio, embeds)
+        hidden = self.base_lm.prefill(embeds, state.base_cache, slot, start)  # [N, H]
+        if len(patches):
+            hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
+        fused = self.fusion(torch.cat((hidden, audio), dim=-1))
+        return hidden, self.residual_lm.prefill(fused, state.residual_cache, slot, start)
 
     def prefill_text(
         self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor
