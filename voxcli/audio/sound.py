@@ -43,6 +43,11 @@ class SoundDevice:
     sample_rate: int
     is_default: bool
 
+    @property
+    def printable_name(self) -> str:
+        """The name on one line, whatever a driver put into it."""
+        return "".join(char if char.isprintable() else "?" for char in self.name)
+
 
 def import_sounddevice() -> Any:
     """The library.
