@@ -271,7 +271,7 @@ class Player:
         """With an empty ring: stop the device before it runs out by itself."""
         left_s = self._dry_at - self._clock()
         if left_s > DRY_S:
-            return min(POLL_S, left_s - DRY_S)
+            return min(POLL_S, max(left_s - DRY_S, DRY_S / 10))
         is_underrun = self._is_more_due
         self.device.drain()
         self._num_heard = self._num_written
