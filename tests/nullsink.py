@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import threading
 import time
+from ctypes.util import find_library
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,10 +27,8 @@ QUIET = 1e-4
 def require_sound() -> None:
     """Skip where the sound card cannot be had; fail in continuous integration."""
     missing = [name for name in ("pulseaudio", "parec", "pactl") if shutil.which(name) is None]
-    try:
-        import sounddevice  # noqa: F401
-    except (ImportError, OSError) as err:
-        missing.append(str(err))
+    missing += [] if find_library("portaudio") else ["libportaudio"]
+    missing += [] if find_spec("sounddevice") else ["sounddevice"]
     if not missing:
         return
     reason = f"no null sink ({', '.join(missing)}); apt install {PACKAGES}"

@@ -28,6 +28,7 @@ TEXT = "The ferry leaves at noon. It comes back in the evening. Bring a warm coa
 NO_SOUND = {**os.environ, "PULSE_SERVER": "unix:/nonexistent/socket"}
 
 Run = Callable[..., tuple[int, str, str]]
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +53,25 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-        [*VOXCLI, "stream", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
-    )
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `voxcli stream`; what a failed test leaves running is ended."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
+        command = [*VOXCLI, "stream", *words]
+        children.append(
+            subprocess.Popen(  # type: ignore[call-overload]
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+            )
+        )
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        with child:  # closes its pipes
+            pass
 
 
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
@@ -99,16 +115,16 @@ def test_what_is_heard_is_what_is_saved(sink: NullSink) -> None:
     assert b"ALSA" not in done.stderr
 
 
-def test_a_line_is_heard_before_the_next_one_is_written(sink: NullSink) -> None:
+def test_a_line_is_heard_before_the_next_one_is_written(sink: NullSink, start: Start) -> None:
     words = ("-", "--save", "a.wav", "--device", "PULSE", "--json", "--seed", "1")
     with Recording(sink) as recording:
         child = start(*words, env=sink.env, stdin=subprocess.PIPE)
         assert child.stdin is not None
         child.stdin.write(b"One line is here.\n")
         child.stdin.flush()
-        recording.wait_for_sound(60)
+        recording.wait_for_sound(120)
         child.stdin.write("嗯\n\nAnd another line.\n".encode())
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=120)
     assert child.returncode == 1
     assert b"line 2" in err
     report = json.loads(out)
@@ -120,14 +136,14 @@ def test_a_line_is_heard_before_the_next_one_is_written(sink: NullSink) -> None:
     assert soundfile.info("a.wav").duration == pytest.approx(report["audio_s"], abs=0.001)
 
 
-def test_ctrl_c_stops_the_sound_and_keeps_what_was_heard(sink: NullSink) -> None:
+def test_ctrl_c_stops_the_sound_and_keeps_what_was_heard(sink: NullSink, start: Start) -> None:
     with Recording(sink) as recording:
         child = start(f"{TEXT} " * 8, "--save", "a.wav", "--seed", "3", env=sink.env)
-        recording.wait_for_sound(60)
+        recording.wait_for_sound(120)
         time.sleep(2)
         child.send_signal(signal.SIGINT)
         asked_at = time.monotonic()
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=120)
     assert child.returncode == 130
     assert b"Traceback" not in err
     assert max(recording.sound_times()) - asked_at < 0.2
@@ -139,14 +155,14 @@ def test_ctrl_c_stops_the_sound_and_keeps_what_was_heard(sink: NullSink) -> None
 
 
 def test_a_sound_card_that_goes_away_leaves_the_file_whole(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, start: Start
 ) -> None:
     require_sound()
     with NullSink(tmp_path_factory.mktemp("sound")) as own, Recording(own) as recording:
         child = start(TEXT, "--save", "a.wav", "--json", "--seed", "3", env=own.env)
-        recording.wait_for_sound(60)
+        recording.wait_for_sound(120)
         own.kill()
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=120)
     assert child.returncode == 4
     assert b"has gone" in err
     assert json.loads(out)["error"]["exit_code"] == 4
@@ -166,11 +182,13 @@ def test_devices_are_listed_for_people_and_programs(sink: NullSink) -> None:
 def test_an_unknown_device_is_refused_before_a_model_loads() -> None:
     """S03."""
     require_sound()
-    started = time.monotonic()
-    done = process(SENTENCE, "--device", "no such thing", env=NO_SOUND)
+    code = (
+        "import sys; from voxcli.cli import main; code = main(); assert 'torch' not in sys.modules"
+    )
+    command = [sys.executable, "-c", f"{code}; sys.exit(code)", "stream", SENTENCE]
+    done = subprocess.run([*command, "--device", "no such"], capture_output=True, env=NO_SOUND)
     assert (done.returncode, done.stdout) == (4, b"")
     assert b"--list-devices" in done.stderr
-    assert time.monotonic() - started < 10
     assert os.listdir() == []
 
 
@@ -197,7 +215,7 @@ def test_what_to_install_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.parametrize("container", ["wav", "raw"])
-def test_a_reader_that_goes_away_is_no_error(container: str) -> None:
+def test_a_reader_that_goes_away_is_no_error(container: str, start: Start) -> None:
     """S01."""
     child = start(f"{TEXT} " * 6, "-o", "-", "--format", container)
     assert child.stdout is not None
@@ -205,10 +223,9 @@ def test_a_reader_that_goes_away_is_no_error(container: str) -> None:
     assert len(child.stdout.read(1000)) == 1000
     child.stdout.close()
     closed_at = time.monotonic()
-    assert child.wait(timeout=60) == 141
+    assert child.wait(timeout=120) == 141
     assert time.monotonic() - closed_at < 10  # two seconds on a machine that is not busy
-    with child.stderr:
-        err = child.stderr.read()
+    err = child.stderr.read()
     assert b"Traceback" not in err
     assert b"error" not in err
     assert os.listdir() == []
@@ -244,7 +261,8 @@ def test_lines_without_a_word_are_refused_at_once(text: bytes) -> None:
 )  # fmt: skip
 def test_options_that_cannot_work_are_named(run: Run, words: tuple[str, ...], named: str) -> None:
     code, out, err = run(SENTENCE, *words)
-    assert (code, out) == (2, "")
+    assert code == 2
+    assert not out or "--json" in words
     assert named in err
     assert os.listdir() == []
 
@@ -275,7 +293,11 @@ def test_a_device_is_found_by_number_name_or_part(asked: str | None, index: int)
 
 @pytest.mark.parametrize(
     ("asked", "said"),
-    [("usb", "2 sound devices match 'usb'"), ("", "no sound device ''"), ("1", "give the number")],
+    [
+        ("usb", "2 sound devices match 'usb'"),
+        ("", "no sound device ''"),
+        ("audio", "give the number"),
+    ],
 )
 def test_a_device_that_is_not_clear_is_refused(asked: str, said: str) -> None:
     with pytest.raises(DeviceError, match=said):

@@ -39,6 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("config", "utterance", "errors", "__init__"),
     },
 }
+MAY_IMPORT["streaming"] = {
+    *("synthesizer", "plan", "audio", "text", "utterance", "errors"),
+}
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench"}}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
@@ -60,6 +63,7 @@ HEAVY_PARTS = (
     "audio",
     "plan",
     "speech",
+    "streaming",
 )
 
 
