@@ -36,13 +36,6 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NullSink]:
-    require_sound()
-    with NullSink(tmp_path_factory.mktemp("sound")) as started:
-        yield started
-
-
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
     def run(*words: str) -> tuple[int, str, str]:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
-    "tail -f app.log | voxcli stream -",
-    "voxcli stream --file samples/garden.txt --save garden.flac",
+    "date | voxcli stream -",
+    "voxcli stream --file samples/hello.txt --save hello.flac",
     "voxcli stream --list-devices",
-    'voxcli stream "The ferry leaves at noon." -o - --format raw | aplay -f S16_LE -r 24000',
+    'voxcli stream "The ferry leaves at noon." -o - --format raw > noon.raw',
 )
 
 FIRST_LINE_S = 0.1  # a pipe that is empty from the start says so within it
