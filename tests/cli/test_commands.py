@@ -98,7 +98,7 @@ def test_every_example_works(example: str, tmp_path: Path, request: pytest.Fixtu
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
     is_heard = "voxcli stream" in example
     environ = request.getfixturevalue("sink").env if is_heard else dict(os.environ)
-    environ |= {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    environ = environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", example], cwd=tmp_path, env=environ, capture_output=True, timeout=200
     )

@@ -29,6 +29,7 @@ from voxcli.errors import DeviceError
 POLL_S = 0.05  # a tenth of the device's buffer
 BLOCK_S = 0.1  # most handed over at once, so that a stop is seen soon
 DRY_S = 0.06  # left in the device when it is stopped for want of samples; stopping plays them
+ROOM_S = 5.0  # in the ring beside the largest prebuffer
 STUCK_S = 5.0  # a device that takes nothing for so long has gone
 
 
@@ -104,7 +105,7 @@ class Player:
         self._rate = device.sample_rate
         self._clock = clock
         self._resampler = Resampler(source_rate, self._rate)
-        self._ring = SampleRing(round(MAX_PREBUFFER_S * self._rate))
+        self._ring = SampleRing(round((MAX_PREBUFFER_S + ROOM_S) * self._rate))
         self._num_written = 0
         self._num_heard = 0  # where the device is not running
         self._is_running = False  # the device is

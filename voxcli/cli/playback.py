@@ -111,6 +111,9 @@ def play(
         if not run.num_texts and not run.failed:
             raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
         written = _commit(file)
+    for segment in run.segments:
+        for warning in segment.warnings:
+            output.warn(f"'{segment.text[:40]}': {warning}")
     report = _report(synthesizer, run, written) | _heard_report(run, outlet, sound)
     output.note(_summary(report), is_quiet=is_quiet)
     failure = failure or outlet.error
@@ -182,6 +185,7 @@ def _report(
         "path": str(written.path) if written else None,
         "audio_s": run.audio_s,
         "sample_rate": written.sample_rate if written else None,
+        "peak": round(written.peak, 4) if written else None,
         "model_sample_rate": synthesizer.sample_rate,
         "wall_s": run.wall_s,
         "ttfa_s": run.ttfa_s,
@@ -190,6 +194,8 @@ def _report(
         "seed": plan.seed if plan else None,
         "steps": plan.steps if plan else None,
         "cfg": plan.cfg if plan else None,
+        "language": plan.text.language if plan else None,
+        "attempts": max((segment.attempts for segment in run.segments), default=0),
         "texts": run.num_texts,
         "failed": [
             {"line": line, "type": type(err).__name__, "message": err.message}
@@ -203,6 +209,7 @@ def _report(
         "threads": setup.threads,
         "load_s": setup.load_s,
         "graph_captures": setup.num_captures,
+        "capture_s": setup.capture_s,
     }
 
 
