@@ -2,7 +2,8 @@
 
 A source is one text, or lines that arrive while earlier ones are spoken. An outlet is a
 loudspeaker, a pipe, or a file alone. Speech is made in the calling thread, one text at a time, and
-no further ahead of the listener than `MAX_AHEAD_S`. Knows no command line and no sound library.
+no further ahead of the listener than `MAX_AHEAD_S`. Knows no command line and no sound library, and
+imports no torch: devices are looked at before a model is loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from voxcli.audio.resample import Samples
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.errors import DeviceError, SynthesisError, TextError, UsageError, VoxError
 from voxcli.plan import Plan
-from voxcli.synthesizer import Synthesizer
 from voxcli.text.lines import Line, LineReader
 from voxcli.text.segmenter import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
 from voxcli.utterance import SegmentReport
+
+if TYPE_CHECKING:
+    from voxcli.synthesizer import Synthesizer
 
 MAX_AHEAD_S = 20.0  # covers a busy machine; more would only be memory
 IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full

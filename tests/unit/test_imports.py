@@ -48,7 +48,7 @@ MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
-    *("text", "audio", "voices", "plan"),
+    *("text", "audio", "voices", "plan", "streaming"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")

@@ -202,7 +202,7 @@ def stream(
         report = play(synthesizer, source, target, device, failure, is_quiet=quiet)
     if json:
         output.result_json(report)
-    elif report["path"] is not None:
+    elif report["path"] is not None and not target.is_pipe:
         output.result(report["path"])
     if report["failed"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
