@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 MAY_IMPORT["streaming"] = {
-    *("synthesizer", "plan", "audio", "text", "utterance", "errors"),
+    *("plan", "audio", "text", "utterance", "errors"),
 }
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench"}}
