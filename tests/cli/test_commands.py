@@ -94,9 +94,11 @@ def test_every_command_has_examples_in_its_help(run: Any) -> None:
 
 
 @pytest.mark.parametrize("example", [*every_example(), *every_readme_command()])
-def test_every_example_works(example: str, tmp_path: Path) -> None:
+def test_every_example_works(example: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    environ = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    is_heard = "voxcli stream" in example
+    environ = request.getfixturevalue("sink").env if is_heard else dict(os.environ)
+    environ = environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", example], cwd=tmp_path, env=environ, capture_output=True, timeout=200
     )

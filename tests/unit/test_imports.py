@@ -39,13 +39,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("config", "utterance", "errors", "__init__"),
     },
 }
+MAY_IMPORT["streaming"] = {
+    *("plan", "audio", "text", "utterance", "errors"),
+}
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench"}}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
-    *("text", "audio", "voices", "plan"),
+    *("text", "audio", "voices", "plan", "streaming"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")
@@ -60,6 +63,7 @@ HEAVY_PARTS = (
     "audio",
     "plan",
     "speech",
+    "streaming",
 )
 
 

@@ -105,22 +105,23 @@ class TargetOptions:
                 check_output("speech-probe.wav", overwrite=True)
             return None
         if self.out == STDOUT:
-            _check_stdout(is_json=is_json, is_dry=is_dry)
+            check_stdout(is_json=is_json, is_dry=is_dry)
             return Target(None, self.bits, self.rate, False, self.format)
         if not is_dry:
             check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
 
 
-def _check_stdout(*, is_json: bool, is_dry: bool) -> None:
+def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
+    """Refuse `-o -` where stdout cannot carry audio."""
     if is_json:
         raise UsageError(
             "'-o -' and --json both want stdout", hint="write to a file, or drop --json"
         )
     if sys.stdout is None:
-        raise OutputError("stdout is closed", hint="write to a file with -o")
+        raise OutputError("stdout is closed", hint="write to a file")
     if not is_dry and sys.stdout.isatty():
-        raise UsageError("stdout is a terminal", hint="pipe it, or write to a file with -o")
+        raise UsageError("stdout is a terminal", hint="pipe it, or write to a file")
 
 
 @dataclass(frozen=True)
