@@ -19,9 +19,8 @@ from voxcli.audio.resample import Samples
 from voxcli.errors import DeviceError, nearest
 
 LIST_HINT = "see 'voxcli stream --list-devices'"
-# Half a second may pass before the device has to be fed again. Measured: with the interpreter's
-# lock held for 0.12 s at a time, a buffer of 0.1 s had a gap every second and one of 0.2 s one in
-# twelve seconds. It does not delay the first sound, which came 5 ms after it was written.
+# Half a second may pass before the device has to be fed again. With the interpreter's lock held for
+# 0.12 s at a time, 0.1 s was too little and 0.2 s just enough (docs/streaming.md); this has margin.
 BUFFER_S = 0.5
 MAX_CHANNELS = 2  # the voice is mono; both ears get it
 
