@@ -27,7 +27,7 @@ from voxcli.config import (
     load_settings,
 )
 from voxcli.errors import UsageError
-from voxcli.utterance import Utterance
+from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
     from voxcli.hub import ModelFiles
@@ -118,7 +118,7 @@ VoiceOption = Annotated[
     typer.Option(
         "--voice",
         metavar="VOICE",
-        help="Name of a voice of the model.",
+        help="Name of a saved voice; see 'voxcli voices list'.",
         show_default="the model's own",
     ),
 ]
@@ -329,8 +329,20 @@ def find_model(settings: UserSettings) -> ModelFiles:
 
 
 def resolve_voice(utterance: Utterance, files: ModelFiles) -> Utterance:
-    """Give a voice by name the recordings that it stands for; no profiles are kept yet."""
-    return utterance
+    """Give a voice by name the recordings that it stands for.
+
+    Raises:
+        VoiceNotFoundError: no such voice, or not for this model.
+        VoiceFileError: its file is damaged.
+    """
+    if utterance.voice in (None, "default") or utterance.mode is not Mode.ZERO_SHOT:
+        return utterance
+    from voxcli.hub import encoder_checksum
+    from voxcli.voices import VoiceStore
+
+    assert utterance.voice is not None
+    voice = VoiceStore().find(utterance.voice)
+    return voice.apply(utterance, files.name, encoder_checksum(files))
 
 
 def settings_with(
