@@ -17,9 +17,9 @@ from voxcli.errors import UsageError
 
 EXAMPLES = (
     'voxcli clone "See you at the harbour." --ref samples/voices/oscar.flac -o oscar.wav',
-    'voxcli clone "See you there." --ref talk.mp3 --ref-auto --ref-text auto -o there.flac',
-    'voxcli clone "Next stop, the museum." --ref me.wav --style "warm, slow" -m openbmb/VoxCPM2',
-    'voxcli clone "And then it rained." --prompt-audio a.wav --prompt-text "It was a fine day."',
+    'voxcli clone "See you there." --ref samples/voices/clara.flac '
+    "--ref-text-file samples/voices/clara.txt -o clara.flac",
+    'voxcli clone "Rain again." --ref samples/voices/emma.flac --ref-auto --dry-run --json',
 )
 
 

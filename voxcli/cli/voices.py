@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from voxcli.voices import Encoding, Voice
 
 EXAMPLES = (
-    "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'synthetic voice'",
-    "voxcli voices list",
-    "voxcli voices encode oscar --model openbmb/VoxCPM2",
+    "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'a synthetic voice' && "
     "voxcli voices export oscar -o oscar.safetensors",
-    "voxcli voices import oscar.safetensors --name oscar-2",
+    "voxcli voices list",
 )
 
 app = new_app("Save, list, inspect and share voices.", no_args_is_help=True)
