@@ -15,6 +15,7 @@ import soundfile
 
 from tests.fakes import FakeAcousticModel, fake_synthesizer
 from voxcli import cli
+from voxcli.audio.resample import resample
 from voxcli.models.base import Prompt
 from voxcli.synthesizer import Synthesizer
 
@@ -180,7 +181,7 @@ def test_the_report_has_original_and_used_rate_and_channels(
     run: Run, model: ListeningModel, channels: int, rate: int
 ) -> None:
     """R01."""
-    samples, _ = soundfile.read(EMMA)
+    samples = resample(*soundfile.read(EMMA, dtype="float32"), rate)
     soundfile.write("a.wav", np.outer(samples, np.linspace(1, 0.5, channels)), rate)
     code, out, _ = run("clone", WORDS, "--ref", "a.wav", "-o", "b.wav", "--json")
     heard = json.loads(out)["reference"]
