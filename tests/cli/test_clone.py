@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -232,6 +234,18 @@ def test_a_chosen_pause_is_between_segments(run: Run, model: ListeningModel) -> 
         words = ["--ref", EMMA, "--pause", pause, "--seed", "1", "--json", "--overwrite"]
         lengths.append(json.loads(run("clone", text, *words, "-o", "a.wav")[1])["audio_s"])
     assert lengths[1] - lengths[0] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_verify_compares_the_result_with_the_recording(
+    run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = ModuleType("voxcli.similarity")
+    judge.similarity = lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "voxcli.similarity", judge)
+    code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify", "--json")
+    assert code == 0
+    assert json.loads(out)["similarity"] == 0.4
+    assert "similarity 0.40, below 0.7" in err
 
 
 # voices

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voxcli.cli import speaking
+from voxcli.cli import output, speaking
 from voxcli.cli.options import EngineOptions, SpeechOptions, TextSource, grouped
 from voxcli.cli.references import Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
 from voxcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from voxcli.utterance import Recording
+
+LOW_SIMILARITY = 0.7  # cosine below which the reference's speaker is another one
 
 EXAMPLES = (
     'voxcli clone "See you at the harbour." --ref samples/voices/oscar.flac -o oscar.wav',
@@ -88,6 +94,8 @@ def clone(
             report[name] = recording.as_json() if recording else None
             if recording and rate:
                 report[name] |= {"used_rate": rate, "used_channels": 1}
+        if clone.verify and report.get("path"):
+            report["similarity"] = _similarity(report["path"], judged.recording)
 
     speaking.run(utterance, targets, engine, settings, show, add_facts)
 
@@ -129,6 +137,8 @@ def _check(
         )
     if clone.verify and targets.out == speaking.STDOUT:
         raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")
+    if clone.verify:
+        _load_similarity()
 
 
 def _recordings(
@@ -143,3 +153,31 @@ def _recordings(
         )
         return heard, prompt
     return heard, heard if heard and heard.recording.text else None
+
+
+def _load_similarity() -> Any:
+    """The function that compares two voices; loaded by name, as its encoder is optional."""
+    try:
+        return import_module("voxcli.similarity").similarity
+    except ModuleNotFoundError as err:
+        raise UsageError(
+            f"--verify needs {err.name}, which is not installed", hint="leave --verify out"
+        ) from err
+
+
+def _similarity(path: str, recording: Recording) -> float:
+    """How near the voice of the written file is to the recording's: 1 is the same."""
+    from voxcli.audio.read import read_audio
+
+    spoken = read_audio(path)
+    score = float(
+        _load_similarity()(
+            spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate
+        )
+    )
+    output.note(f"similarity of the voices: {score:.2f}")
+    if score < LOW_SIMILARITY:
+        output.warn(
+            f"the voice is not the recording's: similarity {score:.2f}, below {LOW_SIMILARITY:g}"
+        )
+    return score
