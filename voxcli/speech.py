@@ -229,7 +229,8 @@ class Speech:
 
     def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
         """Let the silence after a segment leave; after the last one it is the voice's own."""
-        pause_s = max(MIN_PAUSE_S, run.segment.pause_s)
+        asked_s = self.plan.utterance.pause_s
+        pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
         is_last = self._front == len(self._runs) - 1
         length = None if is_last else round(pause_s * self._info.sample_rate)
         index = self._front

@@ -63,7 +63,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings and no models of the person who runs the tests."""
+    """No settings, models and voices of the person who runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
 
