@@ -161,14 +161,15 @@ def _lexicons() -> dict[str, frozenset[str]]:
 def _latin(sample: str) -> str:
     found = [word.replace("’", "'") for word in _WORD.findall(sample)]
     lowered = Counter(word.lower() for word in found)
+    marked = [word for word in lowered if not word.isascii()]
     scores: dict[str, tuple[int, int]] = {}
     for code, lexicon in _lexicons().items():
         found_small = lowered.keys() & lexicon
         scores[code] = (len(found_small), sum(lowered[word] for word in found_small))
     english_kinds, english_hits = scores.pop("en")
-    best = max(scores, key=lambda code: (scores[code][0] + _marks(code, lowered), scores[code][1]))
+    best = max(scores, key=lambda code: (scores[code][0] + _marks(code, marked), scores[code][1]))
     kinds, hits = scores[best]
-    marks = _marks(best, lowered)
+    marks = _marks(best, marked)
     evident = kinds + marks >= _MIN_SCORE and (kinds >= 2 or best in _OWN_LETTERS)
     share = (hits + marks) / len(found)
     if evident and share >= _MIN_SHARE and hits + marks > 2 * english_hits and not _is_name(found):
@@ -182,7 +183,7 @@ def _is_name(found: list[str]) -> bool:
     return len(found) < 8 and bool(longer) and all(word[0].isupper() for word in longer)
 
 
-def _marks(code: str, words: Counter[str]) -> int:
+def _marks(code: str, words: list[str]) -> int:
     """Words with a letter of that language's own, at most two."""
     letters = _DISTINCT.get(code, "")
     return min(2, sum(1 for word in words if any(c in letters for c in word))) if letters else 0
