@@ -17,6 +17,7 @@ from voxcli.batch.rows import Defaults, Row
 from voxcli.errors import VoxError
 from voxcli.utterance import Utterance
 
+OWN_VOICE = "default"  # the model's, by name
 MAX_HELD = 32  # recordings in memory; ten seconds at 48 kHz are 2 MB
 
 
@@ -65,7 +66,8 @@ class Casting:
         if row.ref:
             return Part(None, str(self._folder / row.ref), row.ref_text, style)
         if row.voice or not given.ref:
-            return Part(row.voice or given.voice, style=style)
+            voice = row.voice or given.voice
+            return Part(None if voice == OWN_VOICE else voice, style=style)
         return Part(None, given.ref, row.ref_text or given.ref_text, style)
 
     def identity(self, row: Row, utterance: Utterance) -> Mapping[str, Any]:
@@ -87,6 +89,11 @@ class Casting:
         if isinstance(found, VoxError):
             raise found
         return found
+
+    def is_cloning(self, row: Row) -> bool:
+        """Whether the row's voice is imitated; False where it cannot be found."""
+        found = self._identities.get(self.part_of(row))
+        return isinstance(found, dict) and bool(found.keys() & {"reference", "prompt"})
 
     def fill(self, row: Row, utterance: Utterance) -> Utterance:
         """The utterance with its voice in it.

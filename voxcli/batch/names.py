@@ -90,7 +90,7 @@ class Namer:
         self._taken: dict[str, Row] = {}
         self._folders: dict[str, Row] = {}
         self._formats: dict[str, str] = {}
-        self._parents: dict[PurePosixPath, str] = {}
+        self._parents: dict[str, str] = {}
 
     def name(self, row: Row, *, has_output: bool) -> tuple[str, list[Problem]]:
         """The row's path below the folder, with `/`, and what is wrong with it.
@@ -154,33 +154,35 @@ class Namer:
 
     def _outside(self, name: str) -> str:
         """A symbolic link on the way that leaves the folder; each parent is looked at once."""
-        path = self.folder / name
-        parent = PurePosixPath(name).parent
+        parent = name.rpartition("/")[0]
         if parent not in self._parents:
-            root, real = self.folder.resolve(), path.parent.resolve()
+            root, real = self.folder.resolve(), (self.folder / parent).resolve()
             self._parents[parent] = "" if real.is_relative_to(root) else str(real)
         if target := self._parents[parent]:
             return f"'{shorten(name)}' leads out of the output folder by a link, to {target}"
-        if path.is_symlink():
+        path = os.path.join(self.folder, name)
+        if os.path.islink(path):
             return f"'{shorten(name)}' is a symbolic link; remove it or choose another name"
-        if path.is_dir():
-            return f"'{shorten(name)}' is a folder"
-        return ""
+        return f"'{shorten(name)}' is a folder" if os.path.isdir(path) else ""
 
-    def _claim(self, row: Row, name: str) -> tuple[str, str]:
+    def _claim(self, row: Row, asked: str) -> tuple[str, str]:
         """Take the name; equal ones differ at most in case or in the Unicode form."""
-        asked, count = PurePosixPath(name), 1
-        while (other := self._taken.get(key := _fold(name)) or self._folders.get(key)) is not None:
+        name, count = asked, 1
+        while (other := self._taken.get(key := _fold(name))) is not None:
             if not self.is_numbering:
-                how = "is also" if other.number != row.number else "is"
-                mine = f"'{shorten(str(asked))}' {how} the output of row {other.number}"
-                return name, f"{mine} (line {other.line}); --on-duplicate number gives it a number"
+                clash = f"is also the output of row {other.number} (line {other.line})"
+                hint = "--on-duplicate number gives it a number"
+                return name, f"'{shorten(name)}' {clash}; {hint}"
             count += 1
-            name = str(asked.with_name(f"{asked.stem}-{count}{asked.suffix}"))
-        parents = [_fold(str(parent)) for parent in PurePosixPath(name).parents][:-1]
+            stem, dot, suffix = asked.rpartition(".")
+            name = f"{stem}-{count}{dot}{suffix}"
+        if (other := self._folders.get(key)) is not None:
+            return name, f"'{shorten(name)}' is a folder in the output of row {other.number}"
+        parts = key.split("/")[:-1]
+        parents = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
         for parent in parents:
             if (other := self._taken.get(parent)) is not None:
-                return name, f"needs a folder named as the output of row {other.number} is"
+                return name, f"'{parent}' is a file, the output of row {other.number}"
         self._taken[key] = row
         for parent in parents:
             self._folders.setdefault(parent, row)
@@ -207,6 +209,8 @@ def shorten(name: str) -> str:
 
 
 def _fold(name: str) -> str:
+    if name.isascii():
+        return name.casefold()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", name).casefold())
 
 

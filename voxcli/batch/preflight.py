@@ -19,6 +19,7 @@ from voxcli.batch.names import Namer
 from voxcli.batch.rows import Defaults, Problem, Row, parse_row, utterance_of
 from voxcli.batch.tables import Table
 from voxcli.catalog import known_models
+from voxcli.config import SamplingParams
 from voxcli.errors import VoxError
 from voxcli.plan import VoiceModel, make_plan
 from voxcli.text import check_language, is_plain
@@ -120,23 +121,33 @@ def content_key(utterance: Utterance, rules: Rules, voice: Mapping[str, Any]) ->
 
     Device and number format are left out: the same batch may go on on another machine.
     """
-    sampling, settings = utterance.sampling, rules.model.settings
-    is_cloning = "reference" in voice or "prompt" in voice
-    best_cfg = settings.clone_cfg if is_cloning else settings.cfg
+    sampling = utterance.sampling
+    steps, cfg = solver_settings(
+        sampling, rules.model, bool(voice.keys() & {"reference", "prompt"})
+    )
     parts = {
         "text": utterance.text,
         "language": utterance.language,
         "speed": utterance.speed,
         "is_normalised": utterance.is_normalised,
         "seed": sampling.seed,
-        "steps": sampling.steps or settings.steps,
-        "cfg": best_cfg if sampling.cfg is None else sampling.cfg,
+        "steps": steps,
+        "cfg": cfg,
         "max_seconds": sampling.max_seconds,
         "model": rules.checksum,
         "voice": dict(voice),
         "storage": dict(rules.storage),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def solver_settings(
+    sampling: SamplingParams, model: VoiceModel, is_cloning: bool
+) -> tuple[int, float]:
+    """Steps and guidance as `make_plan` settles them."""
+    best = model.settings
+    best_cfg = best.clone_cfg if is_cloning else best.cfg
+    return sampling.steps or best.steps, best_cfg if sampling.cfg is None else sampling.cfg
 
 
 def estimate_audio_s(utterance: Utterance) -> float:

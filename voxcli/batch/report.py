@@ -17,7 +17,7 @@ from typing import Any
 from voxcli.audio.files import create, hidden_name, output_error, publish
 from voxcli.batch.casting import Casting
 from voxcli.batch.names import shorten
-from voxcli.batch.preflight import Job, Rules
+from voxcli.batch.preflight import Job, Rules, solver_settings
 from voxcli.batch.resume import Standing, Status
 from voxcli.batch.run import Outcome
 
@@ -64,8 +64,7 @@ def report_rows(
 def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]:
     """The values that decide a row, wherever they come from."""
     row, utterance, part = job.row, job.utterance, casting.part_of(job.row)
-    sampling, settings = utterance.sampling, rules.model.settings
-    best_cfg = settings.clone_cfg if part.ref else settings.cfg
+    steps, cfg = solver_settings(utterance.sampling, rules.model, casting.is_cloning(row))
     return {
         "number": row.number,
         "line": row.line,
@@ -80,9 +79,9 @@ def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]
         "style": part.style,
         "language": utterance.language,
         "speed": utterance.speed,
-        "seed": sampling.seed,
-        "steps": sampling.steps or settings.steps,
-        "cfg": best_cfg if sampling.cfg is None else sampling.cfg,
+        "seed": utterance.sampling.seed,
+        "steps": steps,
+        "cfg": cfg,
     }
 
 
