@@ -43,18 +43,23 @@ MAY_IMPORT["streaming"] = {
     *("plan", "audio", "text", "utterance", "errors"),
 }
 BELOW = {*MAY_IMPORT, "models.base"}
-MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench"}}
+MAY_IMPORT["batch"] = {
+    *("synthesizer", "speech", "plan", "hub", "catalog", "text", "audio", "voices"),
+    *("config", "utterance", "errors"),
+}
+MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench", "batch"}}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
-    *("text", "audio", "voices", "plan", "streaming"),
+    *("text", "audio", "voices", "plan", "streaming", "batch"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")
 HEAVY_PARTS = (
     "server",
     "bench",
+    "batch",
     "synthesizer",
     "engine",
     "models",

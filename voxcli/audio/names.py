@@ -36,7 +36,12 @@ def slug(text: str) -> str:
             break
         name = longer
     name = name or _cut(kept.strip().split(" ")[0]) or FALLBACK
-    return f"{FALLBACK}-{name}" if name in _RESERVED else name
+    return f"{FALLBACK}-{name}" if is_reserved(name) else name
+
+
+def is_reserved(name: str) -> bool:
+    """Whether Windows means a device by it, whatever its suffix: "CON", "com1.wav"."""
+    return name.split(".")[0].rstrip().lower() in _RESERVED
 
 
 def free_name(text: str, folder: str | Path, suffix: str) -> Path:

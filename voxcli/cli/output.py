@@ -144,6 +144,12 @@ class Progress:
     def advance(self, amount: float = 1.0) -> None:
         self.update(self.completed + amount)
 
+    def describe(self, description: str) -> None:
+        """Change the words before the bar."""
+        self.description = description
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=description)
+
     def update(self, completed: float, total: float | None = None) -> None:
         """Set how far it is; `total` corrects the estimate."""
         self.completed = completed

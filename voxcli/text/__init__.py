@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from voxcli.text.normaliser import normalise as normalise
     from voxcli.text.preparer import PreparedText as PreparedText
     from voxcli.text.preparer import Unspeakable as Unspeakable
+    from voxcli.text.preparer import check_language as check_language
+    from voxcli.text.preparer import is_plain as is_plain
     from voxcli.text.preparer import prepare as prepare
     from voxcli.text.segmenter import Segment as Segment
     from voxcli.text.segmenter import segment as segment
@@ -29,10 +31,12 @@ _EXPORTS = {
     "PreparedText": "preparer",
     "Segment": "segmenter",
     "Unspeakable": "preparer",
+    "check_language": "preparer",
     "decode_text": "decode",
     "detect_language": "language",
     "language_name": "language",
     "normalise": "normaliser",
+    "is_plain": "preparer",
     "prepare": "preparer",
     "segment": "segmenter",
 }

@@ -154,26 +154,36 @@ def _variant(code: str, sample: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _lexicons() -> dict[str, frozenset[str]]:
-    return {code: frozenset(small.split()) for code, small in _SMALL_WORDS.items()}
+def _languages_of_words() -> dict[str, tuple[str, ...]]:
+    """Small word -> the languages that have it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for code, small in _SMALL_WORDS.items():
+        for word in dict.fromkeys(small.split()):
+            found[word] = (*found.get(word, ()), code)
+    return found
 
 
 def _latin(sample: str) -> str:
     found = [word.replace("’", "'") for word in _WORD.findall(sample)]
     lowered = Counter(word.lower() for word in found)
-    scores: dict[str, tuple[int, int]] = {}
-    for code, lexicon in _lexicons().items():
-        found_small = lowered.keys() & lexicon
-        scores[code] = (len(found_small), sum(lowered[word] for word in found_small))
-    english_kinds, english_hits = scores.pop("en")
-    best = max(scores, key=lambda code: (scores[code][0] + _marks(code, lowered), scores[code][1]))
-    kinds, hits = scores[best]
-    marks = _marks(best, lowered)
-    evident = kinds + marks >= _MIN_SCORE and (kinds >= 2 or best in _OWN_LETTERS)
-    share = (hits + marks) / len(found)
-    if evident and share >= _MIN_SHARE and hits + marks > 2 * english_hits and not _is_name(found):
+    kinds: Counter[str] = Counter()  # different small words of each language
+    hits: Counter[str] = Counter()
+    languages_of = _languages_of_words()
+    for word, count in lowered.items():
+        for code in languages_of.get(word, ()):
+            kinds[code] += 1
+            hits[code] += count
+    english_kinds, english_hits = kinds.pop("en", 0), hits.pop("en", 0)
+    marked = [word for word in lowered if not word.isascii()]
+    others = [code for code in _SMALL_WORDS if code != "en"]
+    marks = {code: _marks(code, marked) for code in others} if marked else dict.fromkeys(others, 0)
+    best = max(others, key=lambda code: (kinds[code] + marks[code], hits[code]))
+    evident = kinds[best] + marks[best] >= _MIN_SCORE and (kinds[best] >= 2 or best in _OWN_LETTERS)
+    speaking = hits[best] + marks[best]
+    is_large = speaking / len(found) >= _MIN_SHARE and speaking > 2 * english_hits
+    if evident and is_large and not _is_name(found):
         return best
-    return "en" if english_kinds >= 1 and english_hits >= hits / 2 else UNKNOWN
+    return "en" if english_kinds >= 1 and english_hits >= hits[best] / 2 else UNKNOWN
 
 
 def _is_name(found: list[str]) -> bool:
@@ -182,7 +192,7 @@ def _is_name(found: list[str]) -> bool:
     return len(found) < 8 and bool(longer) and all(word[0].isupper() for word in longer)
 
 
-def _marks(code: str, words: Counter[str]) -> int:
+def _marks(code: str, words: list[str]) -> int:
     """Words with a letter of that language's own, at most two."""
     letters = _DISTINCT.get(code, "")
     return min(2, sum(1 for word in words if any(c in letters for c in word))) if letters else 0

@@ -18,6 +18,9 @@ from voxcli.text.language import UNKNOWN, detect_language, language_name, script
 from voxcli.text.normaliser import normalise
 from voxcli.text.segmenter import Segment, segment
 
+# Words that no rewrite takes away: neither markup nor an address, and ASCII alone.
+_PLAIN = re.compile(r"[\w\s.,;:!?'\"$%&/-]*[A-Za-z]{2}[\w\s.,;:!?'\"$%&/-]*", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Unspeakable:
@@ -79,11 +82,7 @@ def prepare(
     Raises:
         TextError: empty, in a language the model does not speak, or nothing in it can be said.
     """
-    if not characters.has_content(text):
-        raise TextError(
-            "the text is empty", hint="give words to say as TEXT, with --file, or '-' for stdin"
-        )
-    spoken = _language(text, languages, language, model, alternatives)
+    spoken = check_language(text, languages, language, model, alternatives)
     if rewrite:
         done = normalise(text, spoken)
         draft = Draft(done.text, list(done.changes))
@@ -108,18 +107,32 @@ def prepare(
     return PreparedText(text, spoken, said, segments, tuple(draft.changes), unspeakable)
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text certainly leaves something to say, which `prepare` need not be asked then."""
+    return _PLAIN.fullmatch(text) is not None and "://" not in text and "www." not in text
+
+
 def _shown(text: str) -> str:
     flat = " ".join(text.split())
     return f"'{flat}'" if len(flat) <= 40 else f"'{flat[:37]}...'"
 
 
-def _language(
+def check_language(
     text: str,
     languages: tuple[str, ...],
     asked: str | None,
     model: str,
-    alternatives: tuple[str, ...],
+    alternatives: tuple[str, ...] = (),
 ) -> str:
+    """The language a text will be spoken in; arguments as of `prepare`.
+
+    Raises:
+        TextError: empty, or in a language the model does not speak.
+    """
+    if not characters.has_content(text):
+        raise TextError(
+            "the text is empty", hint="give words to say as TEXT, with --file, or '-' for stdin"
+        )
     code = (asked or detect_language(text)).lower().split("-")[0].split("_")[0]
     if code == UNKNOWN:
         return languages[0] if languages else "en"

@@ -1,0 +1,500 @@
+"""A batch on the fake model: resumed, interrupted, failing, killed; and what is left behind."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from batches import SEED, prepare, speak, statuses
+from fakes import FakeAcousticModel, fake_synthesizer
+
+from voxcli.batch import folder as folder_module
+from voxcli.batch.folder import OutputFolder
+from voxcli.batch.interrupt import Interrupt
+from voxcli.batch.manifest import Manifest
+from voxcli.batch.resume import Standing, Status
+from voxcli.batch.rows import Defaults
+from voxcli.batch.run import Outcome, Take, Tally, Verdict, in_order_of_work, next_take
+from voxcli.batch.session import Choices, TableError
+from voxcli.batch.verify import WordCheck, word_error_rate
+from voxcli.config import SamplingParams
+from voxcli.errors import (
+    EngineError,
+    OutputError,
+    OutputExistsError,
+    UsageError,
+)
+
+INPUTS = Path(__file__).resolve().parents[1] / "inputs"
+SIX = INPUTS / "six.csv"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    def write(*texts: str, name: str = "t.csv") -> Path:
+        path = tmp_path / name
+        with path.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["text"])
+            rows.writerows([text] for text in texts)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("*.wav"))
+    }
+
+
+def is_clean(folder: Path) -> bool:
+    """Nothing half-done is left, and every file is one of the manifest's."""
+    known = {name for name, entry in Manifest(folder).rows.items() if entry["status"] == "done"}
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*.wav")}
+    return not (folder / ".voxcli-batch" / "staging").exists() and files <= known
+
+
+# One run
+
+
+def test_every_row_gets_its_file_and_its_line_in_the_report(out: Path) -> None:
+    report = speak(prepare(SIX, out))
+    assert statuses(report) == ["ok"] * 6
+    assert report["counts"]["ok"] == 6
+    written = json.loads((out / "report.json").read_text("utf-8"))
+    with (out / "report.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    for row, line in zip(written["rows"], lines, strict=True):
+        samples, rate = soundfile.read(out / row["output"])
+        assert (len(samples), rate) == (row["num_frames"], row["sample_rate"])
+        assert hashlib.sha256((out / row["output"]).read_bytes()).hexdigest() == row["sha256"]
+        assert (line["output"], line["status"], line["line"]) == (
+            row["output"], "ok", str(row["line"]),
+        )  # fmt: skip
+    assert is_clean(out)
+
+
+def test_a_row_sounds_as_it_does_alone_whatever_is_beside_it(
+    table: Callable[..., Path], out: Path
+) -> None:
+    texts = [f"Sentence number {i} of the table{' goes on' * (i % 4)}." for i in range(12)]
+    session = prepare(table(*texts), out)
+    speak(session)
+    for job in session.jobs:
+        alone = fake_synthesizer().synthesize([job.utterance])[0].samples
+        samples, _ = soundfile.read(out / job.name, dtype="float32")
+        assert np.abs(samples - alone).max() <= 1 / 32768  # the file has 16 bits
+
+
+def test_the_order_of_work_is_by_length_and_the_order_of_the_report_is_the_tables(
+    table: Callable[..., Path], out: Path
+) -> None:
+    texts = ["Short.", "A sentence that is a good deal longer.", "A medium sentence."]
+    session = prepare(table(*texts), out)
+    order = in_order_of_work([Standing(job, Status.PENDING) for job in session.jobs])
+    assert [each.job.row.number for each in order] == [2, 3, 1]
+    assert [row["text"] for row in speak(session)["rows"]] == texts
+
+
+def test_the_engine_is_kept_full(table: Callable[..., Path], out: Path) -> None:
+    model = FakeAcousticModel()
+    speak(prepare(table(*[f"Sentence number {i}." for i in range(20)]), out), model)
+    assert model.batch_sizes[:-10] == [4] * len(model.batch_sizes[:-10])
+
+
+def test_a_seed_does_not_depend_on_a_rows_place(table: Callable[..., Path], out: Path) -> None:
+    one = prepare(table("First.", "Second."), out)
+    two = prepare(table("Second.", "Third.", "First."), out)
+    assert one.jobs[0].utterance.sampling.seed == two.jobs[2].utterance.sampling.seed
+    assert len({job.utterance.sampling.seed for job in two.jobs}) == 3
+
+
+# Again
+
+
+def test_a_second_run_does_nothing(out: Path) -> None:
+    first = speak(prepare(SIX, out))
+    model = FakeAcousticModel()
+    second = speak(prepare(SIX, out), model)
+    assert statuses(second) == ["kept"] * 6
+    assert model.num_decodes == 0
+    assert [row["sha256"] for row in first["rows"]] == [row["sha256"] for row in second["rows"]]
+
+
+def test_edited_damaged_and_missing_rows_are_done_again_and_no_other(
+    tmp_path: Path, out: Path
+) -> None:
+    """After the edit row 1 is redone."""
+    speak(prepare(SIX, out))
+    before = digests(out)
+    edited = tmp_path / "six.csv"
+    edited.write_text(SIX.read_text("utf-8").replace("number one", "number eleven"), "utf-8")
+    (out / "r3.wav").write_bytes((out / "r3.wav").read_bytes()[:-2] + b"\1\1")
+    (out / "r5.wav").unlink()
+    report = speak(prepare(edited, out))
+    assert statuses(report) == ["ok", "kept", "ok", "kept", "ok", "kept"]
+    assert [row["reason"] for row in report["rows"]] == [
+        "the row was edited", "", "the file was damaged", "", "the file was missing", "",
+    ]  # fmt: skip
+    after = digests(out)
+    assert {name for name in before if before[name] != after[name]} == {"r1.wav"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"defaults": Defaults(SEED + 1)},
+        {"defaults": Defaults(SEED, speed=1.5)},
+        {"defaults": Defaults(SEED, sampling=SamplingParams(steps=7))},
+        {"defaults": Defaults(SEED, voice="alba")},
+        {"checksum": "1" * 64},
+    ],
+)
+def test_other_settings_or_another_model_do_all_again(out: Path, change: dict[str, Any]) -> None:
+    keys = {job.name: job.key for job in prepare(SIX, out).jobs}
+    assert all(job.key != keys[job.name] for job in prepare(SIX, out, **change).jobs)
+
+
+def test_force_does_all_again_with_the_same_result(out: Path) -> None:
+    speak(prepare(SIX, out))
+    before = digests(out)
+    report = speak(prepare(SIX, out, choices=Choices(force=True)))
+    assert statuses(report) == ["ok"] * 6
+    assert digests(out) == before
+
+
+def test_files_of_others_are_left_alone_unless_it_is_asked_for(out: Path) -> None:
+    out.mkdir()
+    (out / "r2.wav").write_bytes(b"somebody's")
+    report = speak(prepare(SIX, out))
+    assert statuses(report) == ["ok", "skipped", "ok", "ok", "ok", "ok"]
+    assert (out / "r2.wav").read_bytes() == b"somebody's"
+    report = speak(prepare(SIX, out, choices=Choices(overwrite=True)))
+    assert statuses(report) == ["kept", "ok", "kept", "kept", "kept", "kept"]
+    assert soundfile.info(out / "r2.wav").frames > 0
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(out: Path) -> None:
+    def appear(take: Take) -> Verdict:
+        if take.job.name == "r4.wav":
+            (out / "r4.wav").write_bytes(b"somebody's")
+        return Verdict(take.samples)
+
+    for expected in ("skipped", "skipped"):  # and no later run takes it for its own
+        report = speak(prepare(SIX, out), judges=[appear])
+        assert statuses(report)[3] == expected
+        assert (out / "r4.wav").read_bytes() == b"somebody's"
+
+
+def test_a_report_of_something_else_is_not_replaced(out: Path) -> None:
+    out.mkdir()
+    (out / "report.csv").write_text("mine", "utf-8")
+    with pytest.raises(OutputExistsError, match=r"report\.csv exists"):
+        speak(prepare(SIX, out))
+    assert not (out / "manifest.jsonl").exists()
+
+
+# What goes wrong
+
+
+def test_a_row_that_fails_is_told_and_tried_again_next_time(out: Path) -> None:
+    text = "Sentence number two is here to be spoken slowly and clearly."
+    model = FakeAcousticModel()
+    model.faults = _Beginning(text[:20])
+    report = speak(prepare(SIX, out), model)
+    assert statuses(report) == ["ok", "failed", "ok", "ok", "ok", "ok"]
+    assert "refused 4 times: silent" in report["rows"][1]["reason"]
+    assert not (out / "r2.wav").exists()
+    assert statuses(speak(prepare(SIX, out))) == ["kept", "ok", "kept", "kept", "kept", "kept"]
+
+
+class _Beginning(dict[str, list[str]]):
+    """A fault for every text that begins in one way."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__()
+        self.start = start
+
+    def get(self, text: str, default: Any = None) -> Any:
+        return ["silent"] if text.startswith(self.start) else default
+
+
+def test_bad_rows_stop_everything_unless_the_good_ones_are_wanted(out: Path) -> None:
+    """Files written == rows that are ok."""
+    with pytest.raises(TableError, match="6 of 8 rows") as caught:
+        speak(prepare(INPUTS / "dupes.csv", out))
+    assert len(caught.value.problems) == 6
+    assert not out.exists()
+    session = prepare(INPUTS / "dupes.csv", out, choices=Choices(keep_going=True))
+    report = speak(session)
+    assert (report["counts"]["ok"], report["counts"]["invalid"]) == (2, 6)
+    assert len(digests(out)) == 2
+
+
+def test_a_device_fault_ends_the_run_with_a_report(out: Path) -> None:
+    with pytest.raises(EngineError):
+        speak(prepare(SIX, out), FakeAcousticModel(fail_at_step=45))
+    report = json.loads((out / "report.json").read_text("utf-8"))
+    assert set(statuses(report)) == {"ok", "pending"}
+    assert not report["is_complete"]
+    assert is_clean(out)
+    assert statuses(speak(prepare(SIX, out))).count("kept") == statuses(report).count("ok")
+
+
+def test_a_full_disk_ends_the_run_and_finished_rows_are_kept(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = iter(range(2))
+
+    def fill(temp: Path, target: Path, *, overwrite: bool) -> None:
+        if next(room, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        os.replace(temp, target)
+
+    monkeypatch.setattr(folder_module, "publish", fill)
+    with pytest.raises(OutputError, match="no space left"):
+        speak(prepare(SIX, out))
+    assert len(digests(out)) == 2
+    assert is_clean(out)
+    monkeypatch.undo()
+    assert sorted(statuses(speak(prepare(SIX, out)))) == ["kept"] * 2 + ["ok"] * 4
+
+
+def test_a_file_too_large_for_its_limit_ends_the_run(out: Path) -> None:
+    """The operating system refuses in the middle of a file, as a full disk does."""
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=_speak_under_a_limit, args=(out,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 5
+    assert digests(out) == {}
+    assert not list(out.rglob("*.part"))
+
+
+def _speak_under_a_limit(out: Path) -> None:
+    session = prepare(SIX, out)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    try:
+        speak(session)
+    except OutputError as err:
+        sys.exit(err.exit_code)
+
+
+# Stopped from outside
+
+
+def test_the_first_interrupt_finishes_what_is_in_flight(out: Path) -> None:
+    """No half file, a report, and a second run does the rest alone."""
+    asked = itertools.count()  # once before each step; the first time fills the four slots
+    report = speak(prepare(SIX, out), is_stopping=lambda: next(asked) >= 3)
+    found = statuses(report)
+    assert (found.count("ok"), found.count("pending")) == (4, 2)
+    assert not report["is_complete"]
+    assert is_clean(out)
+    again = statuses(speak(prepare(SIX, out)))
+    assert [now for now, before in zip(again, found, strict=True) if before == "ok"] == [
+        "kept"
+    ] * found.count("ok")
+
+
+def test_the_second_interrupt_ends_at_once(out: Path) -> None:
+    told: list[str] = []
+    with Interrupt(lambda: told.append("stopping")) as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupt.is_set
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert told == ["stopping"]
+
+    def stop(outcome: Outcome, tally: Tally) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        speak(prepare(SIX, out), on_outcome=stop)
+    assert is_clean(out)
+    assert (out / "report.json").exists()
+
+
+def test_runs_that_are_killed_lose_only_what_was_in_flight(tmp_path: Path) -> None:
+    """Twenty kills at random moments of a run of sixty rows; the seed is told by a failure."""
+    seed = random.SystemRandom().randrange(10_000)
+    tests = Path(__file__).resolve().parents[1]
+    environ = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}"}
+    done = subprocess.run(
+        [sys.executable, tests / "batches.py", "crash", tmp_path, str(seed)],
+        capture_output=True, text=True, timeout=240, env=environ,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), f"seed {seed}"
+
+
+# The folder
+
+
+def test_a_second_run_on_the_folder_is_refused_and_told_who_has_it(out: Path) -> None:
+    with (
+        OutputFolder(out).locked(),
+        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* since"),
+    ):
+        speak(prepare(SIX, out))
+    assert statuses(speak(prepare(SIX, out))) == ["ok"] * 6
+
+
+def test_a_lock_of_a_dead_process_is_no_lock(out: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from voxcli.batch.folder import OutputFolder\n"
+        "with OutputFolder(Path(sys.argv[1])).locked():\n    os.kill(os.getpid(), 9)"
+    )
+    dead = subprocess.run([sys.executable, "-c", code, out], timeout=60, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    assert statuses(speak(prepare(SIX, out))) == ["ok"] * 6
+
+
+def test_a_torn_line_is_dropped_and_the_next_one_stands_alone(tmp_path: Path) -> None:
+    with Manifest(tmp_path) as manifest:
+        manifest.append({"output": "a.wav", "status": "done"})
+    with manifest.path.open("ab") as file:
+        file.write(b'{"output": "b.wav", "sta')
+    with Manifest(tmp_path) as manifest:
+        assert list(manifest.rows) == ["a.wav"]
+        manifest.append({"output": "c.wav", "status": "done"})
+    assert list(Manifest(tmp_path).rows) == ["a.wav", "c.wav"]
+
+
+def test_a_manifest_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.jsonl").write_text('{"run": {"version": 99, "voxcli": "9"}}\n', "utf-8")
+    with pytest.raises(UsageError, match="newer voxcli"):
+        Manifest(tmp_path)
+
+
+def test_threads_append_whole_lines(tmp_path: Path) -> None:
+    with Manifest(tmp_path) as manifest:
+        threads = [
+            threading.Thread(target=manifest.append, args=({"output": f"{i}.wav", "x": "y" * 999},))
+            for i in range(40)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(Manifest(tmp_path).rows) == 40
+
+
+# Judges
+
+
+def test_a_judge_may_ask_for_another_take(out: Path) -> None:
+    def judge(take: Take) -> Verdict:
+        if take.number < 3:
+            return Verdict(take.samples, {"takes_seen": take.number}, next_take(take), "again")
+        return Verdict(take.samples / 2, {"takes_seen": take.number})
+
+    session = prepare(SIX, out)
+    row = speak(session, judges=[judge])["rows"][0]
+    assert (row["takes"], row["takes_seen"]) == (3, 3)
+    utterance = session.jobs[0].utterance
+    assert utterance.sampling.seed is not None
+    third = replace(
+        utterance, sampling=replace(utterance.sampling, seed=utterance.sampling.seed + 2)
+    )
+    alone = fake_synthesizer().synthesize([third])[0].samples / 2
+    samples, _ = soundfile.read(out / "r1.wav", dtype="float32")
+    assert np.abs(samples - alone).max() <= 1 / 32768
+
+
+def test_words_that_are_not_heard_make_another_take_and_then_a_failure(out: Path) -> None:
+    heard: list[str] = []
+
+    def hear(samples: np.ndarray, rate: int, language: str) -> str:
+        heard.append(language)
+        return "Sentence number one is here to be spoken slowly and clearly."
+
+    report = speak(prepare(SIX, out), judges=[WordCheck(hear, 0.05, 1)])
+    assert statuses(report) == ["ok"] + ["failed"] * 5
+    assert len(heard) == 1 + 2 * 5
+    assert report["rows"][0]["wer"] == 0.0
+    assert "word error rate 9%" in report["rows"][1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "heard", "rate"),
+    [
+        ("It costs four dollars.", "it costs $4", 0.0),
+        ("One two three four.", "one two four", 0.25),
+        ("One two.", "one two two", 0.5),
+        ("Well.", "", 1.0),
+    ],
+)
+def test_words_are_compared_as_they_are_said(text: str, heard: str, rate: float) -> None:
+    assert word_error_rate(text, heard, "en") == rate
+
+
+def test_a_silent_take_that_a_judge_made_is_a_failure(out: Path) -> None:
+    report = speak(prepare(SIX, out), judges=[lambda take: Verdict(take.samples * 0)])
+    assert statuses(report) == ["failed"] * 6
+    assert digests(out) == {}
+
+
+# Ten thousand rows
+
+
+def test_ten_thousand_rows_are_checked_in_seconds_and_little_memory(tmp_path: Path) -> None:
+    """Two seconds on a quiet core; the bounds leave room for a busy one."""
+    words = [
+        "the",
+        "ferry",
+        "leaves",
+        "at",
+        "noon",
+        "and",
+        "costs",
+        "$4.50",
+        "for",
+        "each",
+        "of",
+        "12",
+        "people",
+        "until",
+        "5:30",
+        "p.m.",
+    ]
+    chance = random.Random(1)
+    path = tmp_path / "big.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "output", "seed"])
+        for i in range(10_000):
+            words_of_row = " ".join(chance.choices(words, k=12))
+            writer.writerow([f"{words_of_row}.", f"d{i % 50}/r{i}.wav", i if i % 3 else ""])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    session = prepare(path, tmp_path / "out")
+    assert time.process_time() - started < 15
+    assert (len(session.jobs), session.problems) == (10_000, [])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024

@@ -1,0 +1,134 @@
+"""The output folder: one run at a time, and files that are recorded before they get their names.
+
+A finished file is staged in `.voxcli-batch/`, hashed, recorded in the manifest and then renamed. A
+run that dies between the last two leaves a record without a file, which is done again; never a file
+without a record, which would look like somebody else's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from voxcli.audio.files import output_error, publish
+from voxcli.batch.names import WORK_FOLDER
+from voxcli.errors import OutputError, UsageError
+
+_BLOCK = 1 << 20
+
+
+class OutputFolder:
+    """Where the rows' files, the manifest and the reports go."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / WORK_FOLDER
+        self.staging = self.work / "staging"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and keep other runs out; clears what a killed run left half-done.
+
+        The lock is the operating system's: it ends with the process, however that ends.
+
+        Raises:
+            UsageError: another run has it.
+            OutputError: it cannot be made or written.
+        """
+        from filelock import FileLock, Timeout
+
+        if self.root.exists() and not self.root.is_dir():
+            raise OutputError(f"{self.root} is a file, not a folder", hint="choose another -o")
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.work / "lock", timeout=0)
+            lock.acquire()
+        except Timeout as err:
+            raise UsageError(
+                f"another run has {self.root}: {self._holder()}",
+                hint="wait for it, stop it, or choose another -o",
+            ) from err
+        except OSError as err:
+            raise output_error(err, self.root) from err
+        try:
+            with _writing(self.work):
+                self._holder_path.write_text(json.dumps(_me()), "utf-8")
+                shutil.rmtree(self.staging, ignore_errors=True)
+                self.staging.mkdir(exist_ok=True)
+            yield
+        finally:
+            shutil.rmtree(self.staging, ignore_errors=True)
+            with suppress(OSError):
+                self._holder_path.unlink(missing_ok=True)
+            lock.release()
+
+    @property
+    def _holder_path(self) -> Path:
+        return self.work / "holder.json"
+
+    def _holder(self) -> str:
+        try:
+            who: dict[str, Any] = json.loads(self._holder_path.read_text("utf-8"))
+            return f"process {who['pid']} on {who['host']} since {who['since']}"
+        except (OSError, ValueError, KeyError):
+            return "it has just begun"
+
+    def staged(self, name: str, number: int) -> Path:
+        """Where a row's file is written first; the suffix is kept, for it is the format."""
+        return self.staging / f"{number}{Path(name).suffix}"
+
+    def publish(self, staged: Path, name: str, *, overwrite: bool) -> None:
+        """Give a staged file its name.
+
+        Raises:
+            OutputExistsError: somebody else's file is there and `overwrite` is off.
+            OutputError: the file system refused.
+        """
+        target = self.root / name
+        with _writing(target):
+            publish(staged, target, overwrite=overwrite)
+
+    def make_parent(self, name: str) -> None:
+        """Make the folders that a row's name needs."""
+        target = self.root / name
+        with _writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        raise output_error(err, path) from err
+
+
+def _me() -> dict[str, Any]:
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def file_matches(path: Path, entry: dict[str, Any]) -> bool:
+    """Whether a file is there, whole, and the one that a manifest's line is about."""
+    try:
+        is_as_long = path.stat().st_size == entry["bytes"]
+        return bool(is_as_long and file_sha256(path) == entry["sha256"])
+    except (OSError, KeyError):
+        return False

@@ -1,0 +1,124 @@
+"""What a run would do: the words of each row, and how much audio, time and disk it needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from voxcli.audio.formats import resolve_format
+from voxcli.batch.casting import Casting
+from voxcli.batch.preflight import Job
+from voxcli.batch.report import JSON_NAME
+from voxcli.batch.resume import Standing, Status
+from voxcli.errors import VoxError
+from voxcli.plan import VoiceModel, make_plan
+
+PACKED_BYTES_S = 16_000  # a second of mp3, ogg and the like; 128 kbit/s is more than they take
+USUAL_RATE = 48_000  # Hz, where the model's rate is not known before it loads
+FLAC_SHARE = 0.7  # of the same samples unpacked
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is left of a batch.
+
+    Attributes:
+        wall_s: by the speed of the folder's last run with this model; None before a first one.
+        num_bytes: on disk.
+        free_bytes: where the output folder is or will be.
+    """
+
+    num_rows: int
+    audio_s: float
+    wall_s: float | None
+    num_bytes: int
+    free_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        return self.num_bytes < self.free_bytes
+
+
+def forecast(
+    standings: Sequence[Standing],
+    folder: Path,
+    *,
+    model: str,
+    rate: int | None,
+    bits: str | None,
+) -> Forecast:
+    """Sum up the rows that are to do.
+
+    Args:
+        rate: of the files in Hz, where it is known.
+    """
+    todo = [standing.job for standing in standings if standing.status is Status.PENDING]
+    audio_s = sum(job.estimated_audio_s for job in todo)
+    speed_x = _last_speed(folder, model)
+    num_bytes = sum(_num_bytes(job, rate or USUAL_RATE, bits) for job in todo)
+    return Forecast(
+        num_rows=len(todo),
+        audio_s=audio_s,
+        wall_s=audio_s / speed_x if speed_x else None,
+        num_bytes=num_bytes,
+        free_bytes=shutil.disk_usage(_existing(folder)).free,
+    )
+
+
+def _num_bytes(job: Job, rate: int, bits: str | None) -> int:
+    try:
+        chosen = resolve_format(PurePosixPath(job.name), bits)
+    except VoxError:  # such a row is not run
+        return 0
+    if chosen.bits is None:
+        return round(job.estimated_audio_s * PACKED_BYTES_S)
+    plain = job.estimated_audio_s * rate * int(chosen.bits.removesuffix("f")) / 8
+    return round(plain * (FLAC_SHARE if chosen.name == "flac" else 1.0))
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
+def _last_speed(folder: Path, model: str) -> float | None:
+    """Audio seconds a second in the folder's last run, if it spoke with this model."""
+    try:
+        report = json.loads((folder / JSON_NAME).read_text("utf-8"))
+        return float(report["speed_x"]) if report["model"] == model else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def describe(
+    standings: Iterable[Standing], casting: Casting, model: VoiceModel
+) -> Iterator[dict[str, Any]]:
+    """Each row with its normalised text and segments; those that are not to do say why."""
+    for standing in standings:
+        job = standing.job
+        shown: dict[str, Any] = {
+            "number": job.row.number,
+            "line": job.row.line,
+            "output": job.name,
+            "status": "to do" if standing.status is Status.PENDING else standing.status,
+            "reason": standing.reason,
+            "speaker": job.row.speaker,
+            "start": job.row.start,
+            "end": job.row.end,
+        }
+        if standing.status is Status.PENDING:
+            plan = make_plan(casting.fill(job.row, job.utterance), model)
+            shown |= {
+                "text": plan.text.text,
+                "language": plan.text.language,
+                "segments": [segment.text for segment in plan.text.segments],
+                "unspeakable": [str(lost) for lost in plan.text.unspeakable],
+                "estimated_audio_s": round(plan.estimated_audio_s, 2),
+                "seed": plan.seed,
+                "steps": plan.steps,
+                "cfg": plan.cfg,
+            }
+        yield shown

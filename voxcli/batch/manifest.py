@@ -1,0 +1,128 @@
+"""What is done in an output folder: `manifest.jsonl`, one JSON object a line, only appended to.
+
+Lines were chosen over a database: a person can read them, they need no side files, no file-system
+locks and no repair, and a torn last line, all that a power cut can leave, is dropped when the file
+is opened. Every append is synced before a file gets its name, so the manifest never knows less than
+the folder shows. The last line about an output counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from voxcli.audio.files import output_error
+from voxcli.errors import UsageError
+
+NAME = "manifest.jsonl"
+VERSION = 1
+DONE, FAILED = "done", "failed"
+
+
+class Manifest:
+    """Reads what earlier runs did; appends what this one does. Threads may append.
+
+        with Manifest(folder) as manifest:
+            manifest.append({"output": "a.wav", "status": "done", ...})
+
+    Attributes:
+        rows: output -> the newest line about it.
+        run: the newest line about a run; None in a fresh folder.
+
+    Raises:
+        UsageError: a manifest of a newer voxcli.
+        OutputError: unreadable or unwritable.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.run: dict[str, Any] | None = None
+        self._lock = threading.Lock()
+        self._file: BinaryIO | None = None
+        self._length = self._read()
+
+    def _read(self) -> int:
+        """Take in every whole line; returns how many bytes those are."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return 0
+        except OSError as err:
+            raise output_error(err, self.path) from err
+        whole = data.rfind(b"\n") + 1
+        for line in data[:whole].splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:  # a damaged line: its row is done again
+                continue
+            if "run" in entry:
+                self._check_version(entry["run"])
+                self.run = entry["run"]
+            elif "output" in entry:
+                self.rows[entry["output"]] = entry
+        return whole
+
+    def _check_version(self, run: Mapping[str, Any]) -> None:
+        if run.get("version", 0) > VERSION:
+            raise UsageError(
+                f"{self.path} was written by a newer voxcli ({run.get('voxcli')})",
+                hint="upgrade voxcli, or use another output folder",
+            )
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self.path.open("ab", buffering=0)
+            self._file.truncate(self._length)
+        except OSError as err:
+            raise output_error(err, self.path) from err
+        return self
+
+    def begin(self, run: Mapping[str, Any]) -> None:
+        """Record that a run starts, with its seed and settings."""
+        self.run = {"version": VERSION, **run}
+        self._write({"run": self.run})
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Record a row; on the disk when this returns.
+
+        Raises:
+            OutputError: the file system refused.
+        """
+        self._write(entry)
+        self.rows[entry["output"]] = dict(entry)
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with self._lock:
+            assert self._file is not None, "the manifest is not open"
+            try:
+                if self._file.write(line) != len(line):
+                    raise OSError(0, "not written in full")
+                os.fsync(self._file.fileno())
+            except OSError as err:
+                self._undo()
+                raise output_error(err, self.path) from err
+            self._length += len(line)
+
+    def _undo(self) -> None:
+        """Take a torn line back, so that the next one stands alone."""
+        assert self._file is not None
+        try:
+            self._file.truncate(self._length)
+        except OSError:  # the next reader drops it
+            pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,146 @@
+"""What a run did: `report.json` and `report.csv` in the output folder, and tables for a terminal.
+
+A row of the report repeats every value that was in effect, the command's where the row had none.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from voxcli.audio.files import create, hidden_name, output_error, publish
+from voxcli.batch.casting import Casting
+from voxcli.batch.names import shorten
+from voxcli.batch.preflight import Job, Rules, solver_settings
+from voxcli.batch.resume import Standing, Status
+from voxcli.batch.run import Outcome
+
+JSON_NAME, CSV_NAME = "report.json", "report.csv"
+# Columns of the CSV, in this order; the table's own further columns follow.
+COLUMNS = (
+    *("number", "line", "output", "status", "reason", "text", "speaker", "start", "end"),
+    *("audio_s", "voice", "ref", "ref_text", "style", "language", "speed", "seed", "steps", "cfg"),
+    *("takes", "attempts", "seeds", "wer", "sample_rate", "num_frames", "peak", "bytes", "sha256"),
+    *("warnings", "refused", "heard"),
+)
+
+
+def report_rows(
+    standings: Sequence[Standing],
+    outcomes: Mapping[int, Outcome],
+    entries: Mapping[str, Mapping[str, Any]],
+    rules: Rules,
+    casting: Casting,
+) -> list[dict[str, Any]]:
+    """A row for each record of the table, in its order.
+
+    Args:
+        outcomes: of this run, by row number.
+        entries: the manifest's lines, for rows done before.
+    """
+    rows = []
+    for standing in standings:
+        job = standing.job
+        row = effective_values(job, rules, casting)
+        outcome = outcomes.get(job.row.number)
+        if outcome is not None:
+            row |= {"status": outcome.status, "reason": outcome.reason, **outcome.facts}
+        else:
+            row |= {"status": standing.status, "reason": standing.reason}
+            if standing.status is Status.KEPT:
+                facts = entries[job.name]
+                row |= {name: facts[name] for name in facts if name not in ("key", "output")}
+                row |= {"status": Status.KEPT, "number": job.row.number, "seed": row["seed"]}
+        rows.append({**row, "extra": dict(job.row.extra)})
+    return rows
+
+
+def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]:
+    """The values that decide a row, wherever they come from."""
+    row, utterance, part = job.row, job.utterance, casting.part_of(job.row)
+    steps, cfg = solver_settings(utterance.sampling, rules.model, casting.is_cloning(row))
+    return {
+        "number": row.number,
+        "line": row.line,
+        "output": job.name,
+        "text": row.text,
+        "speaker": row.speaker,
+        "start": row.start,
+        "end": row.end,
+        "voice": part.voice,
+        "ref": part.ref,
+        "ref_text": part.ref_text,
+        "style": part.style,
+        "language": utterance.language,
+        "speed": utterance.speed,
+        "seed": utterance.sampling.seed,
+        "steps": steps,
+        "cfg": cfg,
+    }
+
+
+def count_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Rows by status, every status named."""
+    found = Counter(row["status"] for row in rows)
+    return {status.value: found[status] for status in Status}
+
+
+def write_reports(folder: Path, report: Mapping[str, Any]) -> None:
+    """Write both files, each whole or not at all.
+
+    Raises:
+        OutputError: the file system refused.
+    """
+    text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False, default=str)
+    _write(folder / JSON_NAME, text + "\n")
+    _write(folder / CSV_NAME, _as_csv(report["rows"]))
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    extra = list(dict.fromkeys(name for row in rows for name in row["extra"]))
+    names = [name if name not in COLUMNS else f"({name})" for name in extra]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow([*COLUMNS, *names])
+    for row in rows:
+        own = [_cell(row.get(name)) for name in COLUMNS]
+        writer.writerow([*own, *(row["extra"].get(name, "") for name in extra)])
+    return file.getvalue()
+
+
+def _cell(value: object) -> object:
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _write(path: Path, text: str) -> None:
+    temp = hidden_name(path)
+    try:
+        create(temp)
+        temp.write_text(text, "utf-8", newline="")
+        publish(temp, path, overwrite=True)
+    except OSError as err:
+        raise output_error(err, path) from err
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+def is_foreign(folder: Path) -> Path | None:
+    """A report file that is there although no batch has run in the folder."""
+    names = (JSON_NAME, CSV_NAME)
+    return next((folder / name for name in names if os.path.lexists(folder / name)), None)
+
+
+def failure_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Row, line, output and reason of what failed or must be corrected; with a header."""
+    table = [["row", "line", "output", "reason"]]
+    for row in rows:
+        if row["status"] in (Status.FAILED, Status.INVALID):
+            name = shorten(row["output"] or "-")
+            table.append([str(row["number"]), str(row["line"]), name, row["reason"]])
+    return table

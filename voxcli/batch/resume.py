@@ -1,0 +1,88 @@
+"""What is left to do: each job against the manifest and the files that are there.
+
+A row is done when its content hash and its file's own checksum both agree. A file that the manifest
+does not know is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from voxcli.batch.folder import file_matches
+from voxcli.batch.manifest import DONE, Manifest
+from voxcli.batch.names import file_exists
+from voxcli.batch.preflight import Job
+
+
+class Status(StrEnum):
+    """How a row stands."""
+
+    OK = "ok"  # spoken in this run
+    KEPT = "kept"  # done before, and unchanged
+    FAILED = "failed"  # could not be spoken
+    SKIPPED = "skipped"  # not to be spoken, or the file is somebody else's
+    INVALID = "invalid"  # must be corrected in the table
+    PENDING = "pending"  # the run ended before it
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job and what is to become of it.
+
+    Attributes:
+        status: PENDING means to do.
+        reason: why it is skipped, invalid, or done again; empty for a row that is new.
+        replaces: whether a file of that name may be replaced.
+    """
+
+    job: Job
+    status: Status
+    reason: str = ""
+    replaces: bool = False
+
+
+def take_stock(
+    jobs: Iterable[Job],
+    manifest: Manifest,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    force: bool = False,
+) -> list[Standing]:
+    """How each job stands, in the order given.
+
+    Args:
+        overwrite: replace files that are not from this batch.
+        force: do again what is done.
+    """
+    return [_stand(job, manifest, folder, overwrite, force) for job in jobs]
+
+
+def _stand(job: Job, manifest: Manifest, folder: Path, overwrite: bool, force: bool) -> Standing:
+    if job.row.skipped:
+        return Standing(job, Status.SKIPPED, job.row.skipped)
+    if job.problems:
+        reasons = "; ".join(f"{problem.column}: {problem.message}" for problem in job.problems)
+        return Standing(job, Status.INVALID, reasons)
+    path = folder / job.name
+    entry = manifest.rows.get(job.name)
+    is_ours = entry is not None and "sha256" in entry
+    if not file_exists(path):
+        is_lost = entry is not None and entry["status"] == DONE
+        return Standing(job, Status.PENDING, "the file was missing" if is_lost else "", overwrite)
+    if entry is None or not is_ours:
+        if overwrite:
+            return Standing(job, Status.PENDING, "replaces a file that was there", True)
+        return Standing(job, Status.SKIPPED, "the file exists; --overwrite replaces it")
+    if force:
+        return Standing(job, Status.PENDING, "forced", True)
+    if entry["status"] != DONE:
+        return Standing(job, Status.PENDING, "failed before", True)
+    if entry.get("key") != job.key:
+        return Standing(job, Status.PENDING, "the row was edited", True)
+    if not file_matches(path, entry):
+        return Standing(job, Status.PENDING, "the file was damaged", True)
+    return Standing(job, Status.KEPT)

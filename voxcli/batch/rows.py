@@ -1,0 +1,214 @@
+"""Records to rows: strings to numbers, times to slots, and the command's values as defaults.
+
+Every problem of a row is found, not the first alone. Knows no model and no files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from voxcli.audio.stretch import MAX_SPEED, MIN_SPEED
+from voxcli.batch.tables import FIELDS, Record
+from voxcli.config import MAX_SEED, SamplingParams
+from voxcli.utterance import Utterance
+
+DERIVED_SEEDS = 2**31  # short enough to be typed again
+_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)|(\d+(?:[.,]\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line to speak.
+
+    Attributes:
+        number, line: of the record, see `Record`.
+        seed, speed: None where the row does not say.
+        start, end: the slot on a timeline in seconds; None where there is none.
+        extra: other columns, for names and the report.
+        skipped: why it is not to be spoken; empty where it is.
+    """
+
+    number: int
+    line: int
+    text: str
+    output: str = ""
+    id: str = ""
+    voice: str = ""
+    ref: str = ""
+    ref_text: str = ""
+    style: str = ""
+    seed: int | None = None
+    speed: float | None = None
+    language: str = ""
+    speaker: str = ""
+    start: float | None = None
+    end: float | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+    skipped: str = ""
+
+    @property
+    def slot_s(self) -> float | None:
+        """Seconds the speech may take on the timeline."""
+        return None if self.start is None or self.end is None else self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a record that must be corrected."""
+
+    number: int
+    line: int
+    column: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"row {self.number} (line {self.line}): {self.column}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What the command gives for rows that do not say; the seed is the run's.
+
+    Attributes:
+        seed: the rows' seeds are derived from it, see `row_seed`.
+        sampling: steps, guidance, limits; its own seed is not looked at.
+    """
+
+    seed: int
+    voice: str | None = None
+    ref: str = ""
+    ref_text: str = ""
+    style: str = ""
+    speed: float = 1.0
+    language: str | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    is_normalised: bool = True
+
+
+def row_seed(row: Row, defaults: Defaults) -> int:
+    """The row's own seed, or one derived from the run's seed and the row's text.
+
+    Not from its place: rows that are added, removed, sorted or done already change no other row.
+    """
+    if row.seed is not None:
+        return row.seed
+    digest = hashlib.sha256(f"{defaults.seed}\n{row.text}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % DERIVED_SEEDS
+
+
+def utterance_of(row: Row, defaults: Defaults) -> Utterance:
+    """What is to be said; the voice is a name here, and imitated recordings are not yet in it."""
+    sampling = defaults.sampling
+    return Utterance(
+        text=row.text,
+        voice=row.voice or (None if row.ref else defaults.voice),
+        sampling=SamplingParams(
+            row_seed(row, defaults), sampling.steps, sampling.cfg, sampling.max_seconds,
+            sampling.retries,
+        ),
+        language=row.language or defaults.language,
+        speed=defaults.speed if row.speed is None else row.speed,
+        is_normalised=defaults.is_normalised,
+        id=str(row.number),
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------ parsing
+
+
+def parse_row(record: Record) -> tuple[Row, list[Problem]]:
+    """A record's row, as far as it can be read, and everything that is wrong with it."""
+    parser = _Parser(record)
+    start, end = parser.slot()
+    values = record.values
+    row = Row(
+        number=record.number,
+        line=record.line,
+        text=values.get("text", "") or "",
+        **{name: parser.word(name) for name in _WORDS},
+        seed=parser.seed(),
+        speed=parser.speed(),
+        start=start,
+        end=end,
+        extra={name: value for name, value in values.items() if name not in FIELDS},
+        skipped=record.skipped,
+    )
+    if record.problem:
+        return row, [Problem(record.number, record.line, "record", record.problem)]
+    if not row.text.strip() and not row.skipped:
+        parser.refuse("text", "is empty")
+    if row.voice and row.ref:
+        parser.refuse("ref", f"is given beside voice '{row.voice}'; keep one of them")
+    return row, parser.problems
+
+
+_WORDS = ("output", "id", "voice", "ref", "ref_text", "style", "language", "speaker")
+
+
+class _Parser:
+    """Reads one record's cells and collects what is wrong."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.problems: list[Problem] = []
+
+    def refuse(self, column: str, message: str) -> None:
+        self.problems.append(Problem(self.record.number, self.record.line, column, message))
+
+    def word(self, column: str) -> str:
+        return self.record.values.get(column, "").strip()
+
+    def seed(self) -> int | None:
+        cell = self.word("seed")
+        if not cell:
+            return None
+        if not re.fullmatch(r"[0-9]{1,19}", cell) or int(cell) > MAX_SEED:
+            self.refuse("seed", f"is '{cell}'; give a whole number from 0 to {MAX_SEED}")
+            return None
+        return int(cell)
+
+    def speed(self) -> float | None:
+        cell = self.word("speed")
+        if not cell:
+            return None
+        try:
+            speed = float(cell.replace(",", "."))
+        except ValueError:
+            speed = math.nan
+        if not MIN_SPEED <= speed <= MAX_SPEED:
+            self.refuse("speed", f"is '{cell}'; give a number from {MIN_SPEED} to {MAX_SPEED}")
+            return None
+        return speed
+
+    def slot(self) -> tuple[float | None, float | None]:
+        start, end, duration = self.time("start"), self.time("end"), self.time("duration")
+        if end is not None and duration is not None:
+            self.refuse("duration", "is given beside end; keep one of them")
+        if start is None:
+            for column, value in (("end", end), ("duration", duration)):
+                if value is not None and not self.word("start"):
+                    self.refuse(column, "is given without start")
+            return None, None
+        end = start + duration if end is None and duration is not None else end
+        if end is not None and end <= start:
+            self.refuse("end" if self.word("end") else "duration", "the slot is empty or negative")
+            return start, None
+        return start, end
+
+    def time(self, column: str) -> float | None:
+        """Seconds, as "12.5" or "1:02:03,500"."""
+        cell = self.word(column)
+        if not cell:
+            return None
+        match = _CLOCK.fullmatch(cell)
+        if match is None:
+            self.refuse(column, f"is '{cell}'; give seconds such as 12.5, or 00:01:02.500")
+            return None
+        if match[4]:
+            return float(match[4].replace(",", "."))
+        seconds = float(match[3].replace(",", "."))
+        return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + seconds

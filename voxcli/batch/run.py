@@ -1,0 +1,358 @@
+"""Speaks the rows that are to do, side by side on one engine, and keeps each once it is whole.
+
+The engine's thread does nothing else: checking, encoding, hashing and syncing happen on two writer
+threads. Rows start in an order that keeps the engine busy to the end; what they sound like does not
+depend on it. A row that fails is recorded and the others go on; what concerns them all (the device,
+the disk) ends the run, with every finished row kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from voxcli.audio.resample import Samples
+from voxcli.audio.write import AudioWriter
+from voxcli.batch.casting import Casting
+from voxcli.batch.folder import OutputFolder, file_sha256
+from voxcli.batch.manifest import DONE, FAILED, Manifest
+from voxcli.batch.preflight import Job
+from voxcli.batch.resume import Standing, Status
+from voxcli.config import MAX_SEED
+from voxcli.errors import OutputError, OutputExistsError, SynthesisError, VoxError
+from voxcli.utterance import SegmentReport, Utterance
+
+if TYPE_CHECKING:
+    from voxcli.speech import Speech
+    from voxcli.synthesizer import SpeechGroup, Synthesizer
+
+NUM_WRITERS = 2
+WINDOW = 128  # rows among which the longest starts first
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a row's samples once they are there.
+
+    Attributes:
+        samples: to be written, changed or not.
+        facts: for the report and the manifest.
+        again: an utterance to speak instead, or None to keep the samples.
+        reason: why again.
+    """
+
+    samples: Samples
+    facts: dict[str, Any] = field(default_factory=dict)
+    again: Utterance | None = None
+    reason: str = ""
+
+
+Judge = Callable[["Take"], Verdict]
+
+
+@dataclass(frozen=True)
+class Take:
+    """A row as it was just spoken, for a judge.
+
+    Attributes:
+        utterance: as spoken; differs from the job's after a retry.
+        text: what was said, all segments.
+        number: 1 for the first take.
+    """
+
+    job: Job
+    utterance: Utterance
+    text: str
+    language: str
+    samples: Samples
+    sample_rate: int
+    number: int
+    segments: tuple[SegmentReport, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a row ended.
+
+    Attributes:
+        reason: why it failed, was skipped, or had been done again.
+        facts: numbers of the file and of the speech, as in the manifest.
+    """
+
+    job: Job
+    status: Status
+    reason: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """How far a run is.
+
+    Attributes:
+        estimated_s: audio expected of all rows to do; done_estimated_s: of those that ended.
+    """
+
+    num_rows: int
+    estimated_s: float
+    num_done: int = 0
+    num_failed: int = 0
+    audio_s: float = 0.0
+    done_estimated_s: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def wall_s(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def speed_x(self) -> float:
+        return self.audio_s / max(self.wall_s, 1e-9)
+
+    def add(self, outcome: Outcome) -> None:
+        self.num_done += 1
+        self.num_failed += outcome.status is Status.FAILED
+        self.audio_s += outcome.facts.get("audio_s", 0.0)
+        self.done_estimated_s += outcome.job.estimated_audio_s
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How files are written, see `AudioWriter`."""
+
+    bits: str | None = None
+    rate: int | None = None
+
+
+class BatchRun:
+    """One pass over the rows that are to do.
+
+    Args:
+        judges: looked at in order when a row has been spoken; they run on writer threads, may
+            change the samples, and may ask for another take.
+        on_outcome: called for each row that ended, on the thread of `run`.
+        is_stopping: no further row starts once it says so; those in flight are finished.
+    """
+
+    def __init__(
+        self,
+        synthesizer: Synthesizer,
+        folder: OutputFolder,
+        manifest: Manifest,
+        casting: Casting,
+        storage: Storage,
+        *,
+        judges: Sequence[Judge] = (),
+        on_outcome: Callable[[Outcome, Tally], None] = lambda outcome, tally: None,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._synthesizer = synthesizer
+        self._folder = folder
+        self._manifest = manifest
+        self._casting = casting
+        self._storage = storage
+        self._judges = judges
+        self._on_outcome = on_outcome
+        self._is_stopping = is_stopping
+        self._speaking: dict[Speech, _Row] = {}
+        self._writing: dict[Future[_Ended], _Row] = {}
+        self._again: deque[_Row] = deque()
+
+    def run(self, standings: Iterable[Standing]) -> Tally:
+        """Speak what is PENDING.
+
+        Raises:
+            EngineError: the device failed.
+            OutputError: a file could not be written, such as on a full disk.
+        """
+        todo = [standing for standing in standings if standing.status is Status.PENDING]
+        self.tally = Tally(len(todo), sum(each.job.estimated_audio_s for each in todo))
+        queue = deque(_Row(standing) for standing in in_order_of_work(todo))
+        max_rows = self._synthesizer.engine.scheduler.num_free_slots
+        pool = ThreadPoolExecutor(NUM_WRITERS, "writer")
+        try:
+            with self._synthesizer.group() as group:
+                while self._start_rows(group, queue, max_rows) or self._speaking or self._writing:
+                    if self._speaking:
+                        self._step(group, pool)
+                    self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            self._keep_what_is_written()
+        return self.tally
+
+    def _start_rows(self, group: SpeechGroup, queue: deque[_Row], max_rows: int) -> bool:
+        """Fill the engine; whether anything waits to be started."""
+        if self._is_stopping():
+            queue.clear()
+            self._again.clear()
+        while len(self._speaking) < max_rows and (self._again or queue):
+            row = self._again.popleft() if self._again else queue.popleft()
+            try:
+                utterance = self._casting.fill(row.job.row, row.utterance)
+                self._speaking[group.add(utterance, is_live=False)] = row
+            except VoxError as err:
+                self._end(row, self._failed(row, err))
+        return bool(self._again or queue)
+
+    def _step(self, group: SpeechGroup, pool: ThreadPoolExecutor) -> None:
+        for speech, event in group.step():
+            row = self._speaking.get(speech)
+            if row is None:
+                continue
+            if isinstance(event, VoxError):
+                del self._speaking[speech]
+                self._end(row, self._failed(row, event))
+                continue
+            row.parts.append(event.samples)
+            if event.is_last:
+                del self._speaking[speech]
+                take = self._take(row, speech)
+                self._writing[pool.submit(self._finish, row, take)] = row
+
+    def _take(self, row: _Row, speech: Speech) -> Take:
+        samples, row.parts = np.concatenate(row.parts), []
+        text = speech.plan.text
+        return Take(
+            row.job, row.utterance, text.text, text.language, samples,
+            self._synthesizer.sample_rate, row.num_takes, speech.reports,
+        )  # fmt: skip
+
+    def _collect(self, *, is_waiting: bool) -> None:
+        if is_waiting and self._writing:
+            wait(self._writing, return_when=FIRST_COMPLETED)
+        for future in [future for future in self._writing if future.done()]:
+            row = self._writing.pop(future)
+            try:
+                ended = future.result()
+            except OutputError:
+                raise
+            except VoxError as err:
+                ended = self._failed(row, err)
+            if isinstance(ended, Outcome):
+                self._end(row, ended)
+            else:
+                row.utterance = ended
+                row.num_takes += 1
+                self._again.append(row)
+
+    def _keep_what_is_written(self) -> None:
+        """Count rows whose files were finished while something else ended the run."""
+        for future, row in self._writing.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                ended = future.result()
+                if isinstance(ended, Outcome):
+                    self._end(row, ended)
+        self._writing = {}
+
+    def _end(self, row: _Row, outcome: Outcome) -> None:
+        self.tally.add(outcome)
+        self._on_outcome(outcome, self.tally)
+
+    def _failed(self, row: _Row, error: VoxError) -> Outcome:
+        """Record that a row could not be spoken; a file it had before stays ours."""
+        facts: dict[str, Any] = {"takes": row.num_takes, **row.facts}
+        if isinstance(error, SynthesisError):
+            facts |= {"finish_reason": error.finish_reason, "attempts": error.attempts}
+        before = self._manifest.rows.get(row.job.name, {})
+        names = ("sha256", "bytes")
+        owned: dict[str, Any] = {name: before[name] for name in names if name in before}
+        self._manifest.append({
+            "output": row.job.name, "status": FAILED, "key": row.job.key,
+            "number": row.job.row.number, "reason": str(error), **owned,
+        })  # fmt: skip
+        return Outcome(row.job, Status.FAILED, str(error), facts)
+
+    # ------------------------------------------------------------ on a writer thread
+
+    def _finish(self, row: _Row, take: Take) -> _Ended:
+        """Judge, write, record and publish one take; an utterance where it must be spoken again."""
+        for judge in self._judges:
+            verdict = judge(take)
+            row.facts |= verdict.facts
+            if verdict.again is not None:
+                return verdict.again
+            take = replace(take, samples=verdict.samples)
+        return self._keep(row, take)
+
+    def _keep(self, row: _Row, take: Take) -> Outcome:
+        job, name = row.job, row.job.name
+        staged = self._folder.staged(name, job.row.number)
+        with AudioWriter(
+            staged, take.sample_rate, rate=self._storage.rate, bits=self._storage.bits
+        ) as writer:
+            writer.write(take.samples)
+            written = writer.commit()
+        self._folder.make_parent(name)
+        facts: dict[str, Any] = {
+            "audio_s": round(written.audio_s, 6),
+            "sample_rate": written.sample_rate,
+            "num_frames": written.num_frames,
+            "peak": round(written.peak, 4),
+            "takes": row.num_takes,
+            "attempts": max(segment.attempts for segment in take.segments),
+            "seeds": [segment.seed for segment in take.segments],
+            "spoken_text": take.text,
+            "spoken_language": take.language,
+            "warnings": [warning for segment in take.segments for warning in segment.warnings],
+            "refused": [reason for segment in take.segments for reason in segment.refused],
+            "bytes": staged.stat().st_size,
+            "sha256": file_sha256(staged),
+            **row.facts,
+        }
+        entry = {
+            "output": name, "status": DONE, "key": job.key, "number": job.row.number,
+            "seed": take.utterance.sampling.seed, **facts,
+        }  # fmt: skip
+        self._manifest.append(entry)
+        try:
+            self._folder.publish(staged, name, overwrite=row.standing.replaces)
+        except OutputExistsError as err:  # somebody was faster: the file is not ours
+            why = {"output": name, "status": "skipped", "key": job.key, "reason": str(err)}
+            self._manifest.append(why)
+            return Outcome(job, Status.SKIPPED, str(err))
+        return Outcome(job, Status.OK, row.standing.reason, facts)
+
+
+_Ended = Outcome | Utterance
+
+
+@dataclass(eq=False)
+class _Row:
+    """A row on its way."""
+
+    standing: Standing
+    utterance: Utterance = field(init=False)
+    num_takes: int = 1
+    parts: list[Samples] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.utterance = self.standing.job.utterance
+
+    @property
+    def job(self) -> Job:
+        return self.standing.job
+
+
+def in_order_of_work(standings: Sequence[Standing]) -> list[Standing]:
+    """The longest first within a window, so that the last rows end together and none runs alone."""
+    ordered: list[Standing] = []
+    for first in range(0, len(standings), WINDOW):
+        window = standings[first : first + WINDOW]
+        ordered += sorted(window, key=lambda each: -each.job.estimated_audio_s)
+    return ordered
+
+
+def next_take(take: Take, step: int = 1) -> Utterance:
+    """The same utterance with the next seed, for a judge that wants another take."""
+    sampling = take.utterance.sampling
+    assert sampling.seed is not None
+    seed = (sampling.seed + step) % (MAX_SEED + 1)
+    return replace(take.utterance, sampling=replace(sampling, seed=seed))

@@ -1,0 +1,226 @@
+"""One `voxcli batch`, from the table to the report; what it shows on the way is the caller's.
+
+session = Session(table, rules, casting, jobs, folder, ...)
+session.check()                      refuse a table with problems
+report = session.run(load, ...)      speak what is left
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli import __version__
+from voxcli.batch.casting import Casting
+from voxcli.batch.folder import OutputFolder, file_sha256
+from voxcli.batch.manifest import Manifest
+from voxcli.batch.preflight import Job, Rules
+from voxcli.batch.report import count_rows, is_foreign, report_rows, write_reports
+from voxcli.batch.resume import Standing, Status, take_stock
+from voxcli.batch.rows import Problem
+from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
+from voxcli.batch.tables import Table
+from voxcli.errors import OutputError, OutputExistsError, UsageError
+from voxcli.hub import ModelFiles
+from voxcli.plan import MAX_CHOSEN_SEED
+
+if TYPE_CHECKING:
+    from voxcli.synthesizer import Synthesizer
+
+OnOutcome = Callable[[Outcome, Tally], None]
+
+
+class TableError(UsageError):
+    """Rows that must be corrected first.
+
+    Args:
+        problems: all of them, in the order of the table.
+    """
+
+    def __init__(self, message: str, *, hint: str, problems: Sequence[Problem]) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = [asdict(problem) for problem in problems]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How to treat what is there already.
+
+    Attributes:
+        overwrite: replace files that are not from this batch.
+        force: do again what is done.
+        keep_going: speak the good rows of a table with bad ones.
+    """
+
+    overwrite: bool = False
+    force: bool = False
+    keep_going: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """A checked table and where it goes."""
+
+    table: Table
+    rules: Rules
+    casting: Casting
+    jobs: Sequence[Job]
+    folder: OutputFolder
+    storage: Storage
+    choices: Choices
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for job in self.jobs for problem in job.problems]
+
+    def check(self) -> None:
+        """Refuse a table with problems, unless the good rows are wanted all the same.
+
+        Raises:
+            TableError: with every problem.
+            OutputExistsError: a report of something else is in the folder.
+        """
+        bad = sum(bool(job.problems) for job in self.jobs)
+        if bad and not self.choices.keep_going:
+            raise TableError(
+                f"{bad} of {len(self.jobs)} rows of {self.table.path} cannot be spoken",
+                hint="correct them, or add --keep-going to speak the others",
+                problems=self.problems,
+            )
+        foreign = is_foreign(self.folder.root)
+        is_new = not (self.folder.root / "manifest.jsonl").exists()
+        if foreign and is_new and not self.choices.overwrite:
+            raise OutputExistsError(
+                f"{foreign} exists and is not from a batch",
+                hint="choose another -o, or add --overwrite to replace it",
+            )
+
+    def take_stock(self, manifest: Manifest) -> list[Standing]:
+        """How each row stands against what earlier runs did."""
+        return take_stock(
+            self.jobs, manifest, self.folder.root,
+            overwrite=self.choices.overwrite, force=self.choices.force,
+        )  # fmt: skip
+
+    def run(
+        self,
+        load: Callable[[], Synthesizer],
+        *,
+        judges: Sequence[Judge] = (),
+        on_start: Callable[[Sequence[Standing]], None] = lambda standings: None,
+        on_outcome: OnOutcome = lambda outcome, tally: None,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> dict[str, Any]:
+        """Speak what is left and write the reports, however it ends.
+
+        Args:
+            load: the synthesizer; not called where nothing is left.
+            on_start: told how every row stands.
+
+        Raises:
+            UsageError: another run has the folder.
+            ModelError, DeviceError, EngineError, OutputError: what ended the run.
+        """
+        with self.folder.locked(), Manifest(self.folder.root) as manifest:
+            standings = self.take_stock(manifest)
+            on_start(standings)
+            log = _Log(self, manifest, standings, on_outcome)
+            manifest.begin(log.run_line())
+            try:
+                if any(each.status is Status.PENDING for each in standings):
+                    with load() as synthesizer:
+                        log.setup = asdict(synthesizer.setup)
+                        BatchRun(
+                            synthesizer, self.folder, manifest, self.casting, self.storage,
+                            judges=judges, on_outcome=log.add, is_stopping=is_stopping,
+                        ).run(standings)  # fmt: skip
+            except BaseException:
+                with suppress(OutputError):  # what ended the run is what the user must hear of
+                    write_reports(self.folder.root, log.report(is_complete=False))
+                raise
+            report = log.report(is_complete=not is_stopping())
+            write_reports(self.folder.root, report)
+            return report
+
+
+class _Log:
+    """Collects what a run does, for its reports."""
+
+    def __init__(
+        self,
+        session: Session,
+        manifest: Manifest,
+        standings: Sequence[Standing],
+        on_outcome: OnOutcome,
+    ) -> None:
+        self.setup: dict[str, Any] = {}
+        self._session = session
+        self._manifest = manifest
+        self._standings = standings
+        self._on_outcome = on_outcome
+        self._outcomes: dict[int, Outcome] = {}
+        self._tally: Tally | None = None
+        self._began = _now()
+
+    def add(self, outcome: Outcome, tally: Tally) -> None:
+        self._outcomes[outcome.job.row.number] = outcome
+        self._tally = tally
+        self._on_outcome(outcome, tally)
+
+    def run_line(self) -> dict[str, Any]:
+        rules = self._session.rules
+        return {
+            "voxcli": __version__,
+            "began": self._began,
+            "input": str(self._session.table.path),
+            "seed": rules.defaults.seed,
+            "model": rules.model.name,
+            "checksum": rules.checksum,
+            "storage": dict(rules.storage),
+        }
+
+    def report(self, *, is_complete: bool) -> dict[str, Any]:
+        session = self._session
+        rows = report_rows(
+            self._standings, self._outcomes, self._manifest.rows, session.rules, session.casting
+        )
+        tally = self._tally
+        return {
+            **self.run_line(),
+            "ended": _now(),
+            "is_complete": is_complete,
+            "read_as": session.table.how,
+            "output": str(session.folder.root),
+            "counts": count_rows(rows),
+            "audio_s": tally.audio_s if tally else 0.0,
+            "wall_s": tally.wall_s if tally else 0.0,
+            "speed_x": tally.speed_x if tally else None,
+            "setup": self.setup,
+            "rows": rows,
+        }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def choose_seed(asked: int | None, root: Path) -> int:
+    """The run's seed: as asked, else that of the folder's last run, else a new one."""
+    if asked is not None:
+        return asked
+    before = Manifest(root).run
+    return before["seed"] if before else secrets.randbelow(MAX_CHOSEN_SEED)
+
+
+def model_checksum(files: ModelFiles) -> str:
+    """One hash over a model's files: from the table of known models, else from the files."""
+    known = {file.name: file.sha256 for file in files.known.files} if files.known else {}
+    paths = sorted(files.files, key=lambda path: path.name)
+    lines = "".join(f"{known.get(path.name) or file_sha256(path)}  {path.name}\n" for path in paths)
+    return hashlib.sha256(lines.encode()).hexdigest()

@@ -1,0 +1,273 @@
+"""A file of lines to speak -> records: CSV, TSV, JSONL, SRT, VTT or plain text.
+
+Finds encoding and delimiter, and says what it found. A record is strings by field or column name,
+with its number and file line; what the strings mean is `rows.py`. A record that cannot be read
+keeps its place and says why, so that one bad line does not hide the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from voxcli.batch.encoding import decode_table
+from voxcli.errors import UsageError, nearest
+
+FIELDS = (
+    *("text", "output", "id", "voice", "ref", "ref_text", "style"),
+    *("seed", "speed", "language", "start", "end", "duration", "speaker"),
+)
+SUFFIXES = {
+    ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".srt": "subtitles", ".vtt": "subtitles", ".txt": "text",
+}  # fmt: skip
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+SAMPLE_RECORDS = 100  # looked at to find the delimiter
+MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line to speak, as text.
+
+    Attributes:
+        number: 1 for the first record.
+        line: of the file, where the record begins; 1 is the first.
+        values: by field, or by column for columns that are no field.
+        problem: why it could not be read; empty where it could.
+        skipped: why it is not to be spoken, such as a sound note; empty where it is.
+    """
+
+    number: int
+    line: int
+    values: Mapping[str, str]
+    problem: str = ""
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file's records and how it was read.
+
+    Attributes:
+        columns: as the file names them; empty for subtitles and plain text.
+        how: for people: encoding and delimiter.
+    """
+
+    path: Path
+    kind: str
+    columns: tuple[str, ...]
+    records: tuple[Record, ...]
+    how: str
+
+
+def read_table(
+    path: Path,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Table:
+    """Read all records of a file; its suffix says what it is.
+
+    Args:
+        delimiter: of a CSV, or None to find it.
+        mapping: field -> the column it is in.
+
+    Raises:
+        UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
+        TextError: undecodable.
+    """
+    kind = SUFFIXES.get(path.suffix.lower())
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="give a file: CSV, TSV, JSONL, SRT, VTT, TXT")
+    if kind is None:
+        hint = f"use one of {', '.join(SUFFIXES)}"
+        raise UsageError(f"{path} is no table: its suffix is '{path.suffix}'", hint=hint)
+    try:
+        decoded = decode_table(path.read_bytes(), encoding, str(path))
+    except OSError as err:
+        raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
+    if not decoded.text.strip():
+        raise UsageError(f"{path} is empty", hint="give a table with a column 'text'")
+    how = f"{decoded.encoding}{' (a guess; --encoding forces another)' * decoded.is_guessed}"
+    columns: tuple[str, ...] = ()
+    mapping = mapping or {}
+    if kind == "csv":
+        found = delimiter or _find_delimiter(decoded.text, mapping, path.suffix.lower())
+        columns, records = _read_csv(decoded.text, found, mapping, path)
+        how += f", {DELIMITERS.get(found, repr(found))}-separated"
+    elif kind == "jsonl":
+        columns, records = _read_jsonl(decoded.text, mapping, path)
+    else:
+        _refuse_mapping(mapping, path)
+        records = _read_text(decoded.text)
+        if kind == "subtitles":
+            from voxcli.batch.cues import read_cues
+
+            records = read_cues(decoded.text, path)
+    if not records:
+        raise UsageError(f"{path} has 0 rows", hint="add a row below the header")
+    return Table(path, kind, columns, tuple(records), how)
+
+
+def _refuse_mapping(mapping: Mapping[str, str], path: Path) -> None:
+    if mapping:
+        raise UsageError(f"--map is given, but {path} has no columns", hint="leave --map out")
+
+
+def _read_text(text: str) -> list[Record]:
+    lines = enumerate(text.split("\n"), start=1)
+    spoken = [(line, words.strip()) for line, words in lines if words.strip()]
+    return [Record(i, line, {"text": words}) for i, (line, words) in enumerate(spoken, start=1)]
+
+
+# ------------------------------------------------------------ columns
+
+
+def name_columns(columns: tuple[str, ...], mapping: Mapping[str, str], path: Path) -> list[str]:
+    """The field that each column is, or its own name.
+
+    Raises:
+        UsageError: a column twice, a mapping to what is not there, or no `text`.
+    """
+    folded = [column.strip().casefold() for column in columns]
+    names = [column.strip() for column in columns]
+    names = [name.casefold() if name.casefold() in FIELDS else name for name in names]
+    for field, column in mapping.items():
+        if field not in FIELDS:
+            hint = f"{nearest(field, FIELDS)}fields: {', '.join(FIELDS)}"
+            raise UsageError(f"--map {field}={column}: no field '{field}'", hint=hint)
+        if column.strip().casefold() not in folded:
+            hint = f"{nearest(column, columns)}columns found: {', '.join(columns)}"
+            raise UsageError(f"--map {field}={column}: {path} has no such column", hint=hint)
+        names = [f"({name})" if name == field else name for name in names]
+        names[folded.index(column.strip().casefold())] = field
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path} has the column '{twice}' twice", hint="rename one of them")
+    if "text" not in names:
+        found = ", ".join(column or "(no name)" for column in columns)
+        example = next((column for column in columns if column.strip()), "COLUMN")
+        raise UsageError(
+            f"{path} has no column 'text'; found: {found}; required: text",
+            hint=f"name the column of the text with --map 'text={example}'",
+        )
+    return names
+
+
+# ------------------------------------------------------------ CSV
+
+
+def _parse_csv(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+    """Line and cells of each record, or what is wrong with it; blank lines are no records."""
+    limit = csv.field_size_limit(MAX_CELL)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as err:
+                yield line, _quote_problem(str(err))
+                continue
+            if any(cell.strip() for cell in cells):  # spreadsheets end files with ",,,"
+                yield line, cells
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _quote_problem(message: str) -> str:
+    if "unexpected end" in message:
+        return "a quote is opened here and never closed"
+    if "expected after" in message:
+        return 'text follows a closing quote; write a quote inside a quoted cell twice: ""'
+    return f"cannot be read: {message}"
+
+
+def _find_delimiter(text: str, mapping: Mapping[str, str], suffix: str) -> str:
+    """The delimiter under which the header has the wanted columns and records are equally wide."""
+    wanted = {*FIELDS, *(column.strip().casefold() for column in mapping.values())}
+    needed = mapping.get("text", "text").strip().casefold()
+
+    def score(delimiter: str) -> tuple[bool, int, bool, float, int]:
+        parsed = _parse_csv(text, delimiter)
+        rows = [cells for _, cells in islice(parsed, SAMPLE_RECORDS)]
+        tables = [cells for cells in rows if isinstance(cells, list)]
+        header = {cell.strip().casefold() for cell in tables[0]} if tables else set()
+        width = len(tables[0]) if tables else 0
+        even = sum(len(cells) == width for cells in tables) / max(1, len(rows))
+        is_usual = suffix in (".tsv", ".tab") and delimiter == "\t"
+        return needed in header, len(header & wanted), is_usual, even, width
+
+    return max(DELIMITERS, key=score)
+
+
+def _read_csv(
+    text: str, delimiter: str, mapping: Mapping[str, str], path: Path
+) -> tuple[tuple[str, ...], list[Record]]:
+    if len(delimiter) != 1:
+        raise UsageError(f"--delimiter is {delimiter!r}", hint="give one character, or 'tab'")
+    parsed = _parse_csv(text, delimiter)
+    line, header = next(parsed)
+    if isinstance(header, str):
+        raise UsageError(f"{path}, line {line}: the header {header}", hint="correct it")
+    columns = tuple(header)
+    names = name_columns(columns, mapping, path)
+    records = []
+    for number, (line, cells) in enumerate(parsed, start=1):
+        problem = cells if isinstance(cells, str) else ""
+        values = {} if isinstance(cells, str) else dict(zip(names, cells, strict=False))
+        if len(cells) > len(names) and any(cells[len(names) :]) and not problem:
+            problem = (
+                f"{len(cells)} cells where the header has {len(names)}; "
+                f"quote a cell that holds a {DELIMITERS.get(delimiter, 'delimiter')}"
+            )
+        if "text" in values:
+            values["text"] = " ".join(values["text"].split("\n")).strip()
+        records.append(Record(number, line, values, problem))
+    return columns, records
+
+
+# ------------------------------------------------------------ JSONL
+
+
+def _read_jsonl(
+    text: str, mapping: Mapping[str, str], path: Path
+) -> tuple[tuple[str, ...], list[Record]]:
+    objects: list[tuple[int, dict[str, object] | str]] = []
+    for line, words in enumerate(text.split("\n"), start=1):
+        if not words.strip():
+            continue
+        try:
+            value = json.loads(words)
+        except ValueError as err:
+            objects.append((line, f"is not JSON: {err}"))
+            continue
+        objects.append((line, value if isinstance(value, dict) else "is no JSON object"))
+    tables = [value for _, value in objects if isinstance(value, dict)]
+    if not tables:
+        raise UsageError(f"{path} has no JSON object", hint='write {"text": "…"}, one a line')
+    columns = tuple(dict.fromkeys(key for value in tables for key in value))
+    names = dict(zip(columns, name_columns(columns, mapping, path), strict=True))
+    records = []
+    for number, (line, value) in enumerate(objects, start=1):
+        if isinstance(value, str):
+            records.append(Record(number, line, {}, value))
+            continue
+        cells = {names[key]: _as_text(cell) for key, cell in value.items()}
+        records.append(Record(number, line, cells))
+    return columns, records
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
