@@ -68,6 +68,7 @@ class Cell:
     num_planned: int
     runs: list[Run] = field(default_factory=list)
     wall_s: float = 0.0
+    memory: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def load(self) -> str:
@@ -82,7 +83,7 @@ class Cell:
             "rate": self.rate,
             "num_planned": self.num_planned,
         }
-        return keys | cell_statistics(self.runs, self.wall_s)
+        return keys | cell_statistics(self.runs, self.wall_s) | {"memory": self.memory}
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class ModelRunner:
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
         """One step, complete when it returns; a frame is a patch `[P, D]` on the device."""
-        first = requests[0]
+        num_steps, is_guided = requests[0].solver
         places = [(self._slot(request), request.position) for request in requests]
         output = self.model.decode(
             self.state,
@@ -106,8 +106,8 @@ class ModelRunner:
                 positions=self._tensor([position for _, position in places], torch.int64),
                 noise=self._noise_of(requests),
                 cfg=self._tensor([request.cfg for request in requests], torch.float32),
-                num_steps=first.num_steps,
-                is_guided=first.is_guided,
+                num_steps=num_steps,
+                is_guided=is_guided,
                 host_slots_positions=places if self.device.type == "cpu" else None,
             ),
         )

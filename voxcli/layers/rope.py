@@ -51,7 +51,7 @@ def interleave_heads(weight: Tensor, head_dim: int) -> Tensor:
 
 
 def rotate_(x: Tensor, rotation: Tensor) -> None:
-    """`rotate` in place on fp32 heads `[..., H, D]`; the last axis is dense, the others may skip."""
+    """`rotate` in place on fp32 heads `[..., H, D]`, which may be a part of a wider tensor."""
     torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(rotation)
 
 

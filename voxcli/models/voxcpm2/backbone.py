@@ -51,6 +51,15 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return (x * power.rsqrt_()).mul_(weight)
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Queries `[G, M, C]` on keys and values `[G, N, C]`, without a mask; `[G, M, C]`.
+
+    NOTE: not torch's one call, whose buffers lie elsewhere for each thread that takes part, so that
+    a row's bits would depend on its neighbours.
+    """
+    return torch.bmm(torch.bmm(q, k.mT).mul_(scale).softmax(-1), v)
+
+
 @dataclass
 class Block:
     """Weights of one layer."""
@@ -151,11 +160,15 @@ class LocalStack(Stack):
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Queries `[B, M, H, C]` on all keys and values `[B, N, G, C]` -> `[B, M, H C]`."""
-        attended = F.scaled_dot_product_attention(
-            queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2),
-            scale=self.scale, enable_gqa=True,
-        )  # fmt: skip  # [B, H, M, C]
-        return attended.transpose(1, 2).flatten(2)
+        B, M, H, C = queries.shape
+        G = self.num_kv_heads
+        # the query heads of a group share its keys: one product a group
+        grouped = queries.reshape(B, M, G, H // G, C).permute(0, 2, 3, 1, 4)  # [B, G, H/G, M, C]
+        q = grouped.reshape(B * G, -1, C)
+        k = keys.transpose(1, 2).reshape(B * G, -1, C)
+        v = values.transpose(1, 2).reshape(B * G, -1, C)
+        mixed = attend(q, k, v, self.scale).view(B, G, H // G, M, C)
+        return mixed.permute(0, 3, 1, 2, 4).reshape(B, M, H * C)
 
 
 class CausalStack(Stack):
@@ -215,14 +228,15 @@ class CausalStack(Stack):
     def _decode_row_by_row(
         self, x: Tensor, cache: KVCache, rows: Rows, places: Sequence[tuple[int, int]]
     ) -> Tensor:
-        """`decode` on the CPU: each row attends over its own length, and views are made once a step."""
+        """`decode` on the CPU: each row attends over its own length; views are made once a step."""
         B = len(x)
         num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
         x = F.pad(x, (0, 0, 0, num_extra))
         positions = F.pad(rows.positions, (0, num_extra))
         rotation = None if self.rotation is None else self.rotation[positions]
         attended = x.new_zeros(len(x), self.num_heads * self.head_dim)
-        outputs = attended.unflatten(1, (self.num_heads, self.head_dim)).unbind(0)  # [H, C] each
+        grouped = attended.view(len(x), self.num_kv_heads, -1, self.head_dim)
+        outputs = grouped.unbind(0)  # [G, H/G, C] each
         past = [_Past.of(cache, slot, position) for slot, position in places]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = (
@@ -231,11 +245,9 @@ class CausalStack(Stack):
             for row, own in enumerate(past):
                 own.new_keys[layer].copy_(keys[row])
                 own.new_values[layer].copy_(values[row])
-                mixed = F.scaled_dot_product_attention(
-                    queries[row].view(1, self.num_heads, 1, self.head_dim),
-                    own.keys[layer], own.values[layer], scale=self.scale, enable_gqa=True,
-                )  # fmt: skip
-                outputs[row].copy_(mixed.view(self.num_heads, self.head_dim))
+                q = queries[row].view(self.num_kv_heads, -1, self.head_dim)
+                mixed = attend(q, own.keys[layer], own.values[layer], self.scale)
+                outputs[row].copy_(mixed)
             x = self._finish(block, attended, x)
         return rms_norm(x[:B], self.norm, self.eps)
 
@@ -244,7 +256,7 @@ class CausalStack(Stack):
 class _Past:
     """Views of one row's cache, a layer each: all up to its position, and the position itself."""
 
-    keys: tuple[Tensor, ...]  # [1, G, N, C]
+    keys: tuple[Tensor, ...]  # [G, N, C]
     values: tuple[Tensor, ...]
     new_keys: tuple[Tensor, ...]  # [G, C]
     new_values: tuple[Tensor, ...]
@@ -252,8 +264,8 @@ class _Past:
     @classmethod
     def of(cls, cache: KVCache, slot: int, position: int) -> _Past:
         return cls(
-            cache.keys[:, slot : slot + 1, :, : position + 1].unbind(0),
-            cache.values[:, slot : slot + 1, :, : position + 1].unbind(0),
+            cache.keys[:, slot, :, : position + 1].unbind(0),
+            cache.values[:, slot, :, : position + 1].unbind(0),
             cache.keys[:, slot, :, position].unbind(0),
             cache.values[:, slot, :, position].unbind(0),
         )
