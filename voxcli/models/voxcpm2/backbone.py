@@ -41,6 +41,11 @@ def _constant(value: float) -> Tensor:
     return torch.tensor(value)
 
 
+@cache
+def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.zeros((), device=device, dtype=dtype)
+
+
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """`x / sqrt(mean(x^2) + eps) * weight` over the last axis."""
     if x.device.type != "cpu" or x.dtype != torch.float32:
@@ -57,7 +62,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     NOTE: not torch's one call, whose buffers lie elsewhere for each thread that takes part, so that
     a row's bits would depend on its neighbours.
     """
-    return torch.bmm(torch.bmm(q, k.mT).mul_(scale).softmax(-1), v)
+    scores = torch.baddbmm(_zero(q.device, q.dtype), q, k.mT, beta=0, alpha=scale)
+    return torch.bmm(scores.softmax(-1), v)
 
 
 @dataclass
