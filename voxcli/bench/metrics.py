@@ -57,6 +57,8 @@ DEFINITIONS = {
     "allocator; null without a GPU",
     "cells.memory": "the same peaks over the measured runs of the cell alone; resident memory only "
     "on Linux",
+    "cells.probe_s": "a fixed piece of work on the CPU, mean of before and after the cell: the "
+    "pace of the machine itself",
 }
 
 
