@@ -56,6 +56,11 @@ class Plan:
     prompt_text: str = ""
 
     @property
+    def solver(self) -> tuple[int, bool]:
+        """Solver steps, and whether they are guided: what a CUDA graph is captured for."""
+        return self.steps, self.cfg != 1.0
+
+    @property
     def estimated_audio_s(self) -> float:
         """Seconds of speech at an ordinary pace: the geometric mean of slowest and fastest."""
         total = 0.0

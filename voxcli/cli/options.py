@@ -329,7 +329,7 @@ class EngineOptions:
             self.precision,
             settings.threads,
             eager=self.eager,
-            solver=tuple(sorted({(plan.steps, plan.cfg != 1.0) for plan in plans})),
+            solver=tuple(sorted({plan.solver for plan in plans})),
         )
 
 

@@ -11,16 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from voxcli.config import EngineConfig
 from voxcli.engine.request import Request
 from voxcli.engine.runner import ModelRunner, Runner
 from voxcli.engine.scheduler import Scheduler
+from voxcli.engine.vocoding import Vocoding
 from voxcli.errors import EngineError, VoxError
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
     from voxcli.models.base import AcousticModel
 
@@ -71,6 +73,8 @@ class Engine:
         self.model = model
         self.runner = make_runner(model, device, config, num_positions)
         self.scheduler = Scheduler(config.max_slots, num_positions, MAX_PREFILL_POSITIONS)
+        most = torch.get_num_threads()
+        self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
         self.num_steps_run = 0
 
     @property
@@ -92,6 +96,7 @@ class Engine:
 
     def abort(self, requests: Iterable[Request]) -> None:
         """Forget requests; safe for finished ones."""
+        self.vocoding.settle()
         for request in requests:
             self.scheduler.abort(request)
 
@@ -121,18 +126,19 @@ class Engine:
 
     def _step(self) -> list[Output]:
         batch = self.scheduler.schedule()
-        self.runner.prefill(batch.prefill)
-        for group in batch.decode:
-            for result in self.runner.decode(group):
-                result.request.record(result.frame, result.is_end)
+        with self.vocoding.cores_shared():
+            self.runner.prefill(batch.prefill)
+            for group in batch.decode:
+                for result in self.runner.decode(group):
+                    result.request.record(result.frame, result.is_end)
         due = [request for request in self.scheduler.running if request.is_chunk_due]
-        chunks = self.runner.vocode(due)
         outputs = [
-            Output(request, samples, request.finish_reason)
-            for request, samples in zip(due, chunks, strict=True)
+            Output(ready.request, ready.samples, ready.finish_reason)
+            for ready in self.vocoding.vocode(due)
         ]
         self.scheduler.release_finished()
         return outputs
 
     def _abort_all(self) -> None:
+        self.vocoding.forget()
         self.abort([*self.scheduler.waiting, *self.scheduler.running])

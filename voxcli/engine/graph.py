@@ -241,8 +241,7 @@ class GraphRunner:
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
         """Launch the next step of requests and return what the one before gave."""
-        first = requests[0]
-        setting = (first.num_steps, first.is_guided)
+        setting = requests[0].solver
         before = self._in_flight.pop(setting, None)
         going = [request for request in requests if self._step_of(request) < request.max_patches]
         if going:

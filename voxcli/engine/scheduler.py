@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from voxcli.engine.request import Request, Status
 from voxcli.errors import AdmissionError
@@ -26,10 +27,6 @@ class Batch:
 
     prefill: list[Request]
     decode: list[list[Request]]
-
-
-def _solver_settings(request: Request) -> tuple[int, bool]:
-    return request.num_steps, request.is_guided
 
 
 class Scheduler:
@@ -83,8 +80,9 @@ class Scheduler:
             request.status = Status.RUNNING
             newcomers.append(request)
         self.running += newcomers
-        ordered = sorted(self.running, key=_solver_settings)
-        groups = [list(group) for _, group in groupby(ordered, key=_solver_settings)]
+        by_solver = attrgetter("solver")
+        ordered = sorted(self.running, key=by_solver)
+        groups = [list(group) for _, group in groupby(ordered, key=by_solver)]
         return Batch(newcomers, groups)
 
     def release_finished(self) -> None:
