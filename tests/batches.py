@@ -189,7 +189,7 @@ def _run_telling(session: Session, pipe: int) -> None:
 def _slow_fsync(handle: int) -> None:
     """A slow disk, so that kills fall between its writes."""
     _fsync(handle)
-    time.sleep(0.002)
+    time.sleep(0.01)
 
 
 def _done_output(line: str) -> str | None:
