@@ -159,7 +159,7 @@ def test_nothing_is_captured_or_allocated_under_load(
     runner = engine.runner
     assert isinstance(runner, GraphRunner)
     captures = runner.graph_captures
-    assert captures == 2 * len(runner.buckets) + len(runner.prompt_lengths)
+    assert captures == 2 * len(runner.buckets) + len(runner.prompt_shapes)
     used = []
     for job in range(12):
         jobs = [

@@ -18,7 +18,7 @@ DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
 if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from voxcli.kernels import attention, linear, noise, solver, vocoder  # noqa: E402
+from voxcli.kernels import attention, linear, noise, residual, solver, vocoder  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -124,6 +124,29 @@ def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> 
     assert error(out, reference) < BF16_ERROR
 
 
+def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "MIN_SHARED_ROWS", 1)
+    test_local_attention(3, 11, 7, 16, 2, 128)
+    test_local_attention(2, 5, 0, 8, 2, 32)
+
+
+@pytest.mark.parametrize(("B", "n"), [(1, 5), (3, 70)])
+@pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
+@pytest.mark.parametrize("has_rope", [True, False])
+def test_rotate_prompt(B: int, n: int, H: int, G: int, C: int, has_rope: bool) -> None:
+    N = 80
+    rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    turn = rotation if has_rope else None
+    keys, values = normal(5, G, N, C), normal(5, G, N, C)
+    slots = torch.tensor([4, 0, 2], device=DEVICE)[:B]
+    qkv = normal(B, n, (H + 2 * G) * C)
+    expected = [part.clone() for part in (qkv, keys, values)]
+    attention.rotate_prompt(qkv, turn, keys, values, slots, H)
+    attention.rotate_prompt_reference(expected[0], turn, *expected[1:], slots, H)
+    for found, reference in zip((qkv, keys, values), expected, strict=True):
+        assert error(found, reference) < BF16_ERROR
+
+
 @pytest.mark.parametrize("halves", [1, 2])
 @pytest.mark.parametrize(("B", "P", "D", "W"), [(1, 4, 64, 1024), (3, 4, 32, 384), (2, 3, 8, 96)])
 def test_write_tokens(halves: int, B: int, P: int, D: int, W: int) -> None:
@@ -180,6 +203,30 @@ def test_pad_then_depthwise(dtype: torch.dtype, T: int, C: int, dilation: int) -
             )
             assert error(out, reference) < bound(dtype)
             assert torch.equal(context, expected_context)
+
+
+@pytest.mark.parametrize(
+    ("T", "C", "dilation", "next_J"), [(4, 256, 1, 18), (150, 16, 9, 1), (70, 64, 3, 54)]
+)
+def test_residual_unit(T: int, C: int, dilation: int, next_J: int) -> None:
+    B, J, dtype = 2, 6 * dilation, torch.float16
+    padded, x = normal(B, J + T, C, dtype=dtype), normal(B, T, C, dtype=dtype)
+    taps, bias = normal(7, C, dtype=torch.float32, scale=0.4), normal(C, dtype=torch.float32)
+    weight = normal(C, C, dtype=dtype, scale=C**-0.5)
+    scale, shift = normal(C, dtype=torch.float32), normal(C, dtype=torch.float32)
+    context, next_context = normal(4, J, C, dtype=dtype), normal(4, next_J, C, dtype=dtype)
+    slots = torch.tensor([3, 1], device=DEVICE)
+    expected_x, expected_context = x.clone(), context.clone()
+    out = residual.residual_unit(
+        padded, taps, bias, dilation, weight, x, context, scale, shift, next_context, slots
+    )
+    expected = residual.residual_unit_reference(
+        padded, taps, bias, dilation, weight, expected_x, expected_context, scale, shift,
+        next_context, slots,
+    )  # fmt: skip
+    assert error(x, expected_x) < 2e-3
+    assert error(out, expected) < 4e-3
+    assert torch.equal(context, expected_context)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -30,11 +30,12 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         cache.keys.fill_(torch.nan)  # what a former request left there must not matter
         cache.values.fill_(torch.nan)
     prompts = [model.encode_prompt(text) for text in TEXTS]
-    for slot, prompt in zip(SLOTS, prompts, strict=True):
+    ids = torch.ones(3, 96, dtype=torch.int64)
+    for row, (slot, prompt) in enumerate(zip(SLOTS, prompts, strict=True)):
         model.prefill(loop, prompt, slot)
-        ids = torch.ones(96, dtype=torch.int64)
-        ids[: len(prompt)] = torch.from_numpy(prompt.token_ids)
-        model.prefill_text(tensors, ids, torch.tensor([slot]), torch.tensor([len(prompt) - 1]))
+        ids[row, : len(prompt)] = torch.from_numpy(prompt.token_ids)
+    last = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    model.prefill_rows(tensors, ids, torch.tensor(SLOTS), last)
     P, D = model.info.patch_shape
     for step in range(4):
         steps = torch.full((3,), step)

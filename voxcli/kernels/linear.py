@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 
 MAX_TALL_ROWS = 32
 
@@ -180,9 +180,10 @@ def _run_gemv(
     out = x.new_empty(*x.shape[:-1], N)
     block_k = _divisor(K, 1024 if norm is not None else 2048)
     block_n = 8 if K > 4096 else 4 if is_swiglu else 2
-    _gemv[(triton.cdiv(N, block_n),)](
-        x, weight, norm, bias, residual, out, eps, N, K,
-        norm is not None, bias is not None, residual is not None, is_swiglu, block_n, block_k,
+    launch(
+        _gemv, (triton.cdiv(N, block_n),),
+        x, weight, norm, bias, residual, out, eps, N, K, norm is not None, bias is not None,
+        residual is not None, is_swiglu, block_n, block_k,
         num_warps=8 if K > 4096 else 4, **options(x.device),
     )  # fmt: skip
     return out
@@ -201,9 +202,10 @@ def _run_tall(
     out = x.new_empty(*x.shape[:-1], N)
     block_m, block_n, block_k, split, num_warps, num_stages = tall_tiles(M, N, K, is_swiglu)
     partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
-    _tall[(triton.cdiv(N, block_n), split)](
-        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K,
-        bias is not None, residual is not None, is_swiglu, block_m, block_n, block_k, split,
+    launch(
+        _tall, (triton.cdiv(N, block_n), split),
+        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K, bias is not None,
+        residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=num_warps, num_stages=num_stages, **options(x.device),
     )  # fmt: skip
     return out
@@ -219,9 +221,11 @@ def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
     """`[..., K]`."""
     K = x.shape[-1]
     out = torch.empty_like(x)
-    _rms_norm[(_num_rows(x, norm),)](
-        x, norm, out, eps, K, triton.next_power_of_2(K), num_warps=4, **options(x.device)
-    )
+    launch(
+        _rms_norm, (_num_rows(x, norm),),
+        x, norm, out, eps, K, triton.next_power_of_2(K),
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
     return out
 
 
@@ -277,5 +281,9 @@ def swiglu(x: Tensor) -> Tensor:
     N = x.shape[-1] // 2
     out = x.new_empty(*x.shape[:-1], N)
     rows = x.numel() // (2 * N)
-    _swiglu[(triton.cdiv(N, 1024), rows)](x, out, N, 1024, num_warps=4, **options(x.device))
+    launch(
+        _swiglu, (triton.cdiv(N, 1024), rows),
+        x, out, N, 1024,
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
     return out

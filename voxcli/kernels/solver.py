@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 
 
 def write_tokens_reference(
@@ -60,9 +60,10 @@ def write_tokens(tokens: Tensor, x: Tensor, weight: Tensor, bias: Tensor, time: 
     B, P, D = x.shape
     N, T, W = tokens.shape
     block_w = 64
-    _write_tokens[(B, triton.cdiv(W, block_w))](
-        tokens, x, weight, bias, time, B, P, D, T, W, N // B,
-        max(16, triton.next_power_of_2(P)), max(16, triton.next_power_of_2(D)), block_w,
+    launch(
+        _write_tokens, (B, triton.cdiv(W, block_w)),
+        tokens, x, weight, bias, time, B, P, D, T, W, N // B, max(16, triton.next_power_of_2(P)),
+        max(16, triton.next_power_of_2(D)), block_w,
         num_warps=2, **options(x.device),
     )  # fmt: skip
 
@@ -104,7 +105,8 @@ def euler_step(x: Tensor, velocity: Tensor, cfg: Tensor | None, size: float) -> 
         cfg: float32 `[B]`, or None for no guidance.
     """
     numel = x[0].numel()
-    _euler_step[(len(x),)](
+    launch(
+        _euler_step, (len(x),),
         x, velocity, cfg, len(x), size, numel, triton.next_power_of_2(numel), cfg is not None,
         num_warps=2, **options(x.device),
     )  # fmt: skip

@@ -8,9 +8,12 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
@@ -22,6 +25,7 @@ from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 
 HEAD_DIMS = (32, 64, 128)
+MIN_SPLIT_ROWS = 32  # below, a half's products are too small to gain
 
 
 def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
@@ -65,7 +69,7 @@ class FusedLocalStack(LocalStack):
 
 
 class FusedCausalStack(CausalStack):
-    """`CausalStack` in five kernels a layer and decode step; a prompt runs as in the parent."""
+    """`CausalStack` in five kernels a layer and decode step."""
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
         from voxcli.kernels.attention import Scratch
@@ -76,6 +80,26 @@ class FusedCausalStack(CausalStack):
             self.head_dim, self.norm.device,
         )  # fmt: skip
         return cache
+
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
+        from voxcli.kernels.attention import rotate_prompt, split_heads
+        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+
+        x = x.clone()  # a residual may be written over
+        for layer, block in enumerate(self.blocks):
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            rotate_prompt(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, self.num_heads
+            )
+            heads = split_heads(qkv, self.num_heads, self.num_kv_heads)
+            queries, keys, values = (part.transpose(1, 2) for part in heads)
+            attended = F.scaled_dot_product_attention(
+                queries, keys, values, is_causal=True, scale=self.scale, enable_gqa=True
+            )  # [B, H, N, C]
+            x = linear_add(attended.transpose(1, 2).flatten(2), block.output.weight, x)
+            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
+            x = linear_add(inner, block.down.weight, x)
+        return rms_norm(x, self.norm, self.eps)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         from voxcli.kernels.attention import decode_attention
@@ -96,24 +120,46 @@ class FusedCausalStack(CausalStack):
 
 
 class FusedLocalDiT(LocalDiT):
-    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32."""
+    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32.
+
+    Many rows go in two halves side by side: one half's products fill the card while the other's
+    small kernels and the ends of its products leave most of it idle.
+    """
 
     stack: FusedLocalStack
 
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
     ) -> Tensor:
+        x = noise.float().clone()
+        self.schedule(num_steps)  # made here, before streams part
+        half = len(x) // 2
+        if len(x) < MIN_SPLIT_ROWS:
+            self._integrate(x, mu, cond, num_steps, cfg)
+            return x.to(mu.dtype)
+        main, side = torch.cuda.current_stream(x.device), _side_stream(x.device)
+        side.wait_stream(main)
+        for stream, rows in ((side, slice(half)), (main, slice(half, None))):
+            with torch.cuda.stream(stream):
+                guidance = None if cfg is None else cfg[rows]
+                self._integrate(x[rows], mu[rows], cond[rows], num_steps, guidance)
+        main.wait_stream(side)
+        return x.to(mu.dtype)
+
+    def _integrate(
+        self, x: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
+    ) -> None:
+        """Integrate `x`, float32 `[B, P, D]`, in place."""
         from voxcli.kernels.linear import rms_linear
         from voxcli.kernels.solver import euler_step, write_tokens
 
         schedule = self.schedule(num_steps)
-        B, P, _ = noise.shape
+        B, P, _ = x.shape
         halves = 1 if cfg is None else 2
         num_tokens = 3 + 2 * P
         tokens = mu.new_zeros(halves * B, num_tokens, self.width)
         tokens[:B, :2] = mu
         tokens.view(halves, B, num_tokens, -1)[:, :, 3 : 3 + P] = self.cond_proj(cond)
-        x = noise.float().clone()
         for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
             assert self.in_proj.bias is not None
             write_tokens(tokens, x, self.in_proj.weight, self.in_proj.bias, time)
@@ -122,7 +168,11 @@ class FusedLocalDiT(LocalDiT):
                 hidden, self.stack.norm, self.stack.eps, self.out_proj.weight, self.out_proj.bias
             )
             euler_step(x, velocity, cfg, size)
-        return x.to(mu.dtype)
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
 
 
 def supports_vocoder(decoder: Decoder) -> bool:
@@ -139,7 +189,7 @@ class FusedUnit:
     taps: Tensor  # fp32 [KERNEL, C]
     bias: Tensor  # fp32 [C], of the depthwise convolution
     dilation: int
-    weight: Tensor  # [C, C], from inputs to outputs
+    weight: Tensor  # [C, C], from the last axis to the first
 
 
 @dataclass(frozen=True)
@@ -156,7 +206,7 @@ def _taps(conv: DepthwiseConv) -> Tensor:
 
 
 class FusedDecoder(Decoder):
-    """`Decoder` in three kernels a residual unit.
+    """`Decoder` in one kernel a residual unit where channels are few, else in three.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -181,7 +231,7 @@ class FusedDecoder(Decoder):
             missing = torch.zeros_like(block.units[0].scale)
             units = []
             for unit in block.units:
-                weight = unit.pointwise.weight.to(dtype).t()
+                weight = unit.pointwise.weight.to(dtype)
                 units.append(
                     FusedUnit(
                         unit.scale,
@@ -196,7 +246,9 @@ class FusedDecoder(Decoder):
                 missing = missing + unit.pointwise.bias
             upsample = self._cast(block.upsample)
             self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
-        self.last_shift = plain.last_scale * missing
+        # of each block's Snake, then of the last convolution's
+        self.snakes = [(block.scale, block.shift) for block in self.fused_blocks]
+        self.snakes.append((plain.last_scale, plain.last_scale * missing))
 
     def _cast(self, linear: Linear) -> Linear:
         bias = None if linear.bias is None else linear.bias.to(self.dtype)
@@ -210,25 +262,39 @@ class FusedDecoder(Decoder):
         from voxcli.kernels.vocoder import depthwise, last, pad
 
         assert isinstance(slots, Tensor), slots
-        contexts = iter(state.contexts)
-        context = next(contexts)
+        contexts = deque(state.contexts)
+        context = contexts.popleft()
         padded = pad(latents.to(self.dtype), None, None, context, slots)
         x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
         x = self.fused_expand(x)
-        for block in self.fused_blocks:
-            context = next(contexts)
-            padded = pad(x, block.scale, block.shift, context, slots)
-            context[slots] = padded[:, -1:]
-            B, T, C = x.shape
-            pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
-            x = block.upsample(pairs).view(B, T * block.stride, -1)
-            for unit in block.units:
-                context = next(contexts)
-                padded = pad(x, unit.scale, unit.shift, context, slots)
-                inner = depthwise(
-                    padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
-                )
-                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
-        context = next(contexts)
-        padded = pad(x, self.last_scale, self.last_shift, context, slots)
-        return last(padded, self.last.weight, self.last_bias, context, slots)
+        padded = pad(x, *self.snakes[0], contexts[0], slots)
+        for block, next_snake in zip(self.fused_blocks, self.snakes[1:], strict=True):
+            contexts.popleft()[slots] = padded[:, -1:]
+            B, N, C = padded.shape
+            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
+            x = block.upsample(pairs).view(B, (N - 1) * block.stride, -1)
+            padded = pad(x, block.units[0].scale, block.units[0].shift, contexts[0], slots)
+            snakes = [(unit.scale, unit.shift) for unit in block.units[1:]]
+            for unit, snake in zip(block.units, [*snakes, next_snake], strict=True):
+                padded = self._add(unit, padded, x, snake, contexts, slots)
+        return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
+
+    def _add(
+        self, unit: FusedUnit, padded: Tensor, x: Tensor, snake: tuple[Tensor, Tensor],
+        contexts: deque[Tensor], slots: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """Add a unit to x in place; the sum, padded for the Snake that reads it."""
+        from voxcli.kernels.residual import residual_unit, supports
+        from voxcli.kernels.vocoder import depthwise, pad
+
+        context = contexts.popleft()
+        if supports(x.shape[-1], x.dtype):
+            return residual_unit(
+                padded, unit.taps, unit.bias, unit.dilation, unit.weight, x, context, *snake,
+                contexts[0], slots,
+            )  # fmt: skip
+        inner = depthwise(
+            padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
+        )
+        x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight.t())
+        return pad(x, *snake, contexts[0], slots)
