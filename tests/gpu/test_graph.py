@@ -173,6 +173,7 @@ def test_nothing_is_captured_or_allocated_under_load(
     assert runner.num_eager_steps == 0
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: str) -> None:
     engine = engines[dtype]
     requests = [make_request(engine, text, 1, patches=20, cfg=2.0) for text in TEXTS[:3]]

@@ -18,7 +18,7 @@ DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
 if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from voxcli.kernels import attention, linear, noise, residual, solver, vocoder  # noqa: E402
+from voxcli.kernels import attention, linear, noise, solver, vocoder  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -76,6 +76,17 @@ def test_linear_add(M: int, N: int, K: int) -> None:
     reference = linear.linear_add_reference(x.double(), weight.double(), residual.double())
     out = linear.linear_add(x, weight, residual)
     assert error(out, reference) < BF16_ERROR
+
+
+@pytest.mark.parametrize(("M", "N", "K"), [*SIZES[3:], (70, 40, 2048), (140, 96, 4096)])
+def test_linear_add_norm(M: int, N: int, K: int) -> None:
+    x, weight, norm = normal(M, K), normal(N, K, scale=K**-0.5), normal(N)
+    residual = normal(M, N)
+    wide = [part.double() for part in (x, weight, residual, norm)]
+    expected = linear.linear_add_norm_reference(*wide, 1e-5)
+    found = linear.linear_add_norm(x, weight, residual, norm, 1e-5)
+    for part, reference in zip(found, expected, strict=True):
+        assert error(part, reference) < BF16_ERROR
 
 
 @pytest.mark.parametrize(("M", "N", "K"), SIZES)
@@ -203,30 +214,6 @@ def test_pad_then_depthwise(dtype: torch.dtype, T: int, C: int, dilation: int) -
             )
             assert error(out, reference) < bound(dtype)
             assert torch.equal(context, expected_context)
-
-
-@pytest.mark.parametrize(
-    ("T", "C", "dilation", "next_J"), [(4, 256, 1, 18), (150, 16, 9, 1), (70, 64, 3, 54)]
-)
-def test_residual_unit(T: int, C: int, dilation: int, next_J: int) -> None:
-    B, J, dtype = 2, 6 * dilation, torch.float16
-    padded, x = normal(B, J + T, C, dtype=dtype), normal(B, T, C, dtype=dtype)
-    taps, bias = normal(7, C, dtype=torch.float32, scale=0.4), normal(C, dtype=torch.float32)
-    weight = normal(C, C, dtype=dtype, scale=C**-0.5)
-    scale, shift = normal(C, dtype=torch.float32), normal(C, dtype=torch.float32)
-    context, next_context = normal(4, J, C, dtype=dtype), normal(4, next_J, C, dtype=dtype)
-    slots = torch.tensor([3, 1], device=DEVICE)
-    expected_x, expected_context = x.clone(), context.clone()
-    out = residual.residual_unit(
-        padded, taps, bias, dilation, weight, x, context, scale, shift, next_context, slots
-    )
-    expected = residual.residual_unit_reference(
-        padded, taps, bias, dilation, weight, expected_x, expected_context, scale, shift,
-        next_context, slots,
-    )  # fmt: skip
-    assert error(x, expected_x) < 2e-3
-    assert error(out, expected) < 4e-3
-    assert torch.equal(context, expected_context)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

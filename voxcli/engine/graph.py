@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 
+MAIN_PRIORITY = -1  # of the captured stream; the vocoder's branch has 0, which is lower
+
 Setting = tuple[int, bool]  # solver steps, guided or not
 
 
@@ -145,6 +147,8 @@ class GraphRunner:
                 self._prompts = StaticPrompts.allocate(
                     self.prompt_shapes, model.info.patch_shape, device
                 )
+                # the vocoder takes what the language models beside it leave of the card
+                self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
                 self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         except torch.cuda.OutOfMemoryError as err:
             raise EngineError(
@@ -233,7 +237,7 @@ class GraphRunner:
             function()  # loads kernels and makes the libraries' workspaces
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, stream=self._main):
             function()
         self.graph_captures += 1
         return graph

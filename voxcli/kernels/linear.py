@@ -3,7 +3,8 @@
 With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its
 weights on their way before the kernel in front has finished, and carries norm, activation and
 residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split
-over programs where there are few outputs. Above that cuBLAS takes over.
+over programs where there are few outputs. Above that cuBLAS takes over, with the sum in parts where
+its own tiles would leave most of the card idle.
 
 Letters: `M` rows, `K` in, `N` out.
 """
@@ -21,6 +22,7 @@ from torch import Tensor
 from voxcli.kernels.launch import launch, options, wait
 
 MAX_TALL_ROWS = 32
+NUM_PROCESSORS = 132  # of the card that tiles are chosen for
 
 
 def rms_linear_reference(
@@ -32,6 +34,13 @@ def rms_linear_reference(
 def rms_swiglu_reference(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
     gate, up = rms_linear_reference(x, norm, eps, weight).chunk(2, dim=-1)
     return F.silu(gate) * up
+
+
+def linear_add_norm_reference(
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    total = linear_add_reference(x, weight, residual)
+    return total, F.rms_norm(total, norm.shape, norm, eps)
 
 
 def linear_add_reference(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
@@ -145,6 +154,25 @@ def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl
     tl.store(out + row + k, a.to(out.dtype.element_ty), mask=k < K)
 
 
+@triton.jit
+def _add_norm(
+    parts, residual, norm, normed, eps, M,
+    K: tl.constexpr, NUM_PARTS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    k = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64) * K
+    weight = tl.load(norm + k, mask=k < K, other=0.0).to(tl.float32)
+    wait(EARLY)
+    total = tl.load(residual + row + k, mask=k < K, other=0.0).to(tl.float32)
+    for part in tl.static_range(NUM_PARTS):
+        total += tl.load(parts + part * M * K + row + k, mask=k < K, other=0.0).to(tl.float32)
+    total = total.to(residual.dtype.element_ty)
+    tl.store(residual + row + k, total, mask=k < K)
+    a = total.to(tl.float32)
+    a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
+    tl.store(normed + row + k, a.to(normed.dtype.element_ty), mask=k < K)
+
+
 def _divisor(K: int, limit: int) -> int:
     """The largest power of two up to `limit` that divides K."""
     return min(limit, K & -K)
@@ -229,17 +257,62 @@ def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
     return out
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x W^T + b`; `[..., K] -> [..., N]`."""
+    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+        return _run_tall(x, weight, bias)
+    return F.linear(x, weight, bias)
+
+
+def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
+    """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
+    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+        return _run_tall(x, weight, is_swiglu=True)
+    return swiglu(F.linear(x, weight))
+
+
+def num_parts(M: int, N: int, K: int) -> int:
+    """In how many parts to sum a product of many rows, so that its tiles fill the card.
+
+    cuBLAS computes 704 x 1024 in tiles that leave most multiprocessors idle, however long K is.
+    """
+    tiles = triton.cdiv(M, 128) * triton.cdiv(N, 128)
+    parts = 1
+    while tiles * parts * 2 <= NUM_PROCESSORS and K // (2 * parts) >= 1024 and K % (2 * parts) == 0:
+        parts *= 2
+    return parts
+
+
+def linear_add_norm(
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """`residual + x W^T`, which may be written over `residual`, and its RMS norm; `[..., N]`."""
+    M = _num_rows(x, weight)
+    N, K = weight.shape
+    parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
+    if parts == 1:
+        total = linear_add(x, weight, residual)
+        return total, rms_norm(total, norm, eps)
+    assert residual.is_contiguous(), residual.stride()
+    products = torch.bmm(
+        x.view(M, parts, -1).transpose(0, 1), weight.view(N, parts, -1).permute(1, 2, 0)
+    )  # [parts, M, N]
+    normed = torch.empty_like(residual)
+    launch(
+        _add_norm, (M,),
+        products, residual, norm, normed, eps, M, N, parts, triton.next_power_of_2(N),
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
+    return residual, normed
+
+
 def rms_linear(
     x: Tensor, norm: Tensor, eps: float, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
     """`rms_norm(x) W^T + b`; `[..., K] -> [..., N]`."""
-    M = _num_rows(x, weight)
-    if M == 1:
+    if _num_rows(x, weight) == 1:
         return _run_gemv(x, weight, norm, eps, bias)
-    normed = rms_norm(x, norm, eps)
-    if M <= MAX_TALL_ROWS:
-        return _run_tall(normed, weight, bias)
-    return F.linear(normed, weight, bias)
+    return linear(rms_norm(x, norm, eps), weight, bias)
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
@@ -257,13 +330,9 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
 
 def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
     """`silu(g) * u` of `g, u = rms_norm(x) W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    M = _num_rows(x, weight)
-    if M == 1:
+    if _num_rows(x, weight) == 1:
         return _run_gemv(x, weight, norm, eps, is_swiglu=True)
-    normed = rms_norm(x, norm, eps)
-    if M <= MAX_TALL_ROWS:
-        return _run_tall(normed, weight, is_swiglu=True)
-    return swiglu(F.linear(normed, weight))
+    return linear_swiglu(rms_norm(x, norm, eps), weight)
 
 
 @triton.jit

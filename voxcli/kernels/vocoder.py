@@ -18,6 +18,8 @@ from triton.language.extra import libdevice
 from voxcli.kernels.launch import launch, options, wait
 
 TILE = 2048  # numbers a program handles
+# a tile of few channels has many time steps, so that the taps find each other's rows in the cache
+DEPTHWISE_CHANNELS = 32
 
 
 def bump(x: Tensor) -> Tensor:
@@ -146,8 +148,10 @@ def is_fast(x: Tensor) -> bool:
     return x.is_cuda and x.dtype != torch.float32
 
 
-def _blocks(num_steps: int, C: int, B: int) -> tuple[tuple[int, int, int], int, int]:
-    block_c = min(128, triton.next_power_of_2(C))
+def _blocks(
+    num_steps: int, C: int, B: int, max_channels: int = 128
+) -> tuple[tuple[int, int, int], int, int]:
+    block_c = min(max_channels, triton.next_power_of_2(C))
     block_t = TILE // block_c
     return (triton.cdiv(num_steps, block_t), triton.cdiv(C, block_c), B), block_t, block_c
 
@@ -196,7 +200,7 @@ def depthwise(
     B, N, C = padded.shape
     J = context.shape[1]
     out = padded.new_empty(B, N - J, C)
-    grid, block_t, block_c = _blocks(max(N - J, J), C, B)
+    grid, block_t, block_c = _blocks(max(N - J, J), C, B, DEPTHWISE_CHANNELS)
     launch(
         _depthwise, grid,
         padded, weight, bias, context, slots, out, N - J, C, J, len(weight), dilation, is_snake,

@@ -8,9 +8,7 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +23,6 @@ from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 
 HEAD_DIMS = (32, 64, 128)
-MIN_SPLIT_ROWS = 32  # below, a half's products are too small to gain
 
 
 def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
@@ -43,29 +40,32 @@ def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype
 class FusedLocalStack(LocalStack):
     """`LocalStack` in five kernels a layer."""
 
-    def hidden(self, x: Tensor, first: int) -> Tensor:
-        """All layers, without the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
+    def normed(self, x: Tensor, first: int) -> Tensor:
+        """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
         from voxcli.kernels.attention import local_attention
-        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+        from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu
+        from voxcli.kernels.linear import rms_norm as fused_norm
 
-        for block in self.blocks:
-            is_last = block is self.blocks[-1]
-            start = first if is_last else 0
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+        norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
+        normed = fused_norm(x, self.blocks[0].input_norm, self.eps)
+        for block, next_norm in zip(self.blocks, norms, strict=True):
+            start = first if block is self.blocks[-1] else 0
+            qkv = linear(normed, block.qkv.weight)
             attended = local_attention(
                 qkv, self.rotation, self.num_heads, self.num_kv_heads, start, self.scale
             )
             residual = x[:, start:].clone() if start or block is self.blocks[0] else x
-            x = linear_add(attended, block.output.weight, residual)
-            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
-            x = linear_add(inner, block.down.weight, x)
-        return x
+            x, normed = linear_add_norm(
+                attended, block.output.weight, residual, block.mlp_norm, self.eps
+            )
+            inner = linear_swiglu(normed, block.gate_up.weight)
+            x, normed = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
+        return normed
 
     def __call__(self, x: Tensor, keep: slice) -> Tensor:
-        hidden = self.hidden(x, keep.start or 0)
-        if keep.stop is not None:
-            hidden = hidden[:, : keep.stop - (keep.start or 0)]
-        return rms_norm(hidden, self.norm, self.eps)
+        start = keep.start or 0
+        normed = self.normed(x, start)
+        return normed if keep.stop is None else normed[:, : keep.stop - start]
 
 
 class FusedCausalStack(CausalStack):
@@ -120,59 +120,31 @@ class FusedCausalStack(CausalStack):
 
 
 class FusedLocalDiT(LocalDiT):
-    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32.
-
-    Many rows go in two halves side by side: one half's products fill the card while the other's
-    small kernels and the ends of its products leave most of it idle.
-    """
+    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32."""
 
     stack: FusedLocalStack
 
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
     ) -> Tensor:
-        x = noise.float().clone()
-        self.schedule(num_steps)  # made here, before streams part
-        half = len(x) // 2
-        if len(x) < MIN_SPLIT_ROWS:
-            self._integrate(x, mu, cond, num_steps, cfg)
-            return x.to(mu.dtype)
-        main, side = torch.cuda.current_stream(x.device), _side_stream(x.device)
-        side.wait_stream(main)
-        for stream, rows in ((side, slice(half)), (main, slice(half, None))):
-            with torch.cuda.stream(stream):
-                guidance = None if cfg is None else cfg[rows]
-                self._integrate(x[rows], mu[rows], cond[rows], num_steps, guidance)
-        main.wait_stream(side)
-        return x.to(mu.dtype)
-
-    def _integrate(
-        self, x: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
-    ) -> None:
-        """Integrate `x`, float32 `[B, P, D]`, in place."""
-        from voxcli.kernels.linear import rms_linear
+        from voxcli.kernels.linear import linear
         from voxcli.kernels.solver import euler_step, write_tokens
 
         schedule = self.schedule(num_steps)
-        B, P, _ = x.shape
+        B, P, _ = noise.shape
         halves = 1 if cfg is None else 2
         num_tokens = 3 + 2 * P
         tokens = mu.new_zeros(halves * B, num_tokens, self.width)
         tokens[:B, :2] = mu
         tokens.view(halves, B, num_tokens, -1)[:, :, 3 : 3 + P] = self.cond_proj(cond)
+        x = noise.float().clone()
         for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
             assert self.in_proj.bias is not None
             write_tokens(tokens, x, self.in_proj.weight, self.in_proj.bias, time)
-            hidden = self.stack.hidden(tokens, num_tokens - P)
-            velocity = rms_linear(
-                hidden, self.stack.norm, self.stack.eps, self.out_proj.weight, self.out_proj.bias
-            )
+            normed = self.stack.normed(tokens, num_tokens - P)
+            velocity = linear(normed, self.out_proj.weight, self.out_proj.bias)
             euler_step(x, velocity, cfg, size)
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)
+        return x.to(mu.dtype)
 
 
 def supports_vocoder(decoder: Decoder) -> bool:
@@ -189,7 +161,7 @@ class FusedUnit:
     taps: Tensor  # fp32 [KERNEL, C]
     bias: Tensor  # fp32 [C], of the depthwise convolution
     dilation: int
-    weight: Tensor  # [C, C], from the last axis to the first
+    weight: Tensor  # [C, C], from inputs to outputs
 
 
 @dataclass(frozen=True)
@@ -206,7 +178,7 @@ def _taps(conv: DepthwiseConv) -> Tensor:
 
 
 class FusedDecoder(Decoder):
-    """`Decoder` in one kernel a residual unit where channels are few, else in three.
+    """`Decoder` in three kernels a residual unit.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -231,7 +203,7 @@ class FusedDecoder(Decoder):
             missing = torch.zeros_like(block.units[0].scale)
             units = []
             for unit in block.units:
-                weight = unit.pointwise.weight.to(dtype)
+                weight = unit.pointwise.weight.to(dtype).t()
                 units.append(
                     FusedUnit(
                         unit.scale,
@@ -246,9 +218,7 @@ class FusedDecoder(Decoder):
                 missing = missing + unit.pointwise.bias
             upsample = self._cast(block.upsample)
             self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
-        # of each block's Snake, then of the last convolution's
-        self.snakes = [(block.scale, block.shift) for block in self.fused_blocks]
-        self.snakes.append((plain.last_scale, plain.last_scale * missing))
+        self.last_shift = plain.last_scale * missing
 
     def _cast(self, linear: Linear) -> Linear:
         bias = None if linear.bias is None else linear.bias.to(self.dtype)
@@ -262,39 +232,25 @@ class FusedDecoder(Decoder):
         from voxcli.kernels.vocoder import depthwise, last, pad
 
         assert isinstance(slots, Tensor), slots
-        contexts = deque(state.contexts)
-        context = contexts.popleft()
+        contexts = iter(state.contexts)
+        context = next(contexts)
         padded = pad(latents.to(self.dtype), None, None, context, slots)
         x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
         x = self.fused_expand(x)
-        padded = pad(x, *self.snakes[0], contexts[0], slots)
-        for block, next_snake in zip(self.fused_blocks, self.snakes[1:], strict=True):
-            contexts.popleft()[slots] = padded[:, -1:]
-            B, N, C = padded.shape
-            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
-            x = block.upsample(pairs).view(B, (N - 1) * block.stride, -1)
-            padded = pad(x, block.units[0].scale, block.units[0].shift, contexts[0], slots)
-            snakes = [(unit.scale, unit.shift) for unit in block.units[1:]]
-            for unit, snake in zip(block.units, [*snakes, next_snake], strict=True):
-                padded = self._add(unit, padded, x, snake, contexts, slots)
-        return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
-
-    def _add(
-        self, unit: FusedUnit, padded: Tensor, x: Tensor, snake: tuple[Tensor, Tensor],
-        contexts: deque[Tensor], slots: Tensor,
-    ) -> Tensor:  # fmt: skip
-        """Add a unit to x in place; the sum, padded for the Snake that reads it."""
-        from voxcli.kernels.residual import residual_unit, supports
-        from voxcli.kernels.vocoder import depthwise, pad
-
-        context = contexts.popleft()
-        if supports(x.shape[-1], x.dtype):
-            return residual_unit(
-                padded, unit.taps, unit.bias, unit.dilation, unit.weight, x, context, *snake,
-                contexts[0], slots,
-            )  # fmt: skip
-        inner = depthwise(
-            padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
-        )
-        x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight.t())
-        return pad(x, *snake, contexts[0], slots)
+        for block in self.fused_blocks:
+            context = next(contexts)
+            padded = pad(x, block.scale, block.shift, context, slots)
+            context[slots] = padded[:, -1:]
+            B, T, C = x.shape
+            pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
+            x = block.upsample(pairs).view(B, T * block.stride, -1)
+            for unit in block.units:
+                context = next(contexts)
+                padded = pad(x, unit.scale, unit.shift, context, slots)
+                inner = depthwise(
+                    padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
+                )
+                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
+        context = next(contexts)
+        padded = pad(x, self.last_scale, self.last_shift, context, slots)
+        return last(padded, self.last.weight, self.last_bias, context, slots)
