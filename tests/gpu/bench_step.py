@@ -9,6 +9,7 @@ Not a test. Each number of streams runs whole requests (100 text positions, 125 
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 import sys
 import time
@@ -71,6 +72,8 @@ def parts(engine: Engine, num_rows: int) -> str:
 
 @torch.inference_mode()
 def main() -> None:
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("voxcli.kernels.launch").setLevel("DEBUG")
     config = VoxCPM2Config.from_dict(json.loads(Path(sys.argv[1]).read_text()))
     device = torch.device("cuda:0")
     started = time.perf_counter()

@@ -225,7 +225,7 @@ class GraphRunner:
         from voxcli.kernels.launch import compiling
 
         started = time.perf_counter()
-        with compiling():
+        with compiling(self.device):
             for function in functions:
                 function()
         self.compile_s = time.perf_counter() - started

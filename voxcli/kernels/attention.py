@@ -246,7 +246,7 @@ def local_attention_reference(
     return (shares @ v).transpose(1, 2).flatten(2)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first"])
 def _local(
     qkv, rotation, out, scale, first,
     T: tl.constexpr, H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_T: tl.constexpr,
@@ -276,6 +276,10 @@ def _local(
     places = (b * (T - first) + q_token - first)[:, None] * (H * C) + head[:, None] * C + c[None, :]
     is_kept = is_row & (q_token >= first)
     tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
+
+
+def local_warps(heads: int) -> int:
+    return 2 if heads == 1 else 4
 
 
 def heads_a_program(num_rows: int, group: int) -> int:
@@ -308,6 +312,6 @@ def local_attention(
         _local, (B, num_heads // heads),
         qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C, max(16,
         triton.next_power_of_2(T)), heads, rotation is not None,
-        num_warps=2 if heads == 1 else 4, **options(qkv.device),
+        num_warps=local_warps(heads), **options(qkv.device),
     )  # fmt: skip
     return out

@@ -13,6 +13,7 @@ passes run without Python's lock, so the pool is as fast as the processor has co
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+logger = logging.getLogger(__name__)
 
 MAX_COMPILERS = 32  # threads
 
@@ -53,18 +56,28 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
-    """Compile what is launched in here; all of it is ready when the block ends.
+def compiling(device: torch.device) -> Iterator[None]:
+    """Compile what is launched in here; all of it is ready to run when the block ends.
 
     Outputs of kernels stay as they were allocated, so nothing computed inside may be used.
     """
     token = _is_compiling.set(True)
     num_threads = min(MAX_COMPILERS, os.cpu_count() or 1)
     try:
-        with ThreadPoolExecutor(num_threads) as pool, triton.AsyncCompileMode(pool):
-            yield
+        with ThreadPoolExecutor(num_threads) as pool:
+            with triton.AsyncCompileMode(pool) as mode:
+                yield
+            made = [future.result() for future in mode.future_kernels.values()]
+            logger.debug("%d kernels compiled", len(made))
+            list(pool.map(lambda kernel: _load(kernel, device), made))
     finally:
         _is_compiling.reset(token)
+
+
+def _load(kernel: Any, device: torch.device) -> None:
+    """Load a kernel and build its launcher, which takes the C compiler a moment."""
+    with torch.cuda.device(device):
+        _ = kernel.run
 
 
 @triton.jit

@@ -23,6 +23,8 @@ from voxcli.kernels.launch import launch, options, wait
 
 MAX_TALL_ROWS = 32
 NUM_PROCESSORS = 132  # of the card that tiles are chosen for
+SWIGLU_BLOCK = 1024
+MIN_PART, MAX_PARTS = 1024, 4  # inputs of a part of a sum, parts
 
 
 def rms_linear_reference(
@@ -95,7 +97,7 @@ def _gemv(
     tl.store(out + n, y.to(out.dtype.element_ty), mask=in_n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def _tall(
     x, weight, bias, residual, out, partial, counters, M,
     N: tl.constexpr, K: tl.constexpr,
@@ -154,7 +156,7 @@ def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl
     tl.store(out + row + k, a.to(out.dtype.element_ty), mask=k < K)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def _add_norm(
     parts, residual, norm, normed, eps, M,
     K: tl.constexpr, NUM_PARTS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
@@ -277,10 +279,8 @@ def num_parts(M: int, N: int, K: int) -> int:
     cuBLAS computes 704 x 1024 in tiles that leave most multiprocessors idle, however long K is.
     """
     tiles = triton.cdiv(M, 128) * triton.cdiv(N, 128)
-    parts = 1
-    while tiles * parts * 2 <= NUM_PROCESSORS and K // (2 * parts) >= 1024 and K % (2 * parts) == 0:
-        parts *= 2
-    return parts
+    parts = min(MAX_PARTS, K // MIN_PART)
+    return parts if tiles <= NUM_PROCESSORS // 2 and parts > 1 and K % parts == 0 else 1
 
 
 def linear_add_norm(
@@ -351,8 +351,8 @@ def swiglu(x: Tensor) -> Tensor:
     out = x.new_empty(*x.shape[:-1], N)
     rows = x.numel() // (2 * N)
     launch(
-        _swiglu, (triton.cdiv(N, 1024), rows),
-        x, out, N, 1024,
+        _swiglu, (triton.cdiv(N, SWIGLU_BLOCK), rows),
+        x, out, N, SWIGLU_BLOCK,
         num_warps=4, **options(x.device),
     )  # fmt: skip
     return out

@@ -22,7 +22,7 @@ def write_tokens_reference(
     tokens[:, -2 * P - 1] = time
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["B"])
 def _write_tokens(
     tokens, x, weight, bias, time, B,
     P: tl.constexpr, D: tl.constexpr, T: tl.constexpr, W: tl.constexpr, HALVES: tl.constexpr,
@@ -78,7 +78,7 @@ def euler_step_reference(x: Tensor, velocity: Tensor, cfg: Tensor | None, size: 
     x.sub_(size * velocity)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["B"])
 def _euler_step(
     x, velocity, cfg, B, size,
     NUMEL: tl.constexpr, BLOCK: tl.constexpr, IS_GUIDED: tl.constexpr, EARLY: tl.constexpr,

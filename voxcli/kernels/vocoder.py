@@ -2,7 +2,8 @@
 
 A causal convolution is two kernels or more: `pad` puts Snake and the slot's context in front, a
 product or `depthwise` reads the padded rows, and whatever comes after `pad` writes the new context,
-so that no kernel writes what it reads.
+so that no kernel writes what it reads. Sizes are ordinary arguments, because compiling a kernel for
+each layer would take a start-up of many seconds and gains nothing.
 
 Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps.
 """
@@ -66,19 +67,19 @@ def bump_tile(x, IS_FAST: tl.constexpr):
 
 
 @triton.jit
-def _tile(C: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
+def _tile(BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     return t[:, None], c[None, :], tl.program_id(2).to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "J"])
 def _pad(
-    x, scale, shift, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, HAS_SNAKE: tl.constexpr, HAS_SHIFT: tl.constexpr,
+    x, scale, shift, context, slots, out, T, C, J,
+    HAS_SNAKE: tl.constexpr, HAS_SHIFT: tl.constexpr,
     IS_FAST: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     slot = tl.load(slots + b)
     in_c = c < C
@@ -94,14 +95,13 @@ def _pad(
     tl.store(out + (b * (T + J) + t) * C + c, value.to(out.dtype.element_ty), (t < T + J) & in_c)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "J", "dilation"])
 def _depthwise(
-    padded, weight, bias, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, K: tl.constexpr, DILATION: tl.constexpr,
-    IS_SNAKE: tl.constexpr, IS_FAST: tl.constexpr,
+    padded, weight, bias, context, slots, out, T, C, J, dilation,
+    K: tl.constexpr, IS_SNAKE: tl.constexpr, IS_FAST: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     in_c = c < C
     inside = (t < T) & in_c
@@ -109,7 +109,7 @@ def _depthwise(
     acc = tl.zeros((BLOCK_T, BLOCK_C), tl.float32) + tl.load(bias + c, mask=in_c, other=0.0)
     for tap in tl.static_range(K):
         tap_weight = tl.load(weight + tap * C + c, mask=in_c, other=0.0)
-        value = tl.load(rows + (t + tap * DILATION) * C, mask=inside, other=0.0)
+        value = tl.load(rows + (t + tap * dilation) * C, mask=inside, other=0.0)
         acc += tap_weight * value.to(tl.float32)
     if IS_SNAKE:
         acc = bump_tile(acc, IS_FAST)
@@ -119,13 +119,13 @@ def _depthwise(
     tl.store(context + (slot * J + t) * C + c, kept, (t < J) & in_c)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T"])
 def _last(
-    padded, weight, bias, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, K: tl.constexpr,
+    padded, weight, bias, context, slots, out, T, C, J,
+    K: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     in_c = c < C
     rows = padded + b * (T + J) * C + c
@@ -203,7 +203,7 @@ def depthwise(
     grid, block_t, block_c = _blocks(max(N - J, J), C, B, DEPTHWISE_CHANNELS)
     launch(
         _depthwise, grid,
-        padded, weight, bias, context, slots, out, N - J, C, J, len(weight), dilation, is_snake,
+        padded, weight, bias, context, slots, out, N - J, C, J, dilation, len(weight), is_snake,
         is_fast(padded), block_t, block_c,
         num_warps=4, **options(padded.device),
     )  # fmt: skip
