@@ -136,7 +136,7 @@ def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> 
 
 
 def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "MIN_SHARED_ROWS", 1)
+    monkeypatch.setattr(attention, "sharing", lambda num_rows, group: (group, 4))
     test_local_attention(3, 11, 7, 16, 2, 128)
     test_local_attention(2, 5, 0, 8, 2, 32)
 

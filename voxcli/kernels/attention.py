@@ -18,7 +18,6 @@ from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
 
 CHUNK = 128  # cached positions that one program reads
-MIN_SHARED_ROWS, MAX_SHARED_HEADS = 16, 4  # of the few positions of a patch
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -278,15 +277,14 @@ def _local(
     tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
 
 
-def local_warps(heads: int) -> int:
-    return 2 if heads == 1 else 4
-
-
-def heads_a_program(num_rows: int, group: int) -> int:
-    """Heads of a group that share one program's keys: one where programs are few."""
-    if num_rows < MIN_SHARED_ROWS:
-        return 1
-    return min(MAX_SHARED_HEADS, group & -group)
+def sharing(num_rows: int, group: int) -> tuple[int, int]:
+    """Heads of a group that share one program's keys, and warps; measured on an H100."""
+    most = group & -group
+    if num_rows < 16:
+        return 1, 2
+    if num_rows < 64:
+        return min(4, most), 4
+    return min(8, most), 8 if num_rows < 128 else 4
 
 
 def local_attention(
@@ -307,11 +305,11 @@ def local_attention(
     C = width // (num_heads + 2 * num_kv_heads)
     out = qkv.new_empty(B, T - first, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
-    heads = heads_a_program(B, num_heads // num_kv_heads)
+    heads, num_warps = sharing(B, num_heads // num_kv_heads)
     launch(
         _local, (B, num_heads // heads),
         qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C, max(16,
         triton.next_power_of_2(T)), heads, rotation is not None,
-        num_warps=local_warps(heads), **options(qkv.device),
+        num_warps=num_warps, **options(qkv.device),
     )  # fmt: skip
     return out

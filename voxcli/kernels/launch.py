@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -65,11 +66,17 @@ def compiling(device: torch.device) -> Iterator[None]:
     num_threads = min(MAX_COMPILERS, os.cpu_count() or 1)
     try:
         with ThreadPoolExecutor(num_threads) as pool:
+            started = time.perf_counter()
             with triton.AsyncCompileMode(pool) as mode:
                 yield
+                submitted = time.perf_counter()
             made = [future.result() for future in mode.future_kernels.values()]
-            logger.debug("%d kernels compiled", len(made))
+            compiled = time.perf_counter()
             list(pool.map(lambda kernel: _load(kernel, device), made))
+            logger.debug(
+                "%d kernels: submitted in %.1f s, compiled in %.1f s, loaded in %.1f s", len(made),
+                submitted - started, compiled - submitted, time.perf_counter() - compiled,
+            )  # fmt: skip
     finally:
         _is_compiling.reset(token)
 
