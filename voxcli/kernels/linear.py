@@ -184,10 +184,18 @@ def _divisor(K: int, limit: int) -> int:
 def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, int, int, int]:
     """Rows, outputs and inputs of a block, splits, warps, stages; measured on an H100."""
     block_m = 16 if M <= 16 else 32
+    is_wide = block_m == 32
+    if is_swiglu and K >= 2048:
+        return block_m, 64, _divisor(K, 128), 1, 4, 3
     if is_swiglu or N >= 2 * K:
         return block_m, 64, _divisor(K, 128 if N < 4096 else 64), 1, 4, 5
-    split = 4 if K % 1024 == 0 else 1
-    return block_m, 64, _divisor(K // split, 256), split, 4, 3
+    if K % 1024:
+        return block_m, 64, _divisor(K, 256), 1, 4, 3
+    if N > K:
+        return (block_m, 32, 256, 4, 4, 3) if is_wide else (block_m, 64, 128, 4, 4, 3)
+    if 4 * N <= K:
+        return block_m, 64, 128, 8, 4, 5
+    return (block_m, 64, 128, 4, 4, 5) if is_wide and N == K else (block_m, 64, 256, 4, 4, 3)
 
 
 @cache
