@@ -74,6 +74,7 @@ class Engine:
         self.runner = make_runner(model, device, config, num_positions)
         self.scheduler = Scheduler(config.max_slots, num_positions, PREFILL_LIMITS[device.type])
         self.num_steps_run = 0
+        self._fault: str | None = None
 
     @property
     def num_positions(self) -> int:
@@ -89,7 +90,9 @@ class Engine:
 
         Raises:
             AdmissionError: it could never fit, with the numbers.
+            EngineError: the device failed before.
         """
+        self._refuse_after_fault()
         self.scheduler.add(request)
 
     def abort(self, requests: Iterable[Request]) -> None:
@@ -104,8 +107,10 @@ class Engine:
             an output for each request that has new samples or ended.
 
         Raises:
-            EngineError: the device failed; everything in flight is aborted.
+            EngineError: the device failed, now or before. Everything in flight is aborted, and the
+                engine runs nothing more: after a fault a device's results mean nothing.
         """
+        self._refuse_after_fault()
         started = time.perf_counter()
         try:
             outputs = self._step()
@@ -114,12 +119,21 @@ class Engine:
             raise
         except (RuntimeError, MemoryError) as err:
             self._abort_all()
+            self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineError(
-                f"the engine failed: {err}", hint="nothing in flight was kept"
+                f"the engine failed: {self._fault}",
+                hint="nothing in flight was kept; start voxcli again",
             ) from err
         self.num_steps_run += 1
         logger.debug("step %d: %.1f ms", self.num_steps_run, 1e3 * (time.perf_counter() - started))
         return outputs
+
+    def _refuse_after_fault(self) -> None:
+        if self._fault is not None:
+            raise EngineError(
+                f"the engine failed before and runs nothing more: {self._fault}",
+                hint="start voxcli again",
+            )
 
     def _step(self) -> list[Output]:
         batch = self.scheduler.schedule()

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from voxcli import kernels
+from voxcli.engine.memory import GIB, free_memory, require_memory
 from voxcli.engine.prompts import (
     PromptShape,
     StaticPrompts,
@@ -140,21 +141,21 @@ class GraphRunner:
         self._launched: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         self._normal = _noise_function(device)
         hop_length = model.info.hop_length
-        try:
-            with torch.inference_mode(), torch.cuda.device(device):
-                self.state = model.new_state(num_slots + 1, num_positions)
-                self._static = StaticRows.allocate(num_slots, hop_length, device)
-                self._prompts = StaticPrompts.allocate(
-                    self.prompt_shapes, model.info.patch_shape, device
-                )
-                # the vocoder takes what the language models beside it leave of the card
-                self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
-                self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        except torch.cuda.OutOfMemoryError as err:
-            raise EngineError(
-                f"the GPU has no room for {num_slots} slots of {num_positions} positions: {err}",
-                hint="lower max_slots or max_positions",
-            ) from err
+        require_memory(
+            device,
+            model.state_bytes(num_slots + 1, num_positions),
+            f"{num_slots + 1} slots of {num_positions} positions",
+            "lower max_slots or max_positions",
+        )
+        with torch.inference_mode(), torch.cuda.device(device):
+            self.state = model.new_state(num_slots + 1, num_positions)
+            self._static = StaticRows.allocate(num_slots, hop_length, device)
+            self._prompts = StaticPrompts.allocate(
+                self.prompt_shapes, model.info.patch_shape, device
+            )
+            # the vocoder takes what the language models beside it leave of the card
+            self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
+            self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._host_free: list[HostRows] = []
         self._capture(settings)
 
@@ -206,10 +207,17 @@ class GraphRunner:
                     pool = pool or graph.pool()
                 for function, shape in prompts:
                     self._prompt_graphs[shape] = self._capture_one(function, pool)
+        except torch.OutOfMemoryError as err:
+            free, total = (size / GIB for size in free_memory(self.device))
+            raise EngineError(
+                f"capturing graphs for up to {self.dummy_slot} requests at once needs more GPU "
+                f"memory than there is: {free:.1f} of {total:.1f} GiB are left ({err})",
+                hint="lower max_slots or max_positions, or run without graphs: --eager",
+            ) from err
         except RuntimeError as err:
             raise EngineError(
                 f"capturing the step as a CUDA graph failed: {err}",
-                hint="lower max_slots, or run without graphs: --eager",
+                hint="run without graphs: --eager",
             ) from err
         self.capture_s = time.perf_counter() - started
         self.capture_bytes = torch.cuda.memory_reserved(self.device) - reserved

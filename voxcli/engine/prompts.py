@@ -113,9 +113,9 @@ class StaticPrompts:
 
     def rows(self, shape: PromptShape) -> tuple[Tensor, Tensor, Tensor]:
         """Slots `[B]`, last positions `[B]`, token ids `[B, N]`."""
-        B, size = shape.num_rows, shape.num_positions
-        slots, last, ids, _ = self.numbers.split((B, B, size, len(self.numbers) - 2 * B - size))
-        return slots, last, ids.view(B, -1)
+        B, numbers = shape.num_rows, self.numbers
+        ids = numbers[2 * B : 2 * B + shape.num_positions]
+        return numbers[:B], numbers[B : 2 * B], ids.view(B, -1)
 
     def audio(self, shape: PromptShape) -> tuple[Tensor, Tensor]:
         """Patches `[N, P, D]` and their places `[N]`; see `AcousticModel.prefill_rows`."""

@@ -135,6 +135,10 @@ class AcousticModel(Protocol):
         """Whether the tokenizer has the character."""
         ...
 
+    def state_bytes(self, num_slots: int, num_positions: int) -> int:
+        """What `new_state` allocates."""
+        ...
+
     def new_state(self, num_slots: int, num_positions: int) -> Any:
         """Slot state, allocated once."""
         ...

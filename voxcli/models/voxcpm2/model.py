@@ -137,6 +137,15 @@ class VoxCPM2:
 
     # ------------------------------------------------------------ state
 
+    def state_bytes(self, num_slots: int, num_positions: int) -> int:
+        config, size = self.config, self.dtype.itemsize
+        layers = config.lm.num_hidden_layers + config.residual_lm.num_hidden_layers
+        heads = 2 * config.lm.num_key_value_heads * config.lm.head_dim  # keys and values
+        numbers = layers * heads * num_positions
+        numbers += 2 * config.lm.hidden_size + config.patch_size * config.feat_dim
+        contexts = self.decoder.new_state(1).contexts
+        return num_slots * (size * numbers + sum(context.nbytes for context in contexts))
+
     def new_state(self, num_slots: int, num_positions: int) -> SlotState:
         config = self.config
         assert num_positions <= self.info.max_positions, (num_positions, self.info.max_positions)
