@@ -18,7 +18,7 @@ DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
 if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from voxcli.kernels import attention, linear, noise, solver, vocoder  # noqa: E402
+from voxcli.kernels import attention, linear, noise, product, solver, vocoder  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -84,9 +84,12 @@ def test_linear_add_norm(M: int, N: int, K: int) -> None:
     residual = normal(M, N)
     wide = [part.double() for part in (x, weight, residual, norm)]
     expected = linear.linear_add_norm_reference(*wide, 1e-5)
-    found = linear.linear_add_norm(x, weight, residual, norm, 1e-5)
-    for part, reference in zip(found, expected, strict=True):
-        assert error(part, reference) < BF16_ERROR
+    before = residual.clone()
+    for keep in (True, False):
+        found = linear.linear_add_norm(x, weight, residual, norm, 1e-5, keep=keep)
+        for part, reference in zip(found, expected, strict=True):
+            assert error(part, reference) < BF16_ERROR
+        assert not keep or torch.equal(residual, before)
 
 
 @pytest.mark.parametrize(("M", "N", "K"), SIZES)
@@ -214,6 +217,25 @@ def test_pad_then_depthwise(dtype: torch.dtype, T: int, C: int, dilation: int) -
             )
             assert error(out, reference) < bound(dtype)
             assert torch.equal(context, expected_context)
+
+
+@pytest.mark.parametrize(("T", "C", "J"), [(4, 256, 18), (150, 16, 1), (70, 64, 54)])
+def test_product_then_pad(T: int, C: int, J: int) -> None:
+    B, half = 2, torch.float16
+    context = normal(4, J, C, dtype=half)
+    scale, shift = normal(C, dtype=torch.float32), normal(C, dtype=torch.float32)
+    slots = torch.tensor([3, 1], device=DEVICE)
+    x = normal(B, T, C, dtype=half)
+    source = normal(B, T + 1, 2 * C, dtype=half)
+    pairs = source.as_strided((B, T, 4 * C), ((T + 1) * 2 * C, 2 * C, 1))  # rows overlap
+    upsample = normal(3 * C, 4 * C, dtype=half, scale=(4 * C) ** -0.5)
+    weight, bias = normal(C, C, dtype=half, scale=C**-0.5), normal(3 * C, dtype=half)
+    for given in ((pairs, upsample, bias, None), (normal(B, T, C, dtype=half), weight, None, x)):
+        plain = [None if part is None else part.clone() for part in given[1:]]
+        expected = product.product_pad_reference(given[0], *plain, scale, shift, context, slots)
+        found = product.product_pad(*given, scale, shift, context, slots)
+        for part, reference in zip(found, expected, strict=True):
+            assert error(part, reference) < 4e-3
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -18,6 +18,7 @@ from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
 
 CHUNK = 128  # cached positions that one program reads
+DECODE_WARPS = 4
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,7 +171,7 @@ def decode_attention(
         qkv, turns, keys, values, slots, positions, out, scratch.partial, scratch.stats,
         scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK, rotation is not
         None,
-        num_warps=4, **options(qkv.device),
+        num_warps=DECODE_WARPS, **options(qkv.device),
     )  # fmt: skip
     return out
 

@@ -158,7 +158,7 @@ def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl
 
 @triton.jit(do_not_specialize=["M"])
 def _add_norm(
-    parts, residual, norm, normed, eps, M,
+    parts, residual, norm, out, normed, eps, M,
     K: tl.constexpr, NUM_PARTS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     k = tl.arange(0, BLOCK)
@@ -169,7 +169,7 @@ def _add_norm(
     for part in tl.static_range(NUM_PARTS):
         total += tl.load(parts + part * M * K + row + k, mask=k < K, other=0.0).to(tl.float32)
     total = total.to(residual.dtype.element_ty)
-    tl.store(residual + row + k, total, mask=k < K)
+    tl.store(out + row + k, total, mask=k < K)
     a = total.to(tl.float32)
     a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
     tl.store(normed + row + k, a.to(normed.dtype.element_ty), mask=k < K)
@@ -292,26 +292,27 @@ def num_parts(M: int, N: int, K: int) -> int:
 
 
 def linear_add_norm(
-    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`residual + x W^T`, which may be written over `residual`, and its RMS norm; `[..., N]`."""
+    """`residual + x W^T` and its RMS norm; `[..., N]`. Unless `keep`, `residual` is written over."""
     M = _num_rows(x, weight)
     N, K = weight.shape
     parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
     if parts == 1:
-        total = linear_add(x, weight, residual)
+        total = linear_add(x, weight, residual.clone() if keep else residual)
         return total, rms_norm(total, norm, eps)
     assert residual.is_contiguous(), residual.stride()
     products = torch.bmm(
         x.view(M, parts, -1).transpose(0, 1), weight.view(N, parts, -1).permute(1, 2, 0)
     )  # [parts, M, N]
+    total = torch.empty_like(residual) if keep else residual
     normed = torch.empty_like(residual)
     launch(
         _add_norm, (M,),
-        products, residual, norm, normed, eps, M, N, parts, triton.next_power_of_2(N),
+        products, residual, norm, total, normed, eps, M, N, parts, triton.next_power_of_2(N),
         num_warps=4, **options(x.device),
     )  # fmt: skip
-    return residual, normed
+    return total, normed
 
 
 def rms_linear(

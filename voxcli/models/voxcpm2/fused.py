@@ -8,6 +8,7 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import torch
@@ -54,10 +55,11 @@ class FusedLocalStack(LocalStack):
             attended = local_attention(
                 qkv, self.rotation, self.num_heads, self.num_kv_heads, start, self.scale
             )
-            residual = x[:, start:].clone() if start or block is self.blocks[0] else x
+            is_kept = block is self.blocks[0]
             x, normed = linear_add_norm(
-                attended, block.output.weight, residual, block.mlp_norm, self.eps
-            )
+                attended, block.output.weight, x[:, start:].contiguous(), block.mlp_norm, self.eps,
+                keep=is_kept,
+            )  # fmt: skip
             inner = linear_swiglu(normed, block.gate_up.weight)
             x, normed = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
         return normed
@@ -161,7 +163,7 @@ class FusedUnit:
     taps: Tensor  # fp32 [KERNEL, C]
     bias: Tensor  # fp32 [C], of the depthwise convolution
     dilation: int
-    weight: Tensor  # [C, C], from inputs to outputs
+    weight: Tensor  # [C, C], from the last axis to the first
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def _taps(conv: DepthwiseConv) -> Tensor:
 
 
 class FusedDecoder(Decoder):
-    """`Decoder` in three kernels a residual unit.
+    """`Decoder` in two kernels a residual unit, or three where channels are many.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -203,7 +205,7 @@ class FusedDecoder(Decoder):
             missing = torch.zeros_like(block.units[0].scale)
             units = []
             for unit in block.units:
-                weight = unit.pointwise.weight.to(dtype).t()
+                weight = unit.pointwise.weight.to(dtype)
                 units.append(
                     FusedUnit(
                         unit.scale,
@@ -218,7 +220,9 @@ class FusedDecoder(Decoder):
                 missing = missing + unit.pointwise.bias
             upsample = self._cast(block.upsample)
             self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
-        self.last_shift = plain.last_scale * missing
+        # of each block's Snake, then of the last convolution's
+        self.snakes = [(block.scale, block.shift) for block in self.fused_blocks]
+        self.snakes.append((plain.last_scale, plain.last_scale * missing))
 
     def _cast(self, linear: Linear) -> Linear:
         bias = None if linear.bias is None else linear.bias.to(self.dtype)
@@ -232,25 +236,43 @@ class FusedDecoder(Decoder):
         from voxcli.kernels.vocoder import depthwise, last, pad
 
         assert isinstance(slots, Tensor), slots
-        contexts = iter(state.contexts)
-        context = next(contexts)
+        contexts = deque(state.contexts)
+        context = contexts.popleft()
         padded = pad(latents.to(self.dtype), None, None, context, slots)
         x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
         x = self.fused_expand(x)
-        for block in self.fused_blocks:
-            context = next(contexts)
-            padded = pad(x, block.scale, block.shift, context, slots)
-            context[slots] = padded[:, -1:]
-            B, T, C = x.shape
-            pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
-            x = block.upsample(pairs).view(B, T * block.stride, -1)
-            for unit in block.units:
-                context = next(contexts)
-                padded = pad(x, unit.scale, unit.shift, context, slots)
+        padded = pad(x, *self.snakes[0], contexts[0], slots)
+        for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
+            contexts.popleft()[slots] = padded[:, -1:]
+            B, N, C = padded.shape
+            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
+            snakes = [(unit.scale, unit.shift) for unit in block.units] + [after_block]
+            upsample = block.upsample
+            x, padded = self._product(
+                pairs, upsample.weight, upsample.bias, None, snakes[0], contexts[0], slots
+            )
+            for unit, snake in zip(block.units, snakes[1:], strict=True):
+                context = contexts.popleft()
                 inner = depthwise(
                     padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
                 )
-                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
-        context = next(contexts)
-        padded = pad(x, self.last_scale, self.last_shift, context, slots)
-        return last(padded, self.last.weight, self.last_bias, context, slots)
+                x, padded = self._product(inner, unit.weight, None, x, snake, contexts[0], slots)
+        return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
+
+    def _product(
+        self, rows: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+        snake: tuple[Tensor, Tensor], context: Tensor, slots: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """A product plus a residual, which is written over; and the sum padded for its reader."""
+        from voxcli.kernels.product import product_pad, supports
+        from voxcli.kernels.vocoder import pad
+
+        C = len(snake[0])
+        if supports(C, rows.dtype):
+            return product_pad(rows, weight, bias, residual, *snake, context, slots)
+        if residual is None:
+            x = F.linear(rows, weight, bias).view(len(rows), -1, C)
+        else:
+            x = residual
+            x.flatten(0, 1).addmm_(rows.flatten(0, 1), weight.t())
+        return x, pad(x, *snake, context, slots)
