@@ -201,7 +201,8 @@ class GraphRunner:
         pool: Any = None
         try:
             with torch.cuda.device(self.device):
-                self._compile([function for function, _ in [*steps, *prompts]])
+                # prompts of all sizes share their kernels
+                self._compile([function for function, _ in [*steps, *prompts[:1], *prompts[-1:]]])
                 for function, key in steps:
                     graph = self._graphs[key] = self._capture_one(function, pool)
                     pool = pool or graph.pool()

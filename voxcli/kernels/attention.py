@@ -17,8 +17,7 @@ from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
 
-CHUNK = 128  # cached positions that one program reads
-DECODE_WARPS = 4
+CHUNK = 256  # cached positions that one program reads
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -171,7 +170,7 @@ def decode_attention(
         qkv, turns, keys, values, slots, positions, out, scratch.partial, scratch.stats,
         scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK, rotation is not
         None,
-        num_warps=DECODE_WARPS, **options(qkv.device),
+        num_warps=8, **options(qkv.device),
     )  # fmt: skip
     return out
 

@@ -294,7 +294,7 @@ def num_parts(M: int, N: int, K: int) -> int:
 def linear_add_norm(
     x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`residual + x W^T` and its RMS norm; `[..., N]`. Unless `keep`, `residual` is written over."""
+    """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`."""
     M = _num_rows(x, weight)
     N, K = weight.shape
     parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
