@@ -1,7 +1,7 @@
 """Who runs in the next step. Plain Python over a waiting queue, a running list and free slots.
 
-First come, first served. Newcomers are prefilled in the step in which a slot is free for them, at
-most `max_prefill_positions` positions a step so that running streams wait little.
+First come, first served. Newcomers are prefilled in the step in which a slot is free for them, but
+beside running streams only so many positions a step, so that those wait little.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ class Scheduler:
     Args:
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-        max_prefill_positions: prompt positions a step; one prompt always passes.
+        max_prefill_positions: prompt positions a step beside running streams, and without any; one
+            prompt always passes.
     """
 
-    def __init__(self, num_slots: int, num_positions: int, max_prefill_positions: int) -> None:
+    def __init__(
+        self, num_slots: int, num_positions: int, max_prefill_positions: tuple[int, int]
+    ) -> None:
         self.num_positions = num_positions
         self.max_prefill_positions = max_prefill_positions
         self.waiting: deque[Request] = deque()
@@ -71,9 +74,10 @@ class Scheduler:
         """Admit who fits and group who runs."""
         newcomers: list[Request] = []
         num_positions = 0
+        limit = self.max_prefill_positions[0 if self.running else 1]
         while self.waiting and self._free_slots:
             num_positions += len(self.waiting[0].prompt)
-            if newcomers and num_positions > self.max_prefill_positions:
+            if newcomers and num_positions > limit:
                 break
             request = self.waiting.popleft()
             request.slot = self._free_slots.pop(0)

@@ -139,6 +139,10 @@ class AcousticModel(Protocol):
         """Whether the tokenizer has the character."""
         ...
 
+    def state_bytes(self, num_slots: int, num_positions: int) -> int:
+        """What `new_state` allocates."""
+        ...
+
     def new_state(self, num_slots: int, num_positions: int) -> Any:
         """Slot state, allocated once."""
         ...
@@ -159,14 +163,23 @@ class AcousticModel(Protocol):
         """Copy the first positions' keys and values from one row to another."""
         ...
 
-    def prefill_text(self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor) -> None:
-        """`prefill` of a prompt without audio, in tensors alone, padded at its end.
+    def prefill_rows(
+        self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor,
+        audio: tuple[Tensor, Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        """`prefill` of several prompts, in tensors alone, each padded at its end.
 
         Args:
-            token_ids: int64 `[N]`; any ids after the last.
-            slots: int64 `[1]`.
-            last: int64 `[1]`, where the prompt's last position is.
+            token_ids: int64 `[B, N]`; any ids where there is audio and after the last.
+            slots: int64 `[B]`.
+            last: int64 `[B]`, where each prompt's last position is.
+            audio: patches `[A, P, D]` and their places, int64 `[A]`: row * N + position, or
+                B * N for a patch that is padding. Prompts that continue need `resume` as well.
         """
+        ...
+
+    def resume(self, state: Any, slot: int, patches: np.ndarray) -> None:
+        """Let a prefilled slot continue the speech `[A, P, D]`: its condition and vocoder."""
         ...
 
     def decode(self, state: Any, rows: Rows) -> StepOutput:

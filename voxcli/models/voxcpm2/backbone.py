@@ -189,12 +189,9 @@ class CausalStack(Stack):
             torch.zeros(shape, dtype=dtype, device=device),
         )
 
-    def prefill(self, x: Tensor, cache: KVCache, slot: int | Tensor, start: int = 0) -> Tensor:
-        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`.
-
-        A slot in an int64 tensor `[1]` makes the call free of host values, for capturing.
-        """
-        row = slot if isinstance(slot, Tensor) else slice(slot, slot + 1)
+    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+        row = slice(slot, slot + 1)
         N = len(x)
         end = start + N
         rotation = None if self.rotation is None else self.rotation[start:end]
@@ -213,6 +210,27 @@ class CausalStack(Stack):
                 attn_mask=mask, is_causal=mask is None, scale=self.scale,
             )  # fmt: skip  # [1, H, N, C]
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
+        """Whole prompts, in tensors alone; `[B, N, D] -> [B, N, D]`.
+
+        Positions behind a prompt's last are computed and cached too; decoding overwrites each one
+        before it is read.
+        """
+        N = x.shape[1]
+        rotation = None if self.rotation is None else self.rotation[:N]
+        groups = self.num_heads // self.num_kv_heads
+        for layer, block in enumerate(self.blocks):
+            heads = self._project(block, x, rotation)  # [B, N, heads, C]
+            queries, keys, values = (part.transpose(1, 2) for part in heads)
+            cache.keys[layer][slots, :, :N] = keys
+            cache.values[layer][slots, :, :N] = values
+            attended = F.scaled_dot_product_attention(
+                queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1),
+                is_causal=True, scale=self.scale,
+            )  # fmt: skip  # [B, H, N, C]
+            x = self._finish(block, attended.transpose(1, 2).flatten(2), x)
         return rms_norm(x, self.norm, self.eps)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
