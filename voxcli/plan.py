@@ -134,9 +134,16 @@ def _check_mode(utterance: Utterance, model: VoiceModel) -> None:
         )
     style = utterance.style.strip()
     wanted = [mode, Mode.STYLE] if style else [mode]
+    if utterance.continuity:
+        wanted.append(Mode.BOTH if utterance.reference else Mode.CONTINUATION)
     for missing in [each for each in wanted if each not in model.modes]:
         others = ", ".join(models_with(missing)) or "none that voxcli knows"
         raise UsageError(f"model '{model.name}' has no {missing} mode", hint=f"it is in: {others}")
+    if style and utterance.continuity:
+        raise UsageError(
+            "a style in words and continuity exclude each other",
+            hint="drop --style or --continuity",
+        )
     if style and utterance.prompt:
         raise UsageError(
             "a style in words and speech to continue exclude each other",

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": {
         *("catalog", "hub", "models", "text", "audio", "config", "utterance", "errors"),
     },
+    "similarity": {"audio", "errors"},
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
         *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
@@ -67,6 +68,7 @@ HEAVY_PARTS = (
     "text",
     "audio",
     "plan",
+    "similarity",
     "speech",
     "streaming",
 )
