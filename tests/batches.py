@@ -146,7 +146,7 @@ class Killer:
         for _ in range(num_rows or 0):
             os.read(reads, 1)
         if num_rows is not None:
-            time.sleep(self.chance.uniform(0.0, 0.02))
+            time.sleep(self.chance.uniform(0.0, 0.1))
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(reads)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from voxcli.audio.files import create, hidden_name, output_error, publish
+from voxcli.audio.files import output_error, publish
 from voxcli.batch.casting import Casting
 from voxcli.batch.names import shorten
 from voxcli.batch.preflight import Job, Rules, solver_settings
@@ -90,15 +90,18 @@ def count_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {status.value: found[status] for status in Status}
 
 
-def write_reports(folder: Path, report: Mapping[str, Any]) -> None:
+def write_reports(folder: Path, staging: Path, report: Mapping[str, Any]) -> None:
     """Write both files, each whole or not at all.
+
+    Args:
+        staging: a folder beside it where half-written files are swept away.
 
     Raises:
         OutputError: the file system refused.
     """
     text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False, default=str)
-    _write(folder / JSON_NAME, text + "\n")
-    _write(folder / CSV_NAME, _as_csv(report["rows"]))
+    _write(folder / JSON_NAME, staging, text + "\n")
+    _write(folder / CSV_NAME, staging, _as_csv(report["rows"]))
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -117,16 +120,13 @@ def _cell(value: object) -> object:
     return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _write(path: Path, text: str) -> None:
-    temp = hidden_name(path)
+def _write(path: Path, staging: Path, text: str) -> None:
+    temp = staging / path.name
     try:
-        create(temp)
         temp.write_text(text, "utf-8", newline="")
         publish(temp, path, overwrite=True)
     except OSError as err:
         raise output_error(err, path) from err
-    finally:
-        temp.unlink(missing_ok=True)
 
 
 def is_foreign(folder: Path) -> Path | None:

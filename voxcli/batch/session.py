@@ -149,10 +149,12 @@ class Session:
                         ).run(standings)  # fmt: skip
             except BaseException:
                 with suppress(OutputError):  # what ended the run is what the user must hear of
-                    write_reports(self.folder.root, log.report(is_complete=False))
+                    write_reports(
+                        self.folder.root, self.folder.staging, log.report(is_complete=False)
+                    )
                 raise
             report = log.report(is_complete=not is_stopping())
-            write_reports(self.folder.root, report)
+            write_reports(self.folder.root, self.folder.staging, report)
             return report
 
 
