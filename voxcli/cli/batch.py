@@ -19,6 +19,7 @@ from voxcli.cli.options import (
     grouped,
     resolve_voice,
 )
+from voxcli.cli.references import load_reference
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
@@ -299,7 +300,7 @@ def _prepare(
         rules.defaults,
         input.parent,
         named=lambda utterance: resolve_voice(utterance, files),
-        imitate=_imitate,
+        imitate=lambda utterance, path, text: _imitate(utterance, path, text, settings),
         check=lambda utterance: make_plan(utterance, model),
     )
     columns = {name for record in table.records for name in record.values}
@@ -335,21 +336,10 @@ def _defaults(
     )
 
 
-def _imitate(utterance: Utterance, path: Path, text: str) -> Utterance:
+def _imitate(utterance: Utterance, path: Path, text: str, settings: UserSettings) -> Utterance:
     """Let an utterance sound like a recording; with a transcript the model also continues it."""
-    import soundfile
-
-    from voxcli.errors import RecordingError
-    from voxcli.utterance import Recording
-
-    if not path.is_file():
-        raise RecordingError(f"no recording {path}", hint="paths are relative to the table")
-    try:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, OSError) as err:
-        raise RecordingError(f"{path} is no recording: {err}", hint="give a wav") from err
-    recording = Recording(samples.mean(axis=1), rate, text)
-    return replace(utterance, reference=recording, prompt=recording if text else None)
+    found = load_reference(path, text or None, None, settings, "base", utterance.language)
+    return replace(utterance, reference=found.recording, prompt=found.recording if text else None)
 
 
 def _solver(session: Session) -> tuple[tuple[int, bool], ...]:
