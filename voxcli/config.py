@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,13 @@ class UserSettings:
     cache_dir: Path | None = None
     offline: bool = False
     debug: bool = False
+    server: str = "auto"
+    api_key: str | None = field(default=None, repr=False)
 
 
 _TYPES: dict[str, Any] = {
     "model": str, "device": str, "threads": int, "voice": str,
-    "cache_dir": Path, "offline": bool, "debug": bool,
+    "cache_dir": Path, "offline": bool, "debug": bool, "server": str, "api_key": str,
 }  # fmt: skip
 
 _WANTED = {int: "a whole number", str: "text in quotes", Path: "a folder, in quotes"}
@@ -141,7 +143,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     Raises:
         UsageError: unreadable file, unknown key or variable, value of the wrong type.
     """
-    known = {field.name for field in fields(UserSettings)}
+    known = {each.name for each in fields(UserSettings)}
     values: dict[str, Any] = {}
     path = config_path(environ)
     if path.is_file():
@@ -176,3 +178,11 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Where downloaded models and voice profiles live."""
     base = environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "voxcli"
+
+
+def runtime_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where a running server's socket is: a folder of the user's own that ends with the session."""
+    base = environ.get("XDG_RUNTIME_DIR")
+    if base and Path(base).is_dir():
+        return Path(base) / "voxcli"
+    return Path(environ.get("TMPDIR") or "/tmp") / f"voxcli-{os.getuid()}"

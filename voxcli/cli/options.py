@@ -340,6 +340,8 @@ def settings_with(
     threads: int | None = None,
     voice: str | None = None,
     cache_dir: Path | None = None,
+    api_key: str | None = None,
+    server: str | None = None,
     offline: bool = False,
 ) -> UserSettings:
     """The user's settings with what was typed on top.
@@ -353,6 +355,8 @@ def settings_with(
         "threads": threads,
         "voice": voice,
         "cache_dir": cache_dir,
+        "api_key": api_key,
+        "server": server,
         "offline": offline or None,
     }
     given = {name: value for name, value in typed.items() if value is not None}
