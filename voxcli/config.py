@@ -17,6 +17,8 @@ from voxcli.errors import UsageError, nearest
 
 DEFAULT_MODEL = "mini"
 MAX_SEED = 2**63 - 1
+MIN_SPEED = 0.5  # what `audio/stretch.py` does well
+MAX_SPEED = 2.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,15 @@ class SamplingParams:
             raise UsageError(f"--retries is {self.retries}", hint="give 0 or more")
         if self.max_seconds is not None and not 0 < self.max_seconds < float("inf"):
             raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
+
+
+def check_speed(speed: float) -> float:
+    """Raise UsageError unless `speed` is a tempo that speech can be given."""
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise UsageError(
+            f"--speed is {speed:g}", hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}"
+        )
+    return speed
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from voxcli.cli import output
 from voxcli.config import (
     MAX_SEED,
     EngineConfig,
     SamplingParams,
     UserSettings,
+    check_speed,
     load_settings,
 )
 from voxcli.errors import UsageError
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
+    from voxcli.hot.client import RemoteSynthesizer
     from voxcli.hub import ModelFiles
     from voxcli.plan import Plan
 
@@ -188,6 +191,15 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no summary on stderr.")
 ]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="auto|off|URL",
+        help="Use the engine of a running 'voxcli serve': if it fits, never, or the one at a URL.",
+        show_default=_shown(UserSettings, "server"),
+    ),
+]
 OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Open no network connection, whatever is missing.")
 ]
@@ -270,8 +282,6 @@ class SpeechOptions:
         Raises:
             UsageError: a value out of range.
         """
-        from voxcli.audio.stretch import check_speed
-
         return Utterance(
             text=text,
             voice=settings.voice if self.voice is None else self.voice,
@@ -317,6 +327,36 @@ class EngineOptions:
         )
 
 
+@dataclass(frozen=True)
+class HotEngineOptions(EngineOptions):
+    """The same for a command that a running server may serve."""
+
+    server: ServerOption = None
+
+    def settings(self) -> UserSettings:
+        settings = super().settings()
+        return settings if self.server is None else replace(settings, server=self.server)
+
+    def remote(self, settings: UserSettings, *, is_quiet: bool) -> RemoteSynthesizer | None:
+        """A running server that stands in for an engine of our own, said on stderr; else None.
+
+        Raises:
+            UsageError, EngineError: the server at a URL does not answer, or does not fit.
+        """
+        from voxcli.hot.find import Wanted, connect
+
+        wanted = Wanted(
+            settings.model, settings.device, self.precision, self.eager, settings.cache_dir,
+            Path.cwd(),
+        )  # fmt: skip
+        remote, why_not = connect(settings.server, wanted, api_key=settings.api_key)
+        if remote is not None:
+            output.note(f"spoken by the running server ({remote.name})", is_quiet=is_quiet)
+        elif why_not is not None:
+            output.note(f"the running server is not used: {why_not}", is_quiet=is_quiet)
+        return remote
+
+
 def find_model(settings: UserSettings) -> ModelFiles:
     """The files of the model the settings name.
 
@@ -340,8 +380,6 @@ def settings_with(
     threads: int | None = None,
     voice: str | None = None,
     cache_dir: Path | None = None,
-    api_key: str | None = None,
-    server: str | None = None,
     offline: bool = False,
 ) -> UserSettings:
     """The user's settings with what was typed on top.
@@ -355,8 +393,6 @@ def settings_with(
         "threads": threads,
         "voice": voice,
         "cache_dir": cache_dir,
-        "api_key": api_key,
-        "server": server,
         "offline": offline or None,
     }
     given = {name: value for name, value in typed.items() if value is not None}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,16 +15,10 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import (
-    PRECISION_DEFAULT,
-    DeviceOption,
-    EagerOption,
+    EngineOptions,
     JsonOption,
-    ModelOption,
-    OfflineOption,
-    PrecisionOption,
     QuietOption,
-    ThreadsOption,
-    settings_with,
+    grouped,
 )
 from voxcli.config import EngineConfig
 from voxcli.errors import EXIT_ITEM_FAILED, EngineError, ModelError, UsageError
@@ -44,7 +39,9 @@ STOP_MARGIN_S = 10.0
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
 
 
+@grouped
 def serve(
+    engine: EngineOptions,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on; not loopback needs a key.")
     ] = "127.0.0.1",
@@ -80,14 +77,8 @@ def serve(
     status: Annotated[
         bool, typer.Option("--status", help="Say what runs; exit code 1 when nothing does.")
     ] = False,
-    model: ModelOption = None,
-    device: DeviceOption = None,
-    precision: PrecisionOption = PRECISION_DEFAULT,
-    threads: ThreadsOption = None,
-    eager: EagerOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
-    offline: OfflineOption = False,
 ) -> None:
     """Keep a model loaded: OpenAI-style speech API, a page to try it, hot engine for voxcli."""
     from voxcli.hot.place import Place
@@ -106,14 +97,10 @@ def serve(
     from voxcli.server.launch import serve as run_server
     from voxcli.server.worker import WorkerLimits
 
-    settings = settings_with(
-        model=model, device=device, threads=threads, api_key=api_key, offline=offline
-    )
-    listening = Listening(host, port, settings.api_key, not no_socket, grace)
+    settings = engine.settings()
+    listening = Listening(host, port, api_key or settings.api_key, not no_socket, grace)
     limits = WorkerLimits(max_streams, max_queue)
-    config = EngineConfig(
-        settings.model, settings.device, precision, settings.threads, max_streams, eager=eager
-    )
+    config = replace(engine.config(settings), max_slots=max_streams)
     if background:
         _start(place, has_socket=not no_socket, is_json=json, is_quiet=quiet)
         return

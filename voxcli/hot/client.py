@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 from voxcli.errors import VoxError
 from voxcli.hot import wire
 from voxcli.hot.speech import RemotePlan, RemoteSpeech
-from voxcli.hot.transport import Explained, ServerGoneError, Target, refusal, request
+from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
 from voxcli.setup import Setup
 from voxcli.text.changes import Change
 from voxcli.text.prepared import PreparedText, Segment, Unspeakable
@@ -54,15 +54,19 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
     def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
         self.speech = RemoteSpeech(plan, is_live=is_live)
         self._server = server
-        self._connection: http.client.HTTPConnection | None = None
+        sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
+        settled = replace(plan.utterance, sampling=sampling)
+        self._body = wire.utterance_frame(settled, is_live=is_live)
         self._answer: http.client.HTTPResponse | None = None
+        with server.explained():  # asked at once: the server works while its caller gets ready
+            self._connection = server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
 
     def __next__(self) -> AudioChunk:
         if self.speech.is_done:
             raise StopIteration
         with self._server.explained():
             if self._answer is None:
-                self._connection, self._answer = self._ask()
+                self._answer = self._begin()
             frame = wire.read_frame(self._answer)
             if frame is None:
                 raise EOFError
@@ -72,32 +76,28 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
             raise wire.error_in(header["error"])
         chunk = self.speech.take(header, payload)
         if chunk.is_last:
-            self.speech.finish(header["reports"])
+            self.speech.finish(header["reports"], header["ttfa_s"])
             self.close()
         return chunk
 
-    def _ask(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        plan = self.speech.plan
-        sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
-        settled = replace(plan.utterance, sampling=sampling)
-        body = wire.utterance_frame(settled, is_live=self.speech.is_live)
+    def _begin(self) -> http.client.HTTPResponse:
+        """The answer; asks again as long as the server is busy."""
         while True:
-            connection, answer = self._server.request(wire.PATH_SPEECH, body, timeout_s=None)
+            answer = self._connection.getresponse()
             if answer.status != 429:
                 self._server.check(answer)
-                return connection, answer
-            wait_s = float(answer.headers.get("Retry-After", 1))
-            connection.close()
-            time.sleep(wait_s)
+                return answer
+            self._connection.close()
+            time.sleep(float(answer.headers.get("Retry-After", 1)))
+            self._connection = self._server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
 
     def close(self) -> None:
-        if self._connection is not None:
-            if self._connection.sock is not None:
-                try:  # wakes a thread that is reading
-                    self._connection.sock.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-            self._connection.close()
+        if self._connection.sock is not None:
+            try:  # wakes a thread that is reading
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self._connection.close()
 
 
 class RemoteGroup(_Closing):
@@ -187,7 +187,8 @@ class RemoteSynthesizer(_Closing):
             UsageError, TextError: as `make_plan`.
         """
         with self.explained():
-            connection, answer = self.request(wire.PATH_PLAN, wire.utterance_frame(utterance))
+            connection = self.ask(wire.PATH_PLAN, wire.utterance_frame(utterance), timeout_s=30.0)
+            answer = connection.getresponse()
             self.check(answer)
             plain = json.loads(answer.read())
             connection.close()
@@ -230,10 +231,8 @@ class RemoteSynthesizer(_Closing):
 
     # ------------------------------------------------------------ HTTP
 
-    def request(
-        self, path: str, body: bytes, *, timeout_s: float | None = 30.0
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        return request(self._target, path, body, self._api_key, timeout_s)
+    def ask(self, path: str, body: bytes, *, timeout_s: float | None) -> http.client.HTTPConnection:
+        return ask(self._target, path, body, self._api_key, timeout_s)
 
     def explained(self) -> Explained:
         return Explained(self.name)

@@ -21,7 +21,7 @@ from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.hot import wire
 from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.place import Place
-from voxcli.hot.transport import Target, refusal, request
+from voxcli.hot.transport import Target, ask, refusal
 from voxcli.setup import Setup
 
 logger = logging.getLogger(__name__)
@@ -99,8 +99,9 @@ def _match(
 ) -> tuple[RemoteSynthesizer | None, str | None]:
     """Ask a server whether it serves what is wanted."""
     body = wire.pack({**_as_json(wanted), "is_near": is_near})
-    connection, answer = request(target, wire.PATH_MATCH, body, api_key, ANSWER_S)
+    connection = ask(target, wire.PATH_MATCH, body, api_key, ANSWER_S)
     try:
+        answer = connection.getresponse()
         if answer.status != 200:
             if is_near:
                 return None, refusal(answer).message
@@ -110,7 +111,7 @@ def _match(
         connection.close()
     if found["mismatch"]:
         return None, found["mismatch"]
-    setup = Setup(**found["setup"])
+    setup = Setup(**{**found["setup"], "warning": None})  # its starter was warned
     return RemoteSynthesizer(target, api_key, setup, found["sample_rate"], found["name"]), None
 
 
@@ -122,8 +123,8 @@ def _as_json(wanted: Wanted) -> dict[str, Any]:
 def health(place: Place) -> dict[str, Any]:
     """What the server there says of itself; empty when it says nothing."""
     try:
-        connection, answer = request(place.socket, "/health", None, timeout_s=ANSWER_S)
-        found = json.loads(answer.read())
+        connection = ask(place.socket, "/health", None, timeout_s=ANSWER_S)
+        found = json.loads(connection.getresponse().read())
         connection.close()
     except (OSError, http.client.HTTPException, ValueError):
         return {}

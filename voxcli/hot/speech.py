@@ -52,8 +52,10 @@ class RemoteSpeech:
         self.wall_s = now_s
         return AudioChunk(samples, self.sample_rate, header["segment"], is_last=header["is_last"])
 
-    def finish(self, reports: list[dict[str, Any]]) -> None:
-        """The server's account of the segments."""
+    def finish(self, reports: list[dict[str, Any]], ttfa_s: float) -> None:
+        """The server's account of the segments, and of the first samples where they were held."""
+        if not self.is_live:
+            self.ttfa_s = ttfa_s
         self.reports = tuple(
             SegmentReport(
                 **{

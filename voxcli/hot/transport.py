@@ -45,14 +45,14 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def request(
+def ask(
     target: Target,
     path: str,
     body: bytes | None,
     api_key: str | None = None,
     timeout_s: float | None = None,
-) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    """Ask; the connection is the caller's to close.
+) -> http.client.HTTPConnection:
+    """Send a request; the answer is its `getresponse`, and closing it the caller's.
 
     Args:
         body: sent with POST; None asks with GET.
@@ -71,7 +71,7 @@ def request(
         connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
         path = parts.path.rstrip("/") + path
     connection.request("GET" if body is None else "POST", path, body, headers)
-    return connection, connection.getresponse()
+    return connection
 
 
 def refusal(answer: http.client.HTTPResponse) -> VoxError:

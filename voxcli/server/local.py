@@ -84,6 +84,7 @@ async def _frames(listener: Listener) -> Pieces:
                 }
                 if chunk.is_last:
                     header["reports"] = [asdict(report) for report in listener.speech.reports]
+                    header["ttfa_s"] = listener.speech.ttfa_s
                 has_begun = True
                 yield wire.pack(header, chunk.samples.astype("<f4", copy=False).tobytes())
     except VoxError as err:

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from voxcli.audio.stretch import MAX_SPEED, MIN_SPEED
-from voxcli.config import MAX_SEED, SamplingParams
+from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.utterance import Utterance
 
 MAX_CHARACTERS = 100_000  # two hours of speech

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from voxcli.errors import EngineError, VoxError
+from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.plan import Plan
 from voxcli.speech import Speech
 from voxcli.synthesizer import SpeechGroup, Synthesizer
@@ -57,6 +57,12 @@ class WorkerLimits:
 
     max_streams: int = 16
     max_queue: int = 64
+
+    def __post_init__(self) -> None:
+        if self.max_streams < 1:
+            raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
+        if self.max_queue < 0:
+            raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
 
 
 @dataclass(eq=False)
