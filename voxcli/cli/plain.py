@@ -61,8 +61,8 @@ class _Plain:
 def take_plain_values(command: Any) -> None:
     """Let the parameters of a command, and of the commands below it, take plain values as such."""
     for parameter in command.params:
-        described = getattr(parameter, "type_descriptor", None)
-        kind = getattr(described, "annotation", None)
+        described: Any = getattr(parameter, "type_descriptor", None)
+        kind: Any = getattr(described, "annotation", None)
         if kind not in _KINDS or parameter.multiple or parameter.nargs != 1:
             continue
         info = described.parameter_info

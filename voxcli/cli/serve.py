@@ -139,11 +139,10 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
     place.create()
     place.hold().release()  # refuses when another server has it
     words = [word for word in sys.argv[1:] if word != "--background"]
-    code = "import sys; from voxcli.cli import main; sys.exit(main())"
     with open(place.log, "wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-c", code, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
+            [sys.executable, "-m", "voxcli", *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from voxcli import __version__
 from voxcli.errors import VoxError
-from voxcli.server import local, speech
+from voxcli.server import local, speech, voices
 from voxcli.server.failures import ApiError, error_body, explain_validation
 from voxcli.server.guard import Guard
 from voxcli.server.response import error_response
@@ -58,6 +58,7 @@ def build_api(service: Service) -> FastAPI:
     )  # fmt: skip
     app.state.service = service
     app.include_router(speech.router)
+    app.include_router(voices.router)
     app.include_router(local.router)
     _add_operations(app, service)
     _add_page(app)
@@ -76,6 +77,7 @@ def _add_operations(app: FastAPI, service: Service) -> None:
             owned_by="voxcli",
             sample_rate=service.synthesizer.sample_rate,
             languages=list(model.languages),
+            modes=[str(mode) for mode in model.modes],
         )
         return ModelList(data=[row])
 

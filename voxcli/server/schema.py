@@ -79,6 +79,7 @@ class SpeechRequest(BaseModel):
             self.language,
             self.speed,
             not self.raw_text,
+            style=self.instructions or "",
         )
 
 
@@ -104,11 +105,28 @@ class ModelRow(BaseModel):
     owned_by: str
     sample_rate: int
     languages: list[str]
+    modes: list[str]
 
 
 class ModelList(BaseModel):
     object: Literal["list"] = "list"
     data: list[ModelRow]
+
+
+class VoiceRow(BaseModel):
+    """One voice; `languages` are those of the model, `duration_s` that of its recording."""
+
+    name: str
+    object: Literal["audio.voice"] = "audio.voice"
+    created: str = ""
+    consent: str = ""
+    duration_s: float | None = None
+    has_transcript: bool = False
+    warnings: list[str] = []
+
+
+class VoiceList(BaseModel):
+    voices: list[VoiceRow]
 
 
 class Health(BaseModel):
