@@ -100,7 +100,8 @@ class Browser:
     def dark(self, is_dark: bool) -> None:
         value = "dark" if is_dark else "light"
         self.call(
-            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": value}]
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": value}],
         )
 
     def open(self, url: str) -> None:

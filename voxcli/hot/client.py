@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -58,6 +59,7 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
         settled = replace(plan.utterance, sampling=sampling)
         self._body = wire.utterance_frame(settled, is_live=is_live)
         self._answer: http.client.HTTPResponse | None = None
+        self._is_closed = False
         with server.explained():  # asked at once: the server works while its caller gets ready
             self._connection = server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
 
@@ -82,7 +84,7 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
 
     def _begin(self) -> http.client.HTTPResponse:
         """The answer; asks again as long as the server is busy."""
-        while True:
+        while not self._is_closed:
             answer = self._connection.getresponse()
             if answer.status != 429:
                 self._server.check(answer)
@@ -90,8 +92,10 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
             self._connection.close()
             time.sleep(float(answer.headers.get("Retry-After", 1)))
             self._connection = self._server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
+        raise EOFError
 
     def close(self) -> None:
+        self._is_closed = True
         if self._connection.sock is not None:
             try:  # wakes a thread that is reading
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
@@ -124,8 +128,9 @@ class RemoteGroup(_Closing):
 
     def _read(self, stream: RemoteStream) -> None:
         try:
-            for chunk in stream:
-                self._events.put((stream.speech, chunk))
+            with stream:
+                for chunk in stream:
+                    self._events.put((stream.speech, chunk))
         except VoxError as err:
             self._events.put((stream.speech, err))
 
@@ -187,11 +192,11 @@ class RemoteSynthesizer(_Closing):
             UsageError, TextError: as `make_plan`.
         """
         with self.explained():
-            connection = self.ask(wire.PATH_PLAN, wire.utterance_frame(utterance), timeout_s=30.0)
-            answer = connection.getresponse()
-            self.check(answer)
-            plain = json.loads(answer.read())
-            connection.close()
+            body = wire.utterance_frame(utterance)
+            with closing(self.ask(wire.PATH_PLAN, body, timeout_s=30.0)) as connection:
+                answer = connection.getresponse()
+                self.check(answer)
+                plain = json.loads(answer.read())
         text = plain.pop("text")
         prepared = PreparedText(
             text["original"],

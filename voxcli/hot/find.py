@@ -12,6 +12,7 @@ import http.client
 import json
 import logging
 import socket
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,16 +100,13 @@ def _match(
 ) -> tuple[RemoteSynthesizer | None, str | None]:
     """Ask a server whether it serves what is wanted."""
     body = wire.pack({**_as_json(wanted), "is_near": is_near})
-    connection = ask(target, wire.PATH_MATCH, body, api_key, ANSWER_S)
-    try:
+    with closing(ask(target, wire.PATH_MATCH, body, api_key, ANSWER_S)) as connection:
         answer = connection.getresponse()
         if answer.status != 200:
             if is_near:
                 return None, refusal(answer).message
             raise refusal(answer)
         found = json.loads(answer.read())
-    finally:
-        connection.close()
     if found["mismatch"]:
         return None, found["mismatch"]
     setup = Setup(**{**found["setup"], "warning": None})  # its starter was warned
@@ -123,9 +121,8 @@ def _as_json(wanted: Wanted) -> dict[str, Any]:
 def health(place: Place) -> dict[str, Any]:
     """What the server there says of itself; empty when it says nothing."""
     try:
-        connection = ask(place.socket, "/health", None, timeout_s=ANSWER_S)
-        found = json.loads(connection.getresponse().read())
-        connection.close()
+        with closing(ask(place.socket, "/health", None, timeout_s=ANSWER_S)) as connection:
+            found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

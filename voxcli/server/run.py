@@ -84,6 +84,9 @@ class ServerProcess:
         sockets: bound; closed by this class.
         grace_s: what is spoken may go on for so long after a signal.
         on_state: told each new state.
+
+    Attributes:
+        loop: once it runs; other threads call `stop` through it.
     """
 
     def __init__(
@@ -105,6 +108,8 @@ class ServerProcess:
         self._sockets = sockets
         self._grace_s = grace_s
         self._on_state = on_state
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
         self._signal: int | None = None
         self._num_aborted = 0
 
@@ -121,8 +126,7 @@ class ServerProcess:
         self._stopping.set()
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
+        loop = self.loop = asyncio.get_running_loop()
 
         def changed(state: State) -> None:
             loop.call_soon_threadsafe(self._changed, state)

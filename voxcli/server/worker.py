@@ -118,6 +118,11 @@ class EngineWorker:
         return len(self._running)
 
     @property
+    def jobs(self) -> list[Job]:
+        """What is being spoken now."""
+        return list(self._running.values())
+
+    @property
     def num_waiting(self) -> int:
         return len(self._waiting)
 
@@ -202,7 +207,7 @@ class EngineWorker:
             how many utterances were aborted.
         """
         self.drain()
-        jobs = list(self._running.values())
+        jobs = self.jobs
         self._fail(jobs, UnavailableError("the server stopped", hint="start it and ask again"))
         for job in jobs:
             self.cancel(job)
