@@ -19,7 +19,8 @@ from voxcli.config import EngineConfig
 from voxcli.engine.engine import Engine
 from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
 from voxcli.plan import VoiceModel
-from voxcli.synthesizer import Setup, Synthesizer
+from voxcli.setup import Setup
+from voxcli.synthesizer import Synthesizer
 
 SAMPLE_RATE = 8000
 HOP = 1280  # 0.16 s

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from voxcli.errors import UsageError, nearest
 
 DEFAULT_MODEL = "mini"
 MAX_SEED = 2**63 - 1
+MIN_SPEED = 0.5  # what `audio/stretch.py` does well
+MAX_SPEED = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,15 @@ class SamplingParams:
             raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
 
 
+def check_speed(speed: float) -> float:
+    """Raise UsageError unless `speed` is a tempo that speech can be given."""
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise UsageError(
+            f"--speed is {speed:g}", hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}"
+        )
+    return speed
+
+
 @dataclass(frozen=True)
 class UserSettings:
     """What a user may set once for all commands."""
@@ -100,11 +111,13 @@ class UserSettings:
     cache_dir: Path | None = None
     offline: bool = False
     debug: bool = False
+    server: str = "auto"
+    api_key: str | None = field(default=None, repr=False)
 
 
 _TYPES: dict[str, Any] = {
     "model": str, "device": str, "threads": int, "voice": str,
-    "cache_dir": Path, "offline": bool, "debug": bool,
+    "cache_dir": Path, "offline": bool, "debug": bool, "server": str, "api_key": str,
 }  # fmt: skip
 
 _WANTED = {int: "a whole number", str: "text in quotes", Path: "a folder, in quotes"}
@@ -141,7 +154,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     Raises:
         UsageError: unreadable file, unknown key or variable, value of the wrong type.
     """
-    known = {field.name for field in fields(UserSettings)}
+    known = {each.name for each in fields(UserSettings)}
     values: dict[str, Any] = {}
     path = config_path(environ)
     if path.is_file():
@@ -176,3 +189,11 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Where downloaded models and voice profiles live."""
     base = environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "voxcli"
+
+
+def runtime_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where a running server's socket is: a folder of the user's own that ends with the session."""
+    base = environ.get("XDG_RUNTIME_DIR")
+    if base and Path(base).is_dir():
+        return Path(base) / "voxcli"
+    return Path(environ.get("TMPDIR") or "/tmp") / f"voxcli-{os.getuid()}"

@@ -13,7 +13,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -26,36 +26,13 @@ from voxcli.engine.request import Request
 from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.plan import Plan, VoiceModel, make_plan, voice_model
+from voxcli.setup import Setup
 from voxcli.speech import Speech
 from voxcli.utterance import AudioChunk, Recording, Result, Utterance
 
 logger = logging.getLogger(__name__)
 
 MAX_CACHED_RECORDINGS = 64  # encoded ones: 25 latents a second each, so a few megabytes in all
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What the engine runs on, and what starting it took.
-
-    Attributes:
-        device: the processor's or card's own name.
-        device_type: "cpu" or "cuda:0".
-        precision: "fp32" or "bf16".
-        num_captures, capture_s, capture_bytes: CUDA graphs, within `load_s`.
-        warning: what the user should know about the choice of device, or None.
-    """
-
-    model: str
-    device: str
-    device_type: str
-    precision: str
-    threads: int
-    load_s: float
-    num_captures: int = 0
-    capture_s: float = 0.0
-    capture_bytes: int = 0
-    warning: str | None = None
 
 
 class _Closing:
@@ -92,26 +69,40 @@ class SpeechStream(_Closing, Iterator[AudioChunk]):
 
 
 class SpeechGroup(_Closing):
-    """Speeches side by side on one engine. They may join between steps, and fail alone.
+    """Speeches side by side on one engine. They may join and leave between steps, and fail alone.
 
     Args:
         engine: to step; nothing else may step it meanwhile.
         start: an utterance or plan to a speech; keyword `is_live`.
         speeches: the first members.
+        num_reserved: slots that only the first request of a speech may take, so that who joins
+            beside a long text need not wait for one of its segments to end.
     """
 
     def __init__(
-        self, engine: Engine, start: Callable[..., Speech], speeches: Sequence[Speech] = ()
+        self,
+        engine: Engine,
+        start: Callable[..., Speech],
+        speeches: Sequence[Speech] = (),
+        *,
+        num_reserved: int = 0,
     ) -> None:
         self._engine = engine
         self._start = start
         self._speeches = [speech for speech in speeches if not speech.is_done]
         self._owners: dict[Request, Speech] = {}
+        self._num_reserved = num_reserved
+        self._paused: set[Speech] = set()
 
     @property
     def is_idle(self) -> bool:
         """Whether every speech has ended."""
         return not self._speeches
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything: False when idle or when all that is left is paused."""
+        return bool(self._owners) or len(self._speeches) > len(self._paused)
 
     def add(self, utterance: Utterance | Plan, *, is_live: bool = True) -> Speech:
         """Let an utterance join; its first request is submitted by the next step.
@@ -122,6 +113,20 @@ class SpeechGroup(_Closing):
         speech = self._start(utterance, is_live=is_live)
         self._speeches.append(speech)
         return speech
+
+    def pause(self, speech: Speech) -> None:
+        """Submit no further segment of it; those in flight go on to their end."""
+        if speech in self._speeches:
+            self._paused.add(speech)
+
+    def resume(self, speech: Speech) -> None:
+        """The opposite of `pause`; always safe."""
+        self._paused.discard(speech)
+
+    def leave(self, speech: Speech) -> None:
+        """Forget one speech and free its slots at once; always safe."""
+        if speech in self._speeches:
+            self._drop(speech)
 
     def step(self) -> list[tuple[Speech, AudioChunk | VoxError]]:
         """Advance all speeches by one patch.
@@ -148,19 +153,28 @@ class SpeechGroup(_Closing):
             except VoxError as err:
                 self._drop(speech)
                 events.append((speech, err))
-        self._speeches = [speech for speech in self._speeches if not speech.is_done]
+        for speech in [speech for speech in self._speeches if speech.is_done]:
+            self._forget(speech)
         return events
 
     def _submit(self) -> list[tuple[Speech, AudioChunk | VoxError]]:
-        """Keep the engine's slots busy with segments, earliest first; returns refusals."""
+        """Keep the engine's slots busy; who has the fewest is next. Returns refusals."""
         refused: list[tuple[Speech, AudioChunk | VoxError]] = []
         num_free = self._engine.scheduler.num_free_slots - len(self._engine.scheduler.waiting)
-        for speech in tuple(self._speeches):
+        hopeful = [speech for speech in self._speeches if speech not in self._paused]
+        while hopeful and num_free > 0:
+            speech = min(hopeful, key=lambda speech: len(speech.requests))  # the earliest of equals
+            if speech.requests and num_free <= self._num_reserved:
+                break
             try:
-                while num_free > 0 and (request := speech.next_request()) is not None:
-                    self._add(request, speech)
-                    num_free -= 1
+                request = speech.next_request()
+                if request is None:
+                    hopeful.remove(speech)
+                    continue
+                self._add(request, speech)
+                num_free -= 1
             except VoxError as err:
+                hopeful.remove(speech)
                 self._drop(speech)
                 refused.append((speech, err))
         return refused
@@ -174,13 +188,18 @@ class SpeechGroup(_Closing):
         self._engine.abort(requests)
         for request in requests:
             del self._owners[request]
+        self._forget(speech)
+
+    def _forget(self, speech: Speech) -> None:
         self._speeches.remove(speech)
+        self._paused.discard(speech)
 
     def close(self) -> None:
         """Abort what is left; always safe."""
         self._engine.abort(self._owners)
         self._owners.clear()
         self._speeches.clear()
+        self._paused.clear()
 
 
 class Synthesizer(_Closing):
@@ -283,9 +302,9 @@ class Synthesizer(_Closing):
             parts[id(speech)].append(chunk.samples)
         return [speech.result(np.concatenate(parts[id(speech)])) for speech in speeches]
 
-    def group(self) -> SpeechGroup:
+    def group(self, *, num_reserved: int = 0) -> SpeechGroup:
         """Utterances that join and leave while others are spoken; see `SpeechGroup`."""
-        return SpeechGroup(self.engine, self._start)
+        return SpeechGroup(self.engine, self._start, num_reserved=num_reserved)
 
     def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)

@@ -26,6 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "text": {"errors", "config", "utterance"},
     "audio": {"errors", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio"},
+    "setup": set(),
+    "hot": {"errors", "config", "utterance", "setup", "text"},
     "layers": set(),
     "kernels": {"layers"},
     "models": {"layers", "kernels", "errors"},
@@ -37,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
         *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
-        *("config", "utterance", "errors", "__init__"),
+        *("config", "utterance", "errors", "setup", "__init__"),
     },
 }
 MAY_IMPORT["streaming"] = {
@@ -53,7 +55,7 @@ MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
-    *("text", "audio", "voices", "plan", "streaming", "batch"),
+    *("text", "audio", "voices", "plan", "streaming", "batch", "setup", "hot"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")
@@ -71,6 +73,7 @@ HEAVY_PARTS = (
     "similarity",
     "speech",
     "streaming",
+    "hot",
 )
 
 

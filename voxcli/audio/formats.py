@@ -22,6 +22,7 @@ AAC_RATES = (*MP3_RATES, 64_000, 88_200, 96_000)
 WMA_RATES = (8_000, 11_025, 16_000, 22_050, 32_000, 44_100, 48_000)
 
 BIT_DEPTHS = ("8", "16", "24", "32f")
+STREAM_FORMATS = ("wav", "raw")  # what a pipe can be given
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
 from voxcli.audio import pcm
-from voxcli.audio.formats import FORMATS, resolve_format
+from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
 from voxcli.audio.resample import Resampler, Samples
 from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
 
-STREAM_FORMATS = ("wav", "raw")
 _CLOSED = (errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN)
 _CLOSED_WINDOWS = (*_CLOSED, errno.EINVAL)  # what Windows says for a pipe without a reader
 

@@ -15,23 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxcli.audio.resample import EMPTY, Samples
-from voxcli.errors import UsageError
-
-MIN_SPEED = 0.5
-MAX_SPEED = 2.0
+from voxcli.config import check_speed
 
 WINDOW_S = 0.032  # two periods of a 62 Hz voice, shorter than most phones
 SEARCH_S = 0.010  # each way; covers a whole period of a 50 Hz voice
 COARSE_RATE = 12_000  # Hz; the first search looks at this rate, the second at all samples nearby
-
-
-def check_speed(speed: float) -> float:
-    """Raise UsageError unless `speed` is one `TimeStretch` takes."""
-    if not MIN_SPEED <= speed <= MAX_SPEED:
-        raise UsageError(
-            f"--speed is {speed:g}", hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}"
-        )
-    return speed
 
 
 class TimeStretch:

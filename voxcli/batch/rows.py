@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from voxcli.audio.stretch import MAX_SPEED, MIN_SPEED
 from voxcli.batch.tables import FIELDS, Record
-from voxcli.config import MAX_SEED, SamplingParams
+from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.utterance import Utterance
 
 DERIVED_SEEDS = 2**31  # short enough to be typed again

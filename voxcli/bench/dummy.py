@@ -25,8 +25,9 @@ from voxcli.errors import CheckpointError, UsageError
 from voxcli.models import FAMILIES
 from voxcli.models.base import AcousticModel
 from voxcli.plan import Plan, VoiceModel
+from voxcli.setup import Setup
 from voxcli.speech import Speech
-from voxcli.synthesizer import Setup, Synthesizer
+from voxcli.synthesizer import Synthesizer
 from voxcli.utterance import FinishReason, SegmentReport, Utterance
 
 TOKENS_PER_CHARACTER = 0.3

@@ -14,7 +14,7 @@ from typing import Any
 import voxcli
 from voxcli.config import EngineConfig
 from voxcli.hub import ModelFiles
-from voxcli.synthesizer import Setup
+from voxcli.setup import Setup
 
 _BLOCK = 1 << 22  # bytes read at a time
 

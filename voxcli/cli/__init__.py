@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from voxcli import __version__
 from voxcli.cli import output
+from voxcli.cli.plain import take_plain_values
 from voxcli.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
@@ -37,7 +38,7 @@ from voxcli.errors import (
     nearest,
 )
 
-COMMANDS = ("speak", "clone", "batch", "stream", "voices", "bench", "models", "doctor")
+COMMANDS = ("speak", "clone", "batch", "stream", "voices", "bench", "models", "serve", "doctor")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -86,7 +87,9 @@ class LazyCommands(Commands):
             hint = f"{nearest(cmd_name, COMMANDS)}see 'voxcli --help'"
             raise UsageError(f"no command '{cmd_name}'", hint=hint)
         if cmd_name not in self.commands:
-            self.commands[cmd_name] = _load(cmd_name)
+            command = _load(cmd_name)
+            take_plain_values(command)
+            self.commands[cmd_name] = command
         return self.commands[cmd_name]
 
 

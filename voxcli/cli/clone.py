@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import output, speaking
-from voxcli.cli.options import EngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.options import HotEngineOptions, SpeechOptions, TextSource, grouped
 from voxcli.cli.references import Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
@@ -67,7 +67,7 @@ def clone(
     clone: CloneOptions,
     targets: TargetOptions,
     speech: SpeechOptions,
-    engine: EngineOptions,
+    engine: HotEngineOptions,
     show: ShowOptions,
 ) -> None:
     """Speak a text in the voice of a recording."""

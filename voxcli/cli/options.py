@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from voxcli.cli import output
 from voxcli.config import (
     MAX_SEED,
     EngineConfig,
     SamplingParams,
     UserSettings,
+    check_speed,
     load_settings,
 )
 from voxcli.errors import UsageError
 from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
+    from voxcli.hot.client import RemoteSynthesizer
     from voxcli.hub import ModelFiles
     from voxcli.plan import Plan
 
@@ -189,6 +192,15 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no summary on stderr.")
 ]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="auto|off|URL",
+        help="Use the engine of a running 'voxcli serve': if it fits, never, or the one at a URL.",
+        show_default=_shown(UserSettings, "server"),
+    ),
+]
 OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Open no network connection, whatever is missing.")
 ]
@@ -281,8 +293,6 @@ class SpeechOptions:
         Raises:
             UsageError: a value out of range.
         """
-        from voxcli.audio.stretch import check_speed
-
         if self.pause is not None and not 0 <= self.pause <= MAX_PAUSE_S:
             raise UsageError(
                 f"--pause is {self.pause:g}", hint=f"give seconds from 0 to {MAX_PAUSE_S}"
@@ -331,6 +341,36 @@ class EngineOptions:
             eager=self.eager,
             solver=tuple(sorted({plan.solver for plan in plans})),
         )
+
+
+@dataclass(frozen=True)
+class HotEngineOptions(EngineOptions):
+    """The same for a command that a running server may serve."""
+
+    server: ServerOption = None
+
+    def settings(self) -> UserSettings:
+        settings = super().settings()
+        return settings if self.server is None else replace(settings, server=self.server)
+
+    def remote(self, settings: UserSettings, *, is_quiet: bool) -> RemoteSynthesizer | None:
+        """A running server that stands in for an engine of our own, said on stderr; else None.
+
+        Raises:
+            UsageError, EngineError: the server at a URL does not answer, or does not fit.
+        """
+        from voxcli.hot.find import Wanted, connect
+
+        wanted = Wanted(
+            settings.model, settings.device, self.precision, self.eager, settings.cache_dir,
+            Path.cwd(),
+        )  # fmt: skip
+        remote, why_not = connect(settings.server, wanted, api_key=settings.api_key)
+        if remote is not None:
+            output.note(f"spoken by the running server ({remote.name})", is_quiet=is_quiet)
+        elif why_not is not None:
+            output.note(f"the running server is not used: {why_not}", is_quiet=is_quiet)
+        return remote
 
 
 def find_model(settings: UserSettings) -> ModelFiles:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import (
-    EngineOptions,
+    HotEngineOptions,
     JsonOption,
     OverwriteOption,
     QuietOption,
@@ -88,9 +88,7 @@ class TargetOptions:
 
     def check(self, *, is_json: bool, is_dry: bool) -> Target | None:
         """Refuse what cannot be written; None where a free name is to be made from the text."""
-        from voxcli.audio.formats import resolve_format
-        from voxcli.audio.stream_out import STREAM_FORMATS
-        from voxcli.audio.write import check_output
+        from voxcli.audio.formats import STREAM_FORMATS, resolve_format
 
         if self.format not in STREAM_FORMATS:
             raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
@@ -101,13 +99,15 @@ class TargetOptions:
         wav = resolve_format("wav", self.bits)
         if self.rate is not None and self.out in (None, STDOUT):
             wav.choose_rate(self.rate, self.rate)
+        if self.out == STDOUT:
+            check_stdout(is_json=is_json, is_dry=is_dry)
+            return Target(None, self.bits, self.rate, False, self.format)
+        from voxcli.audio.write import check_output  # imports numpy, which a pipe can do without
+
         if self.out is None:
             if not is_dry:
                 check_output("speech-probe.wav", overwrite=True)
             return None
-        if self.out == STDOUT:
-            check_stdout(is_json=is_json, is_dry=is_dry)
-            return Target(None, self.bits, self.rate, False, self.format)
         if not is_dry:
             check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
@@ -142,7 +142,7 @@ class ShowOptions:
 def run(
     utterance: Utterance,
     targets: TargetOptions,
-    engine: EngineOptions,
+    engine: HotEngineOptions,
     settings: UserSettings,
     show: ShowOptions,
     add_facts: Callable[[dict[str, Any]], None] = lambda report: None,
@@ -156,11 +156,8 @@ def run(
         UsageError, TextError, ModelError, OutputError: before a model loads.
         SynthesisError, EngineError, OutputError: while speaking.
     """
-    from voxcli.plan import make_plan, voice_model
-
     target = targets.check(is_json=show.json, is_dry=show.dry_run)
-    files = find_model(settings)
-    plan = make_plan(resolve_voice(utterance, files), voice_model(files))
+    plan, load = prepare(utterance, engine, settings, is_dry=show.dry_run, is_quiet=show.quiet)
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
     if show.dry_run:
@@ -170,9 +167,7 @@ def run(
         output.note(describe_text(plan))
     if target is None:
         target = Target(_free_path(plan), targets.bits, targets.rate, False, targets.format)
-    from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
-
-    with Synthesizer.load_files(files, engine.config(settings, (plan,))) as synthesizer:
+    with load() as synthesizer:
         if synthesizer.setup.warning and not show.quiet:
             output.warn(synthesizer.setup.warning)
         report = _speak(synthesizer, plan, target, is_quiet=show.quiet)
@@ -182,6 +177,40 @@ def run(
         output.result_json(report)
     elif target.path is not None:
         output.result(target.path)
+
+
+def prepare(
+    utterance: Utterance,
+    engine: HotEngineOptions,
+    settings: UserSettings,
+    *,
+    is_dry: bool = False,
+    is_quiet: bool = False,
+) -> tuple[Plan, Callable[[], Synthesizer]]:
+    """The plan, and how to get who speaks it: a running server, or an engine of our own.
+
+    What a server gives has the attributes of a `Plan` and the calls of a `Synthesizer`.
+
+    Raises:
+        UsageError, TextError, ModelError: before a model loads.
+    """
+    remote = None if is_dry else engine.remote(settings, is_quiet=is_quiet)
+    if remote is not None:
+        if utterance.voice not in (None, "default"):
+            utterance = resolve_voice(utterance, find_model(settings))
+        speaker = cast("Synthesizer", remote)
+        return cast("Plan", remote.plan(utterance)), lambda: speaker
+    from voxcli.plan import make_plan, voice_model
+
+    files = find_model(settings)
+    plan = make_plan(resolve_voice(utterance, files), voice_model(files))
+
+    def load() -> Synthesizer:
+        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
+        return Synthesizer.load_files(files, engine.config(settings, (plan,)))
+
+    return plan, load
 
 
 def _free_path(plan: Plan) -> Path:
@@ -229,15 +258,15 @@ def _speak(
     synthesizer: Synthesizer, plan: Plan, target: Target, *, is_quiet: bool
 ) -> dict[str, Any]:
     """Speak into the target and return the report."""
-    from voxcli.audio.stream_out import StreamWriter, open_stdout
-    from voxcli.audio.write import AudioWriter
-
     source_rate = synthesizer.sample_rate
     with (
         output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress,
         synthesizer.stream(plan, is_live=target.path is None) as stream,
     ):
+        # NOTE: writers are imported here, while a running server makes the first samples
         if target.path is None:
+            from voxcli.audio.stream_out import StreamWriter, open_stdout
+
             with (
                 open_stdout() as stdout,
                 StreamWriter(
@@ -248,6 +277,8 @@ def _speak(
                 _pump(stream, pipe, progress)
             rate, peak = pipe.sample_rate, None
         else:
+            from voxcli.audio.write import AudioWriter
+
             with AudioWriter(
                 target.path, source_rate, rate=target.rate, bits=target.bits,
                 overwrite=target.is_overwriting,

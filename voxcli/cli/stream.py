@@ -123,9 +123,8 @@ class SoundOptions:
 
     def check(self, *, is_json: bool) -> Target:
         """Refuse what cannot be heard or written, before anything loads."""
-        from voxcli.audio.formats import resolve_format
+        from voxcli.audio.formats import STREAM_FORMATS, resolve_format
         from voxcli.audio.prebuffer import MAX_PREBUFFER_S
-        from voxcli.audio.stream_out import STREAM_FORMATS
         from voxcli.audio.write import check_output
 
         is_pipe = self.out == STDOUT

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from voxcli.text.language import detect_language as detect_language
     from voxcli.text.language import language_name as language_name
     from voxcli.text.normaliser import normalise as normalise
-    from voxcli.text.preparer import PreparedText as PreparedText
-    from voxcli.text.preparer import Unspeakable as Unspeakable
+    from voxcli.text.prepared import PreparedText as PreparedText
+    from voxcli.text.prepared import Segment as Segment
+    from voxcli.text.prepared import Unspeakable as Unspeakable
     from voxcli.text.preparer import check_language as check_language
     from voxcli.text.preparer import is_plain as is_plain
     from voxcli.text.preparer import prepare as prepare
-    from voxcli.text.segmenter import Segment as Segment
     from voxcli.text.segmenter import segment as segment
 
 _EXPORTS = {
     "Change": "changes",
     "Normalised": "changes",
-    "PreparedText": "preparer",
-    "Segment": "segmenter",
-    "Unspeakable": "preparer",
+    "PreparedText": "prepared",
+    "Segment": "prepared",
+    "Unspeakable": "prepared",
     "check_language": "preparer",
     "decode_text": "decode",
     "detect_language": "language",

@@ -9,51 +9,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from voxcli.errors import TextError
 from voxcli.text import characters, markup, symbols
-from voxcli.text.changes import Change, Draft
+from voxcli.text.changes import Draft
 from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
 from voxcli.text.normaliser import normalise
-from voxcli.text.segmenter import Segment, segment
+from voxcli.text.prepared import PreparedText, Unspeakable
+from voxcli.text.segmenter import segment
 
 # Words that no rewrite takes away: neither markup nor an address, and ASCII alone.
 _PLAIN = re.compile(r"[\w\s.,;:!?'\"$%&/-]*[A-Za-z]{2}[\w\s.,;:!?'\"$%&/-]*", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Unspeakable:
-    """A character the voice cannot say and that was taken out."""
-
-    char: str
-    name: str
-    count: int
-
-    def __str__(self) -> str:
-        times = "" if self.count == 1 else f", {self.count} times"
-        return f"'{self.char}' (U+{ord(self.char):04X} {self.name}{times})"
-
-
-@dataclass(frozen=True)
-class PreparedText:
-    """A text that is ready to be spoken.
-
-    Attributes:
-        original: what the user wrote.
-        language: ISO 639-1; the model's own when the text shows none.
-        text: what is said; the segments' texts joined.
-        segments: in order.
-        changes: every rewrite, for `--show-text`.
-        unspeakable: characters taken out; the caller warns about each.
-    """
-
-    original: str
-    language: str
-    text: str
-    segments: tuple[Segment, ...]
-    changes: tuple[Change, ...]
-    unspeakable: tuple[Unspeakable, ...]
 
 
 def prepare(

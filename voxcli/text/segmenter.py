@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from voxcli.errors import UsageError
+from voxcli.text.prepared import Segment
 from voxcli.text.words import ABBREVIATIONS, SENTENCE_ENDING, SENTENCE_STARTERS
 
 PAUSE_PARAGRAPH_S = 0.6
@@ -38,19 +39,6 @@ _JOINING = re.compile(
 )
 _SPACE = re.compile(r"\s")
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One part of the text.
-
-    Attributes:
-        text: never empty, no leading or trailing space, no newline.
-        pause_s: silence that belongs after it; 0 after the last one and where a word was cut.
-    """
-
-    text: str
-    pause_s: float
 
 
 @dataclass(slots=True)

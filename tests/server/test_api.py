@@ -1,0 +1,301 @@
+"""The HTTP interface: formats, OpenAI's client, and whatever people send by mistake."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.fakes import SAMPLE_RATE, fake_synthesizer
+from tests.server.conftest import Running, run_server
+from voxcli.audio.formats import has_ffmpeg
+from voxcli.config import SamplingParams
+from voxcli.server.guard import TEXT_BYTES
+from voxcli.utterance import Utterance
+
+TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
+needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client
+
+
+def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
+    return client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT, **fields})
+
+
+def offline(seed: int) -> np.ndarray:
+    """The same text and seed without a server, 16 bits."""
+    utterance = Utterance(TEXT, sampling=SamplingParams(seed=seed))
+    samples = fake_synthesizer().synthesize([utterance])[0].samples
+    return np.clip(np.rint(samples.astype(np.float64) * 32768), -32768, 32767).astype(np.int16)
+
+
+def decode(data: bytes) -> np.ndarray:
+    """As players do: libsndfile itself wants lengths that a stream cannot have."""
+    command = ["ffmpeg", "-v", "error", "-i", "pipe:0", "-f", "f32le", "-ar", "48000", "pipe:1"]
+    return np.frombuffer(subprocess.run(command, input=data, capture_output=True).stdout, "<f4")
+
+
+# ------------------------------------------------------------------------ audio
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["wav", "flac", "mp3", "opus"])
+def test_every_format_decodes_to_the_whole_speech(
+    client: httpx.Client, name: str, stream: bool
+) -> None:
+    answer = ask(client, response_format=name, stream=stream, seed=1)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("audio/")
+    assert answer.headers["x-seed"] == "1"
+    samples = decode(answer.content)
+    wanted = len(offline(1)) / SAMPLE_RATE
+    assert len(samples) / 48_000 == pytest.approx(wanted, abs=0.3)  # lossy codecs pad
+    assert np.abs(samples).max() > 0.2
+
+
+def test_streamed_pcm_is_the_offline_samples(client: httpx.Client) -> None:
+    answer = ask(client, response_format="pcm", sample_rate=SAMPLE_RATE, stream=True, seed=5)
+    assert answer.content == offline(5).tobytes()
+    whole = ask(client, response_format="pcm", sample_rate=SAMPLE_RATE, seed=5)
+    assert whole.content == answer.content
+
+
+def test_pcm_has_the_rate_that_openai_clients_expect(client: httpx.Client) -> None:
+    answer = ask(client, response_format="pcm", stream=True, seed=5)
+    assert answer.headers["x-sample-rate"] == "24000"
+    assert len(answer.content) == 2 * len(offline(5)) * 24000 // SAMPLE_RATE
+
+
+@needs_ffmpeg
+def test_aac_is_a_whole_file_only(client: httpx.Client) -> None:
+    assert ask(client, response_format="aac").content[:1] == b"\xff"
+    refused = ask(client, response_format="aac", stream=True)
+    assert refused.status_code == 400
+    assert "cannot be streamed" in refused.json()["error"]["message"]
+
+
+def test_a_stream_sends_new_samples_while_the_rest_is_made() -> None:
+    """The first bytes arrive before the model may go on."""
+    with run_server() as running, running.client() as client:
+        body = {"model": "fake", "input": TEXT, "response_format": "pcm", "stream": True, "seed": 5}
+        with client.stream("POST", "/v1/audio/speech", json=body) as answer:
+            blocks = answer.iter_raw()
+            first = next(blocks)
+            running.model.gate.clear()
+            is_running = running.worker.num_running == 1
+            running.model.gate.set()
+            rest = b"".join(blocks)
+        assert first
+        assert is_running or not rest
+        assert len(first + rest) == 2 * len(offline(5)) * 24000 // SAMPLE_RATE
+
+
+def test_server_sent_events_carry_the_same_audio(client: httpx.Client) -> None:
+    answer = ask(
+        client, response_format="pcm", sample_rate=SAMPLE_RATE, stream_format="sse", seed=5
+    )
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(line[6:]) for line in answer.text.split("\n\n") if line]
+    audio = b"".join(base64.b64decode(e["audio"]) for e in events[:-1])
+    assert audio == offline(5).tobytes()
+    assert {e["type"] for e in events[:-1]} == {"speech.audio.delta"}
+    assert events[-1]["type"] == "speech.audio.done"
+    assert events[-1]["usage"]["total_tokens"] > 0
+
+
+# ------------------------------------------------------------------------ OpenAI's client
+
+
+@pytest.fixture(scope="module")
+def official(server: Running) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
+        yield client
+
+
+def test_the_official_client_gets_a_file_and_a_stream(official: openai.OpenAI) -> None:
+    made = official.audio.speech.create(
+        model="fake", voice="default", input=TEXT, response_format="flac", extra_body={"seed": 3}
+    )
+    assert made.content[:4] == b"fLaC"
+    with official.audio.speech.with_streaming_response.create(
+        model="fake",
+        voice="default",
+        input=TEXT,
+        response_format="pcm",
+        extra_body={"stream": True, "seed": 5, "sample_rate": SAMPLE_RATE},
+    ) as stream:
+        assert b"".join(stream.iter_bytes()) == offline(5).tobytes()
+    assert [model.id for model in official.models.list()] == ["fake"]
+
+
+def test_the_official_client_understands_refusals(official: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        official.audio.speech.create(model="fake", voice="albba", input=TEXT)
+    assert refused.value.code == "voice_not_found"
+    with pytest.raises(openai.NotFoundError, match="'tts-1' is not served here, 'fake' is"):
+        official.audio.speech.create(model="tts-1", voice="default", input=TEXT)
+
+
+# ------------------------------------------------------------------------ mistakes
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "empty text": ({"input": ""}, "input"),
+    "nothing to say": ({"input": " \n "}, "the text is empty"),
+    "another language": ({"input": "今天天气很好，我们去公园。"}, "speaks only English"),
+    "unknown voice": ({"voice": "albba"}, "no voice 'albba'"),
+    "a path as voice": ({"voice": "../../etc/passwd"}, "no voice '../../etc/passwd'"),
+    "wrong format": ({"response_format": "midi"}, "response_format"),
+    "negative speed": ({"speed": -1}, "speed"),
+    "speed is no number": ({"speed": "fast"}, "speed"),
+    "a rate the format lacks": ({"response_format": "opus", "sample_rate": 44100}, "cannot store"),
+    "unknown field": ({"temperature": 1}, "temperature"),
+    "huge seed": ({"seed": 2**70}, "seed"),
+    "too short for the text": ({"max_seconds": 0.1}, "needs at least"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_a_400_that_says_what(client: httpx.Client, name: str) -> None:
+    fields, words = MISTAKES[name]
+    answer = ask(client, **fields)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert words in error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b'{"model": "fake", ', 400),
+        (b"", 400),
+        (b"[]", 400),
+        (b'"hello"', 400),
+        (b"\xff\xfe\x00", 400),
+        (b'{"model": "fake", "input": "\\ud800"}', 400),
+        (b'{"model": "fake", "input": NaN}', 400),
+    ],
+)
+def test_a_malformed_body_is_refused(client: httpx.Client, content: bytes, status: int) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/audio/speech", content=content, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["message"]
+
+
+def test_ten_megabytes_of_text_are_refused(client: httpx.Client) -> None:
+    assert ask(client, input="word " * 2_000_000).status_code == 413
+
+    def pieces() -> Iterator[bytes]:  # without a length in the header
+        yield b'{"model": "fake", "input": "'
+        for _ in range(2 * TEXT_BYTES // 1000):
+            yield b"word " * 200
+        yield b'"}'
+
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/audio/speech", content=pieces(), headers=headers)
+    assert answer.status_code == 413
+
+
+def test_unknown_paths_and_methods_answer_in_the_same_shape(client: httpx.Client) -> None:
+    assert client.get("/v1/nothing").json()["error"]["message"] == "GET /v1/nothing: not found"
+    assert client.get("/v1/audio/speech").status_code == 405
+    assert client.get("/page/..%2f..%2fconfig.py").status_code == 404
+    assert client.get("/page/app.py").status_code == 404
+
+
+def test_a_request_of_rubbish_is_a_400(server: Running) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(b"\x16\x03\x01 what is this\r\n\r\n")
+        assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+def test_no_request_of_the_own_document_is_answered_with_a_5xx(server: Running) -> None:
+    schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=15, deadline=None, derandomize=True, database=None,
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(case=operation.as_strategy())
+        def holds(case: Any) -> None:
+            answer = case.call()
+            assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+
+        holds()
+
+
+# ------------------------------------------------------------------------ who may ask
+
+
+def test_health_models_and_voices(client: httpx.Client) -> None:
+    health = client.get("/health").json()
+    assert health["status"] == "ready"
+    row = client.get("/v1/models").json()["data"][0]
+    assert (row["id"], row["sample_rate"], row["languages"]) == ("fake", SAMPLE_RATE, ["en"])
+    assert "default" in [row["name"] for row in client.get("/v1/audio/voices").json()["voices"]]
+
+
+def test_a_key_is_asked_for_where_one_is_set() -> None:
+    with run_server(api_key="a-long-secret") as running:
+        with running.client() as client:
+            for path in ("/v1/models", "/metrics", "/v1/openapi.json"):
+                answer = client.get(path)
+                assert answer.status_code == 401
+                assert answer.json()["error"]["code"] == "invalid_api_key"
+            assert client.get("/health").status_code == 200
+            assert client.get("/").status_code == 200
+            wrong = client.get("/v1/models", headers={"Authorization": "Bearer é".encode()})
+            assert wrong.status_code == 401
+        with running.client(Authorization="Bearer a-long-secret") as client:
+            assert client.get("/v1/models").status_code == 200
+
+
+def test_foreign_pages_and_foreign_names_are_turned_away(client: httpx.Client) -> None:
+    foreign = client.get("/v1/models", headers={"Origin": "https://example.org"})
+    assert foreign.status_code == 403
+    rebound = client.get("/v1/models", headers={"Host": "example.org"})
+    assert rebound.status_code == 403
+    own = client.get("/v1/models", headers={"Origin": str(client.base_url).rstrip("/")})
+    assert own.status_code == 200
+
+
+def test_metrics_parse_and_count() -> None:
+    with run_server() as running, running.client() as client:
+        ask(client, response_format="pcm", stream=True)
+        ask(client, speed=-1)
+        families = {
+            family.name: family
+            for family in text_string_to_metric_families(client.get("/metrics").text)
+        }
+        outcomes = {
+            sample.labels["outcome"]: sample.value
+            for sample in families["voxcli_requests"].samples
+            if sample.name == "voxcli_requests_total"
+        }
+        assert (outcomes["ok"], outcomes["refused"], outcomes["failed"]) == (1, 1, 0)
+        for name in ("ttfa_seconds", "rtf", "queue", "streams", "underruns", "graph_captures"):
+            assert f"voxcli_{name}" in families
+        assert running.metric("voxcli_ttfa_seconds_count") == 1
+        assert running.metric("voxcli_audio_seconds_total") > 1

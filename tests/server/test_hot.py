@@ -1,0 +1,317 @@
+"""Commands that speak through a running server, and do without one that is not there any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fakes import fake_synthesizer
+from tests.server.conftest import Running, run_server, until
+from voxcli import cli
+from voxcli.config import SamplingParams
+from voxcli.errors import EngineError, TextError, UsageError, VoxError
+from voxcli.hot import wire
+from voxcli.hot.client import RemoteSynthesizer
+from voxcli.hot.find import Wanted, connect
+from voxcli.hot.place import HeldError, Place
+from voxcli.hot.transport import ServerGoneError
+from voxcli.utterance import Recording, Utterance
+
+TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
+WANTED = Wanted("mini", device="cpu")
+
+
+def utterance(seed: int = 7, text: str = TEXT) -> Utterance:
+    return Utterance(text, sampling=SamplingParams(seed=seed))
+
+
+def own(seed: int = 7) -> np.ndarray:
+    return fake_synthesizer().synthesize([utterance(seed)])[0].samples
+
+
+@pytest.fixture
+def hot(place: Place) -> Iterator[Running]:
+    """A server on the socket where commands look; it passes a fake model off as the bundled one."""
+    with run_server(place=place) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(hot: Running) -> RemoteSynthesizer:
+    found, why_not = connect("auto", WANTED)
+    assert found is not None, why_not
+    return found
+
+
+# ------------------------------------------------------------------------ the same calls
+
+
+def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteSynthesizer) -> None:
+    for is_live in (True, False):
+        with remote.stream(remote.plan(utterance()), is_live=is_live) as stream:
+            chunks = list(stream)
+        samples = np.concatenate([chunk.samples for chunk in chunks])
+        assert samples.tobytes() == own().tobytes()
+        assert chunks[-1].is_last
+        speech = stream.speech
+        assert speech.num_samples == len(samples)
+        assert [report.text for report in speech.reports] == [
+            segment.text for segment in speech.plan.text.segments
+        ]
+        assert speech.ttfa_s is not None
+        assert 0 < speech.ttfa_s <= speech.wall_s
+
+
+def test_a_group_speaks_side_by_side(remote: RemoteSynthesizer) -> None:
+    results = remote.synthesize([utterance(seed) for seed in range(12)])  # more than its queue has
+    for seed, result in enumerate(results):
+        assert result.samples.tobytes() == own(seed).tobytes()
+        assert result.seed == seed
+
+
+def test_a_speech_of_a_group_fails_alone(remote: RemoteSynthesizer) -> None:
+    with remote.group() as group:
+        group.add(utterance())
+        with pytest.raises(TextError, match="empty"):
+            group.add(utterance(text=" "))
+        left = group.add(utterance(8), is_live=False)
+        group.leave(left)
+        events = []
+        while not group.is_idle:
+            events += group.step()
+        assert not any(isinstance(event, VoxError) for _, event in events)
+        assert left not in {speech for speech, _ in events}
+
+
+def test_plans_and_refusals_are_those_of_an_engine_of_ones_own(remote: RemoteSynthesizer) -> None:
+    here, there = fake_synthesizer().plan(utterance()), remote.plan(utterance())
+    assert there.text == here.text
+    assert (there.seed, there.steps, there.cfg) == (here.seed, here.steps, here.cfg)
+    assert there.estimated_audio_s == pytest.approx(here.estimated_audio_s)
+    with pytest.raises(TextError) as mine:
+        fake_synthesizer().plan(utterance(text="你好，今天天气很好。"))
+    with pytest.raises(TextError) as theirs:
+        remote.plan(utterance(text="你好，今天天气很好。"))
+    assert vars(theirs.value) == vars(mine.value)
+
+
+def test_recordings_cross_the_wire_unchanged() -> None:
+    rng = np.random.default_rng(1)
+    samples = rng.standard_normal(1000).astype(np.float32)
+    latents = rng.standard_normal((3, 4, 5)).astype(np.float32)
+    sent = Utterance(
+        TEXT,
+        "alba",
+        SamplingParams(seed=3, cfg=1.5),
+        reference=Recording(samples, 16000),
+        prompt=Recording(None, 16000, "Hello.", latents),
+        style="calm",
+    )
+    got = wire.utterance_of(*wire.unpack(wire.utterance_frame(sent)))
+    assert got.reference is not None
+    assert got.prompt is not None
+    assert got.reference.samples is not None
+    assert got.prompt.latents is not None
+    assert got.reference.samples.tobytes() == samples.tobytes()
+    assert got.prompt.latents.tobytes() == latents.tobytes()
+    assert got.reference.key == sent.reference.key  # type: ignore[union-attr]
+    assert got.prompt.samples is None
+    assert replace(got, reference=None, prompt=None) == replace(sent, reference=None, prompt=None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\0" * 8, b"\xff" * 40, wire.pack({}), wire.pack({"utterance": 1, "arrays": [[9]]})],
+)
+def test_a_frame_of_rubbish_is_a_400(hot: Running, body: bytes) -> None:
+    with hot.client() as client:
+        for path in (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH):
+            assert client.post(path, content=body).status_code == 400
+
+
+# ------------------------------------------------------------------------ whether it fits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (replace(WANTED, precision="bf16"), "computes in fp32"),
+        (replace(WANTED, eager=True), "--eager"),
+        (replace(WANTED, device="cuda:7"), "device 'cuda:7' is not here"),
+        (replace(WANTED, model="openbmb/VoxCPM2"), "another model"),
+    ],
+)
+def test_a_server_that_does_not_fit_is_not_used(hot: Running, wanted: Wanted, why: str) -> None:
+    found, why_not = connect("auto", wanted)
+    assert found is None
+    assert why_not is not None
+    assert why in why_not
+
+
+def test_a_url_has_to_answer_and_to_fit(hot: Running) -> None:
+    found, _ = connect(hot.url, replace(WANTED, model="fake"))
+    assert found is not None
+    assert found.synthesize([utterance()])[0].samples.tobytes() == own().tobytes()
+    with pytest.raises(UsageError, match="serves model 'fake', not 'mini'"):
+        connect(hot.url, WANTED)
+    with pytest.raises(EngineError, match="no voxcli server answers"):
+        connect("http://127.0.0.1:1", WANTED)
+    for wrong in ("on", "ftp://x", "http://"):
+        with pytest.raises(UsageError, match="--server is"):
+            connect(wrong, WANTED)
+
+
+def test_a_folder_that_others_can_enter_is_not_trusted(hot: Running, place: Place) -> None:
+    assert stat.S_IMODE(place.socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
+    place.folder.chmod(0o755)
+    assert connect("auto", WANTED) == (None, None)
+    place.folder.chmod(0o700)
+
+
+def test_a_stale_socket_is_passed_over_and_replaced(place: Place) -> None:
+    place.create()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(place.socket))
+    assert connect("auto", WANTED) == (None, None)
+    assert place.holder() is None
+    with run_server(place=place):
+        assert connect("auto", WANTED)[0] is not None
+
+
+def test_a_second_server_is_told_who_holds_the_socket(hot: Running, place: Place) -> None:
+    with pytest.raises(HeldError, match=rf"pid {os.getpid()}, model mini, {hot.url}"):
+        place.hold()
+
+
+def test_a_second_server_is_told_who_holds_the_port(
+    hot: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = hot.url.rsplit(":", 1)[1]
+    assert cli.main(["serve", "--no-socket", "--port", port, "--device", "cpu"]) == 2
+    assert (
+        f"taken by another voxcli server (pid {os.getpid()}, model fake)" in capsys.readouterr().err
+    )
+
+
+# ------------------------------------------------------------------------ commands
+
+
+def test_speak_uses_the_server_and_says_so(
+    hot: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.wav"
+    words = ["speak", TEXT, "--device", "cpu", "--seed", "7", "-o", str(out)]
+    assert cli.main([*words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert f"spoken by the running server (pid {os.getpid()}, {hot.url})" in printed.err
+    report = json.loads(printed.out)
+    assert (report["model"], report["seed"]) == ("fake", 7)
+    assert report["segments"][0]["finish_reason"] == "stop"
+    until(lambda: hot.metric("voxcli_requests_total", outcome="ok") == 1)
+    assert cli.main(["speak", " ", "--device", "cpu"]) == 2
+    assert "the text is empty" in capsys.readouterr().err
+
+
+def test_status_tells_what_runs(
+    hot: Running, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["serve", "--status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["pid"], found["url"]) == ("ready", os.getpid(), hot.url)
+
+
+def test_status_and_stop_without_a_server(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--status"]) == 1
+    assert capsys.readouterr().out == "no server runs\n"
+    assert cli.main(["serve", "--stop"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "0.0.0.0"], "no API key is set"),
+        (["--host", "0.0.0.0", "--api-key", "short"], "has 5 characters"),
+        (["--port", "70000"], "--port is 70000"),
+        (["--max-streams", "0"], "--max-streams is 0"),
+        (["--grace", "-1"], "--grace is -1"),
+        (["--background", "--stop"], "exclude each other"),
+        (["--model", "nonsuch"], "no model 'nonsuch'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_once(
+    place: Place, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["serve", *words]) in (2, 3)
+    assert message in capsys.readouterr().err
+
+
+def test_the_client_side_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import voxcli.hot.find; "
+        "print({'torch', 'numpy', 'fastapi', 'pydantic', 'uvicorn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# ------------------------------------------------------------------------ a real process
+
+
+def test_a_server_that_is_killed_is_noticed_and_done_without(place: Place, tmp_path: Path) -> None:
+    """kill -9 during a stream: a clear error, a stale socket; the next command speaks itself."""
+    voxcli = [sys.executable, "-m", "voxcli"]
+    started = subprocess.run(
+        [*voxcli, "serve", "--background", "--port", "0", "--device", "cpu", "--json"],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stderr
+    pid = json.loads(started.stdout)["pid"]
+    try:
+        found, why_not = connect("auto", WANTED)
+        assert found is not None, why_not
+        words = {"text": "Go.", "seed": 5}
+        with found.stream(utterance(**words), is_live=False) as stream:  # type: ignore[arg-type]
+            hot = np.concatenate([chunk.samples for chunk in stream])
+        with found.stream(utterance(text=TEXT * 20)) as stream:
+            next(stream)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(ServerGoneError, match=f"the server \\(pid {pid}"):
+                for _ in stream:
+                    pass
+    finally:
+        _kill(pid)
+    assert place.holder() is None
+    out = tmp_path / "own.wav"
+    own = subprocess.run(
+        [*voxcli, "speak", "Go.", "--seed", "5", "--device", "cpu", "--bits", "32f", "-o", out],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert own.returncode == 0, own.stderr
+    assert "running server" not in own.stderr
+    assert out.read_bytes().endswith(hot.astype("<f4").tobytes())
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)

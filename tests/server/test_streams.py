@@ -1,0 +1,227 @@
+"""Clients that leave, read slowly or are too many; a server that stops; an engine that fails."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from tests.fakes import fake_synthesizer
+from tests.server.conftest import GatedModel, Running, run_server, until
+from voxcli.errors import EngineError
+from voxcli.server import listener, response
+from voxcli.server.worker import EngineWorker, Job, State, WorkerLimits
+from voxcli.utterance import AudioChunk, Utterance
+
+TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
+LONG = " ".join(f"Sentence number {word} is here." for word in ("one", "two", "six", "ten") * 15)
+
+
+def begin(running: Running, text: str = TEXT, **fields: Any) -> socket.socket:
+    """Ask for a stream on a bare socket."""
+    host, port = running.url.removeprefix("http://").split(":")
+    raw = socket.create_connection((host, int(port)), timeout=20)
+    body = json.dumps(
+        {"model": "fake", "input": text, "response_format": "pcm", "stream": True, **fields}
+    ).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return raw
+
+
+def rest(raw: socket.socket) -> bytes:
+    with raw:
+        parts = []
+        try:
+            while part := raw.recv(1 << 16):
+                parts.append(part)
+        except OSError:
+            pass
+        return b"".join(parts)
+
+
+@pytest.fixture
+def short_queue(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A client's queue holds 1.6 s, so that a test need not make megabytes."""
+    monkeypatch.setattr(listener, "QUEUE_BYTES", 4 * 12_800)
+    return 4 * 12_800
+
+
+def test_a_client_that_leaves_frees_its_slot_at_once() -> None:
+    with run_server(max_streams=1, max_queue=0) as running:
+        with begin(running, LONG) as raw:
+            assert raw.recv(1)
+            assert running.worker.num_running == 1
+        until(lambda: running.worker.num_running == 0)
+        with running.client() as client:  # the one slot is free again
+            answer = client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT})
+        assert answer.status_code == 200
+        until(lambda: running.metric("voxcli_requests_total", outcome="gone") == 1)
+
+
+def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
+    with run_server(max_streams=1) as running:
+        running.model.gate.clear()
+        first = begin(running)
+        until(lambda: running.worker.num_running == 1)
+        with begin(running):
+            until(lambda: running.worker.num_waiting == 1)
+        until(lambda: running.worker.num_waiting == 0)
+        running.model.gate.set()
+        assert rest_until_end(first)
+
+
+def rest_until_end(raw: socket.socket) -> bool:
+    """Whether a chunked answer comes to its proper end."""
+    data = b""
+    with raw:
+        while not data.endswith(b"0\r\n\r\n"):
+            part = raw.recv(1 << 16)
+            if not part:
+                return False
+            data += part
+    return True
+
+
+def test_too_many_are_refused_with_429_and_when_to_come_back() -> None:
+    with run_server(max_streams=1, max_queue=1) as running:
+        running.model.gate.clear()
+        held = [begin(running)]
+        until(lambda: running.worker.num_running == 1)
+        held.append(begin(running))
+        until(lambda: running.worker.num_waiting == 1)
+        with running.client() as client:
+            answer = client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT})
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.json()["error"]["type"] == "rate_limit_error"
+        running.model.gate.set()
+        assert all(rest_until_end(raw) for raw in held)
+
+
+@pytest.mark.usefixtures("short_queue")
+def test_a_slow_client_is_paused_and_stalls_no_other() -> None:
+    with run_server(max_streams=2) as running:
+        slow = begin(running, LONG * 20, sample_rate=48_000)  # more than sockets can hold
+        until(lambda: next(iter(running.worker.jobs), None) is not None)
+        job = running.worker.jobs[0]
+        until(lambda: job.is_paused)
+        until(lambda: not job.speech.requests if job.speech else False)  # it holds no slot
+        with running.client() as client:
+            answer = client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT})
+            assert answer.status_code == 200
+        with slow:
+            while job.is_paused:  # it goes on when the client has read
+                assert slow.recv(1 << 20)
+
+
+@pytest.mark.usefixtures("short_queue")
+def test_a_client_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response, "STALLED_S", 0.2)
+    with run_server() as running:
+        with begin(running, LONG * 20, sample_rate=48_000):
+            until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)
+        until(lambda: running.worker.num_running == 0)
+
+
+def test_a_stop_lets_what_is_spoken_end_and_refuses_what_waits() -> None:
+    with run_server(max_streams=1) as running:
+        running.model.gate.clear()
+        spoken = begin(running)
+        until(lambda: running.worker.num_running == 1)
+        waiting = begin(running)
+        until(lambda: running.worker.num_waiting == 1)
+        running.stop()
+        until(lambda: running.worker.state is State.STOPPING)
+        assert b"503" in waiting.recv(1000)
+        waiting.close()
+        running.model.gate.set()
+        assert rest_until_end(spoken)
+        ending = running.join()
+        assert (ending.num_aborted, ending.error) == (0, None)
+
+
+def test_a_stop_without_grace_cuts_short_and_says_how_many() -> None:
+    with run_server(grace_s=0.0) as running:
+        spoken = begin(running, LONG)
+        assert spoken.recv(1)
+        running.model.gate.clear()
+        running.stop()
+        until(lambda: running.worker.state is State.STOPPED)
+        running.model.gate.set()
+        assert not rest_until_end(spoken)
+        assert running.join().num_aborted == 1
+
+
+def test_an_engine_that_fails_fails_all_in_flight_and_ends_the_process() -> None:
+    model = GatedModel(fail_at_step=3)
+    with run_server(model=model) as running:
+        model.gate.clear()
+        held = [begin(running), begin(running, stream=False, response_format="wav")]
+        until(lambda: running.worker.num_running == 2)
+        model.gate.set()
+        answers = [rest(raw) for raw in held]
+        assert b"illegal memory access" in answers[1]
+        assert b"HTTP/1.1 503" in answers[1]
+        assert not answers[0].endswith(b"0\r\n\r\n")  # cut short, so nobody takes it for whole
+        ending = running.join()
+        assert isinstance(ending.error, EngineError)
+
+
+def test_unhealthy_and_refusing_while_it_loads() -> None:
+    loading = threading.Event()
+
+    def load() -> Any:
+        assert loading.wait(20)
+        return fake_synthesizer()
+
+    worker = EngineWorker(load, WorkerLimits())
+    worker.start()
+    plan = fake_synthesizer().plan(Utterance(TEXT))
+    with pytest.raises(Exception, match="still loading"):
+        worker.submit(Job(plan, True, lambda event: None))
+    loading.set()
+    until(lambda: worker.state is State.READY)
+    got: list[Any] = []
+    worker.submit(Job(plan, True, got.append))
+    until(lambda: bool(got) and isinstance(got[-1], AudioChunk) and got[-1].is_last)
+    worker.stop()
+    assert worker.state is State.STOPPED
+
+
+def test_a_newcomer_beside_a_long_text_is_heard_before_a_segment_of_it_ends() -> None:
+    synthesizer = fake_synthesizer(max_slots=4)
+    with synthesizer.group(num_reserved=1) as group:
+        long = group.add(Utterance(LONG))
+        heard: set[object] = set()
+        for _ in range(3):
+            heard |= {speech for speech, _ in group.step()}
+        assert len(long.requests) == 3  # one slot stays free
+        new = group.add(Utterance("Hello there."))
+        heard.clear()
+        for _ in range(2):
+            heard |= {speech for speech, _ in group.step()}
+        assert new in heard
+        group.leave(long)
+        assert synthesizer.engine.scheduler.num_free_slots == 3
+        while not group.is_idle:
+            group.step()
+
+
+def test_a_paused_speech_begins_no_segment_and_goes_on_when_resumed() -> None:
+    synthesizer = fake_synthesizer(max_slots=2)
+    with synthesizer.group() as group:
+        speech = group.add(Utterance(LONG))
+        group.step()
+        group.pause(speech)
+        while group.has_work:
+            group.step()
+        assert not speech.is_done
+        assert not speech.requests
+        group.resume(speech)
+        while not group.is_idle:
+            group.step()
+        assert speech.is_done

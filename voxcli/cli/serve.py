@@ -1,0 +1,212 @@
+"""`voxcli serve`: a hot engine for programs, the browser and the other commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import output
+from voxcli.cli.options import (
+    EngineOptions,
+    JsonOption,
+    QuietOption,
+    grouped,
+)
+from voxcli.config import EngineConfig
+from voxcli.errors import EXIT_ITEM_FAILED, EngineError, ModelError, UsageError
+
+if TYPE_CHECKING:
+    from voxcli.hot.place import Place
+    from voxcli.server.worker import State
+
+EXAMPLES = (
+    "voxcli serve --background",
+    "voxcli serve --status",
+    "voxcli serve --stop",
+    "VOXCLI_API_KEY=a-long-secret voxcli serve --host 0.0.0.0 --max-streams 32",
+)
+
+START_S = 600.0  # a large model may take its time to load and to be captured
+STOP_MARGIN_S = 10.0
+NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+
+
+@grouped
+def serve(
+    engine: EngineOptions,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; not loopback needs a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="TCP port; 0 takes a free one.")] = 8091,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            metavar="KEY",
+            help="Key that clients must send. Better in VOXCLI_API_KEY: others can see options.",
+        ),
+    ] = None,
+    max_streams: Annotated[
+        int, typer.Option("--max-streams", metavar="N", help="Texts spoken at once, 1 or more.")
+    ] = EngineConfig.max_slots,
+    max_queue: Annotated[
+        int,
+        typer.Option("--max-queue", metavar="N", help="Texts that may wait; then 429. 0 or more."),
+    ] = 64,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="S", help="Seconds that what is spoken may still take after Ctrl-C or --stop."
+        ),
+    ] = 30.0,
+    no_socket: Annotated[
+        bool, typer.Option("--no-socket", help="Do not let other voxcli commands use this engine.")
+    ] = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Return when it is ready; it goes on by itself.")
+    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running server.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say what runs; exit code 1 when nothing does.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Keep a model loaded: OpenAI-style speech API, a page to try it, hot engine for voxcli."""
+    from voxcli.hot.place import Place
+
+    if sum((background, stop, status)) > 1:
+        raise UsageError("--background, --stop and --status exclude each other", hint="give one")
+    place = Place.default()
+    if status:
+        _show_status(place, is_json=json)
+        return
+    if stop:
+        _stop(place, is_json=json, is_quiet=quiet)
+        return
+    _require_extra()
+    from voxcli.server.launch import Listening
+    from voxcli.server.launch import serve as run_server
+    from voxcli.server.worker import WorkerLimits
+
+    settings = engine.settings()
+    listening = Listening(host, port, api_key or settings.api_key, not no_socket, grace)
+    limits = WorkerLimits(max_streams, max_queue)
+    config = replace(engine.config(settings), max_slots=max_streams)
+    if background:
+        _start(place, has_socket=not no_socket, is_json=json, is_quiet=quiet)
+        return
+    started_s = time.monotonic()
+
+    def on_state(state: State, url: str) -> None:
+        took_s = time.monotonic() - started_s
+        if state == "ready":
+            output.note(f"{settings.model} is ready on {url} after {took_s:.1f} s", is_quiet=quiet)
+        elif state == "stopping":
+            output.note("stopping", is_quiet=quiet)
+
+    ending = run_server(listening, config, limits, settings, on_state=on_state)
+    if ending.num_aborted:
+        output.warn(f"{ending.num_aborted} utterance(s) were cut short")
+    if ending.error is not None:
+        raise ending.error
+    if ending.is_interrupted:
+        raise KeyboardInterrupt
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ModelError(
+            f"'voxcli serve' needs {', '.join(missing)}", hint="pip install 'voxcli[serve]'"
+        )
+
+
+def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> None:
+    """Start the same command once more, without a terminal, and wait until it is ready."""
+    if not has_socket:
+        raise UsageError("--background finds its server by the socket", hint="drop --no-socket")
+    place.create()
+    place.hold().release()  # refuses when another server has it
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    with open(place.log, "wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "voxcli", *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    give_up_s = time.monotonic() + START_S
+    while time.monotonic() < give_up_s:
+        if child.poll() is not None:
+            raise EngineError(
+                f"the server ended with exit code {child.returncode}: {_last_words(place.log)}",
+                hint=f"see {place.log}",
+            )
+        state = _health(place).get("status")
+        if state == "ready":
+            _show_status(place, is_json=is_json, is_quiet=is_quiet)
+            return
+        time.sleep(0.1)
+    child.terminate()
+    raise EngineError(f"the server was not ready within {START_S:g} s", hint=f"see {place.log}")
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1].removeprefix("voxcli: error: ") if lines else "it said nothing"
+
+
+def _health(place: Place) -> dict[str, Any]:
+    from voxcli.hot.find import health
+
+    return health(place)
+
+
+def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None:
+    from voxcli.hot.place import describe
+
+    holder = place.holder()
+    if holder is None:
+        if is_json:
+            output.result_json({"status": "stopped"})
+        else:
+            output.result("no server runs")
+        raise typer.Exit(EXIT_ITEM_FAILED)
+    found = {**holder, **_health(place), "socket": str(place.socket), "log": str(place.log)}
+    if is_json:
+        output.result_json(found)
+    elif not is_quiet:
+        state = found.get("status", "does not answer")
+        busy = (
+            f", {found['streams']} speaking, {found['queue']} waiting" if "queue" in found else ""
+        )
+        output.result(f"{state}: {describe(found)}{busy}")
+
+
+def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
+    from voxcli.hot.place import describe
+
+    holder = place.holder()
+    if holder is None or "pid" not in holder:
+        raise UsageError("no server runs", hint="start one with 'voxcli serve --background'")
+    os.kill(holder["pid"], signal.SIGTERM)
+    give_up_s = time.monotonic() + float(holder.get("grace_s", 0)) + STOP_MARGIN_S
+    while place.holder() is not None:
+        if time.monotonic() > give_up_s:
+            raise EngineError(
+                f"the server does not stop: {describe(holder)}", hint=f"kill -9 {holder['pid']}"
+            )
+        time.sleep(0.05)
+    if is_json:
+        output.result_json({"status": "stopped", "pid": holder["pid"]})
+    else:
+        output.note(f"stopped: {describe(holder)}", is_quiet=is_quiet)

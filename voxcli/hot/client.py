@@ -1,0 +1,248 @@
+"""A running server in the place of a `Synthesizer`: the same calls, another process's engine.
+
+The server plans too, so nothing that prepares text is imported here. A server that dies in the
+middle is an `EngineError`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from voxcli.errors import VoxError
+from voxcli.hot import wire
+from voxcli.hot.speech import RemotePlan, RemoteSpeech
+from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
+from voxcli.setup import Setup
+from voxcli.text.changes import Change
+from voxcli.text.prepared import PreparedText, Segment, Unspeakable
+from voxcli.utterance import AudioChunk, Result, Utterance
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class _Closing:
+    """Closes itself at the end of a `with` block."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class RemoteStream(_Closing, Iterator[AudioChunk]):
+    """Chunks of one utterance; closing it early frees what it holds in the server."""
+
+    def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
+        self.speech = RemoteSpeech(plan, is_live=is_live)
+        self._server = server
+        sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
+        settled = replace(plan.utterance, sampling=sampling)
+        self._body = wire.utterance_frame(settled, is_live=is_live)
+        self._answer: http.client.HTTPResponse | None = None
+        self._is_closed = False
+        with server.explained():  # asked at once: the server works while its caller gets ready
+            self._connection = server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
+
+    def __next__(self) -> AudioChunk:
+        if self.speech.is_done:
+            raise StopIteration
+        with self._server.explained():
+            if self._answer is None:
+                self._answer = self._begin()
+            frame = wire.read_frame(self._answer)
+            if frame is None:
+                raise EOFError
+        header, payload = frame
+        if "error" in header:
+            self.close()
+            raise wire.error_in(header["error"])
+        chunk = self.speech.take(header, payload)
+        if chunk.is_last:
+            self.speech.finish(header["reports"], header["ttfa_s"])
+            self.close()
+        return chunk
+
+    def _begin(self) -> http.client.HTTPResponse:
+        """The answer; asks again as long as the server is busy."""
+        while not self._is_closed:
+            answer = self._connection.getresponse()
+            if answer.status != 429:
+                self._server.check(answer)
+                return answer
+            self._connection.close()
+            time.sleep(float(answer.headers.get("Retry-After", 1)))
+            self._connection = self._server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
+        raise EOFError
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._connection.sock is not None:
+            try:  # wakes a thread that is reading
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self._connection.close()
+
+
+class RemoteGroup(_Closing):
+    """Speeches side by side on the server, each on a connection of its own."""
+
+    def __init__(self, server: RemoteSynthesizer) -> None:
+        self._server = server
+        self._streams: dict[RemoteSpeech, RemoteStream] = {}
+        self._events: queue.SimpleQueue[tuple[RemoteSpeech, AudioChunk | VoxError]]
+        self._events = queue.SimpleQueue()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every speech has ended."""
+        return not self._streams
+
+    def add(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteSpeech:
+        """Let an utterance join."""
+        plan = utterance if isinstance(utterance, RemotePlan) else self._server.plan(utterance)
+        stream = RemoteStream(self._server, plan, is_live=is_live)
+        self._streams[stream.speech] = stream
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+        return stream.speech
+
+    def _read(self, stream: RemoteStream) -> None:
+        try:
+            with stream:
+                for chunk in stream:
+                    self._events.put((stream.speech, chunk))
+        except VoxError as err:
+            self._events.put((stream.speech, err))
+
+    def step(self) -> list[tuple[RemoteSpeech, AudioChunk | VoxError]]:
+        """Wait for news of the speeches.
+
+        Returns:
+            chunks that arrived, each with its speech; an error in their place ends that speech.
+
+        Raises:
+            EngineError: the server is gone, and everything in flight with it.
+        """
+        events: list[tuple[RemoteSpeech, AudioChunk | VoxError]] = []
+        while self._streams and (not events or not self._events.empty()):
+            speech, event = self._events.get()
+            if speech not in self._streams:  # of a speech that left
+                continue
+            if isinstance(event, ServerGoneError):
+                raise event
+            if isinstance(event, VoxError) or event.is_last:
+                del self._streams[speech]
+            events.append((speech, event))
+        return events
+
+    def leave(self, speech: RemoteSpeech) -> None:
+        """Forget one speech; always safe."""
+        stream = self._streams.pop(speech, None)
+        if stream is not None:
+            stream.close()
+
+    def close(self) -> None:
+        """Abort what is left; always safe."""
+        for speech in tuple(self._streams):
+            self.leave(speech)
+
+
+class RemoteSynthesizer(_Closing):
+    """A server that speaks what was wanted.
+
+    Args:
+        setup: of the server's engine.
+        sample_rate: of its samples, in Hz.
+        name: what messages call it, such as "pid 12, http://127.0.0.1:8091".
+    """
+
+    def __init__(
+        self, target: Target, api_key: str | None, setup: Setup, sample_rate: int, name: str
+    ) -> None:
+        self.setup = setup
+        self.sample_rate = sample_rate
+        self.name = name
+        self._target = target
+        self._api_key = api_key
+
+    def plan(self, utterance: Utterance) -> RemotePlan:
+        """What would be spoken.
+
+        Raises:
+            UsageError, TextError: as `make_plan`.
+        """
+        with self.explained():
+            body = wire.utterance_frame(utterance)
+            with closing(self.ask(wire.PATH_PLAN, body, timeout_s=30.0)) as connection:
+                answer = connection.getresponse()
+                self.check(answer)
+                plain = json.loads(answer.read())
+        text = plain.pop("text")
+        prepared = PreparedText(
+            text["original"],
+            text["language"],
+            text["text"],
+            tuple(Segment(**each) for each in text["segments"]),
+            tuple(Change(**each) for each in text["changes"]),
+            tuple(Unspeakable(**each) for each in text["unspeakable"]),
+        )
+        return RemotePlan(utterance=utterance, text=prepared, **plain)
+
+    def stream(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteStream:
+        """Speak one utterance, chunk by chunk; arguments and errors as `Synthesizer.stream`."""
+        plan = utterance if isinstance(utterance, RemotePlan) else self.plan(utterance)
+        return RemoteStream(self, plan, is_live=is_live)
+
+    def synthesize(self, utterances: Sequence[Utterance | RemotePlan]) -> list[Result]:
+        """Speak utterances side by side; results in the order given."""
+        import numpy as np
+
+        with self.group() as group:
+            speeches = [group.add(utterance, is_live=False) for utterance in utterances]
+            parts: dict[RemoteSpeech, list[np.ndarray]] = {speech: [] for speech in speeches}
+            while not group.is_idle:
+                for speech, event in group.step():
+                    if isinstance(event, VoxError):
+                        raise event
+                    parts[speech].append(event.samples)
+        return [speech.result(np.concatenate(parts[speech])) for speech in speeches]
+
+    def group(self) -> RemoteGroup:
+        """Utterances that join and leave while others are spoken; see `RemoteGroup`."""
+        return RemoteGroup(self)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # ------------------------------------------------------------ HTTP
+
+    def ask(self, path: str, body: bytes, *, timeout_s: float | None) -> http.client.HTTPConnection:
+        return ask(self._target, path, body, self._api_key, timeout_s)
+
+    def explained(self) -> Explained:
+        return Explained(self.name)
+
+    def check(self, answer: http.client.HTTPResponse) -> None:
+        """Raise what an answer without success says."""
+        if answer.status != 200:
+            raise refusal(answer)

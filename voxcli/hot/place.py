@@ -1,0 +1,161 @@
+"""Where the user's hot engine is found: a socket, a lock and a log in a folder of the user's own.
+
+The lock is held as long as the server lives, whatever becomes of it, so a socket file without a
+holder is known to be stale. One server a folder. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from voxcli.config import runtime_dir
+from voxcli.errors import OutputError, UsageError
+
+MAX_SOCKET_PATH = 100  # bytes; the system's limit is 107
+HOLD_ATTEMPTS = 5
+
+
+class HeldError(UsageError):
+    """Another server holds the place."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The files of one hot engine."""
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> Place:
+        return cls(runtime_dir())
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "engine.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "engine.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "serve.log"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the folder is a real one, the user's, and closed to others."""
+        try:
+            found = self.folder.lstat()
+        except OSError:
+            return False
+        is_private = stat.S_IMODE(found.st_mode) & 0o077 == 0
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and is_private
+
+    def create(self) -> None:
+        """Make the folder.
+
+        Raises:
+            OutputError: it cannot be made, is somebody else's, or its name is too long.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as err:
+            raise OutputError(
+                f"cannot make {self.folder}: {err.strerror}", hint="set XDG_RUNTIME_DIR"
+            ) from err
+        if not self.is_ours:
+            raise OutputError(
+                f"{self.folder} is not a folder that only you can enter",
+                hint=f"remove it, or: chmod 700 '{self.folder}'",
+            )
+        if len(os.fsencode(self.socket)) > MAX_SOCKET_PATH:
+            raise OutputError(
+                f"{self.socket} is too long for a socket",
+                hint="set XDG_RUNTIME_DIR to a shorter one",
+            )
+
+    def holder(self) -> dict[str, Any] | None:
+        """What the running server wrote of itself, or None when nobody holds the place."""
+        import fcntl
+
+        try:
+            with open(self.lock, encoding="utf-8") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return _parse(file.read())
+        except OSError:
+            pass
+        return None
+
+    def hold(self) -> Hold:
+        """Take the place; a stale socket is removed.
+
+        Raises:
+            HeldError: another server has it; the message says which.
+            OutputError: as `create`.
+        """
+        import fcntl
+
+        self.create()
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.fdopen(descriptor, "r+", encoding="utf-8")
+        for _ in range(HOLD_ATTEMPTS):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # held, or somebody is just looking who holds it
+                time.sleep(0.02)
+            else:
+                file.truncate(0)
+                self.socket.unlink(missing_ok=True)
+                return Hold(self, file)
+        holder = _parse(file.read())
+        file.close()
+        raise HeldError(
+            f"a server runs already: {describe(holder)}",
+            hint="stop it with 'voxcli serve --stop', or add --no-socket and another --port",
+        )
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The place, while this process has it."""
+
+    place: Place
+    file: IO[str]
+
+    def write(self, info: dict[str, Any]) -> None:
+        """What `holder` shows to others."""
+        self.file.seek(0)
+        self.file.truncate()
+        self.file.write(json.dumps(info))
+        self.file.flush()
+
+    def release(self) -> None:
+        """Always safe."""
+        if not self.file.closed:
+            self.place.socket.unlink(missing_ok=True)
+            self.file.truncate(0)
+            self.file.close()
+
+
+def describe(info: dict[str, Any]) -> str:
+    """`pid 12, model mini, http://127.0.0.1:8091`."""
+    parts = [f"pid {info['pid']}"] if "pid" in info else []
+    parts += [f"model {info['model']}"] if "model" in info else []
+    parts += [str(info["url"])] if "url" in info else []
+    return ", ".join(parts) or "it is just starting"
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        info = json.loads(text)
+    except ValueError:
+        return {}
+    return info if isinstance(info, dict) else {}

@@ -1,0 +1,91 @@
+"""HTTP to a server at a URL or behind a local socket, and what its failures mean. No speech."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from voxcli.errors import EngineError, VoxError
+from voxcli.hot import wire
+
+Target = Path | str  # a socket or a URL
+
+
+class ServerGoneError(EngineError):
+    """The server went away in the middle of an answer."""
+
+
+class Explained:
+    """Turns what a dead server looks like into one error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, err: BaseException | None, trace: object) -> None:
+        if isinstance(err, (OSError, EOFError, http.client.HTTPException, ValueError)):
+            raise ServerGoneError(
+                f"the server ({self._name}) went away while it was asked",
+                hint="run the command again: without a server it loads the model itself",
+            ) from err
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float | None) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(self.timeout)
+            sock.connect(str(self._path))
+        except OSError:
+            sock.close()
+            raise
+        self.sock = sock
+
+
+def ask(
+    target: Target,
+    path: str,
+    body: bytes | None,
+    api_key: str | None = None,
+    timeout_s: float | None = None,
+) -> http.client.HTTPConnection:
+    """Send a request; the answer is its `getresponse`, and closing it the caller's.
+
+    Args:
+        body: sent with POST; None asks with GET.
+        timeout_s: longest silence; None waits for ever.
+    """
+    headers = {"Content-Type": wire.MEDIA_TYPE}
+    if api_key:
+        headers["Authorization"] = f"Bearer {api_key}"
+    connection: http.client.HTTPConnection
+    if isinstance(target, Path):
+        connection = _UnixConnection(target, timeout_s)
+    else:
+        parts = urlsplit(target)
+        is_secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        path = parts.path.rstrip("/") + path
+    connection.request("GET" if body is None else "POST", path, body, headers)
+    return connection
+
+
+def refusal(answer: http.client.HTTPResponse) -> VoxError:
+    """The error in the body of an answer without success."""
+    try:
+        error = json.loads(answer.read())["error"]
+        if "voxcli" in error:
+            return wire.error_in(error["voxcli"])
+        message = str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"the server answered {answer.status} {answer.reason}"
+    return EngineError(message, hint="use --server off")

@@ -1,0 +1,156 @@
+"""The HTTP application: routes, errors in one shape, the page."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.types import ASGIApp
+
+from voxcli import __version__
+from voxcli.errors import VoxError
+from voxcli.server import local, speech, voices
+from voxcli.server.failures import ApiError, error_body, explain_validation
+from voxcli.server.guard import Guard
+from voxcli.server.response import error_response
+from voxcli.server.schema import Health, ModelList, ModelRow
+from voxcli.server.service import Service
+from voxcli.server.worker import State
+
+logger = logging.getLogger(__name__)
+
+PAGE = Path(__file__).with_name("page")
+PAGE_FILES = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "worklets.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+# Nothing from elsewhere is loaded, and nobody may frame the page.
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; media-src 'self' blob:; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+
+
+def build_app(service: Service, *, api_key: str | None, hosts: tuple[str, ...]) -> ASGIApp:
+    """The application behind its guard.
+
+    Args:
+        api_key, hosts: as for `Guard`.
+    """
+    return Guard(build_api(service), api_key, hosts)
+
+
+def build_api(service: Service) -> FastAPI:
+    """The routes alone."""
+    app = FastAPI(
+        title="voxcli", version=__version__, docs_url=None, redoc_url=None,
+        openapi_url="/v1/openapi.json", redirect_slashes=False,
+    )  # fmt: skip
+    app.state.service = service
+    app.include_router(speech.router)
+    app.include_router(voices.router)
+    app.include_router(local.router)
+    _add_operations(app, service)
+    _add_page(app)
+    _add_errors(app)
+    return app
+
+
+def _add_operations(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/models")
+    async def list_models() -> ModelList:
+        """The one model that is served."""
+        model = service.model
+        row = ModelRow(
+            id=model.name,
+            created=service.started,
+            owned_by="voxcli",
+            sample_rate=service.synthesizer.sample_rate,
+            languages=list(model.languages),
+            modes=[str(mode) for mode in model.modes],
+        )
+        return ModelList(data=[row])
+
+    @app.get("/health", responses={503: {"model": Health}})
+    async def health(response: Response) -> Health:
+        """200 when speech can be asked for; else 503."""
+        worker = service.worker
+        response.status_code = 200 if worker.state is State.READY else 503
+        return Health(
+            status=worker.state,
+            model=service.model.name,
+            version=__version__,
+            pid=os.getpid(),
+            streams=worker.num_running,
+            queue=worker.num_waiting,
+            error=str(worker.error) if worker.error else None,
+        )
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Prometheus' text format."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html", media_type="text/html", headers=PAGE_HEADERS)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page_file(name: str) -> Response:
+        if name not in PAGE_FILES:
+            raise HTTPException(404)
+        return FileResponse(PAGE / name, media_type=PAGE_FILES[name], headers=PAGE_HEADERS)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(VoxError)
+    async def expected(request: Request, error: VoxError) -> Response:
+        return _counted(request, error_response(error))
+
+    @app.exception_handler(ApiError)
+    async def refused(request: Request, error: ApiError) -> Response:
+        return _counted(request, JSONResponse(error.body, error.status))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        problems: Any = error.errors()
+        return _counted(request, JSONResponse(explain_validation(problems), 400))
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, ClientDisconnect):
+            body = error_body("the body is too large", "invalid_request_error", None, "too_large")
+            return JSONResponse(body, 413)
+        message = f"{request.method} {request.url.path}: {error.detail.lower()}"
+        body = error_body(message, "invalid_request_error", None, None)
+        return JSONResponse(body, error.status_code, error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def too_large(request: Request, error: ClientDisconnect) -> Response:
+        body = error_body("the body is too large", "invalid_request_error", None, "too_large")
+        return JSONResponse(body, 413)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        body = error_body("the server failed; see its log", "server_error", None, "bug")
+        return JSONResponse(body, 500)
+
+
+def _counted(request: Request, response: Response) -> Response:
+    """Refusals of speech that never became a stream."""
+    if request.url.path == "/v1/audio/speech":
+        outcome = "refused" if response.status_code < 500 else "failed"
+        request.app.state.service.metrics.requests.labels(outcome).inc()
+    return response

@@ -1,0 +1,80 @@
+"""Errors as HTTP: a `VoxError` or a bad request to a status and a body in OpenAI's shape.
+
+    {"error": {"message": "...", "type": "invalid_request_error", "param": "speed", "code": null}}
+
+It knows no route.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from voxcli.errors import (
+    DeviceError,
+    EngineError,
+    ModelError,
+    OutputError,
+    SynthesisError,
+    UsageError,
+    VoiceNotFoundError,
+    VoxError,
+)
+from voxcli.server.worker import RETRY_AFTER_S, BusyError, UnavailableError
+
+# The first class that fits. What a user can cause is never a 5xx: a text that no attempt turned
+# into good speech is one of those, hence 422.
+_STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
+    (BusyError, 429, "rate_limit_error", "busy"),
+    (UnavailableError, 503, "server_error", "unavailable"),
+    (VoiceNotFoundError, 400, "invalid_request_error", "voice_not_found"),
+    (UsageError, 400, "invalid_request_error", "invalid_value"),
+    (OutputError, 400, "invalid_request_error", "format_unavailable"),
+    (SynthesisError, 422, "synthesis_error", "refused"),
+    (EngineError, 503, "server_error", "engine_failed"),
+    (DeviceError, 503, "server_error", "engine_failed"),
+    (ModelError, 503, "server_error", "engine_failed"),
+)
+
+
+class ApiError(Exception):
+    """A refusal that only HTTP knows: no key, no such model, a body that is too large."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        kind: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = error_body(message, kind, param, code)
+
+
+def error_body(message: str, kind: str, param: str | None, code: str | None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers."""
+    status, kind, code = next(
+        ((status, kind, code) for cls, status, kind, code in _STATUS if isinstance(error, cls)),
+        (500, "server_error", "failed"),
+    )
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
+    return status, error_body(str(error), kind, None, code), headers
+
+
+def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first problem that the schema found, as one sentence with its parameter."""
+    first = problems[0]
+    path = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header")]
+    if first["type"] == "json_invalid":
+        reason = first.get("ctx", {}).get("error", "it cannot be parsed")
+        return error_body(f"the body is not JSON: {reason}", "invalid_request_error", None, "json")
+    param = ".".join(path) or None
+    where = f"'{param}'" if param else "the body"
+    message = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+    return error_body(message, "invalid_request_error", param, "invalid_value")

@@ -1,0 +1,92 @@
+"""What `/metrics` shows, in Prometheus' text format. Knows a worker's counters and no route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from voxcli.server.listener import Listener
+from voxcli.server.worker import EngineWorker, State
+
+# "ok", "gone" (the client left), "stalled" (it stopped reading), "refused" (4xx), "failed" (ours)
+OUTCOMES = ("ok", "gone", "stalled", "refused", "failed")
+TTFA_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
+RTF_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
+
+
+class Metrics:
+    """The numbers of one server, in a registry of their own."""
+
+    def __init__(self, worker: EngineWorker) -> None:
+        self._worker = worker
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "voxcli_requests", "Speech requests by outcome.", ("outcome",), registry=self.registry
+        )
+        for outcome in OUTCOMES:
+            self.requests.labels(outcome)
+        self._audio = self._counter("voxcli_audio_seconds", "Audio delivered, in seconds.")
+        self._underruns = self._counter(
+            "voxcli_underruns", "Streams whose player would have run dry once or more."
+        )
+        self._underrun_s = self._counter(
+            "voxcli_underrun_seconds", "How long these players would have been without samples."
+        )
+        self._pauses = self._counter(
+            "voxcli_pauses", "Times that a stream was paused because its client read too slowly."
+        )
+        self._ttfa = self._histogram(
+            "voxcli_ttfa_seconds", "Request to first samples, in seconds.", TTFA_BUCKETS
+        )
+        self._rtf = self._histogram("voxcli_rtf", "Wall seconds a second of audio.", RTF_BUCKETS)
+        self._gauge("voxcli_ready", "1 when speech can be asked for.", self._is_ready)
+        self._gauge("voxcli_streams", "Utterances being spoken.", lambda: worker.num_running)
+        self._gauge("voxcli_queue", "Utterances that wait.", lambda: worker.num_waiting)
+        self._gauge("voxcli_graph_captures", "CUDA graphs captured so far.", self._num_captures)
+        memory = Gauge(
+            "voxcli_gpu_memory_bytes", "GPU memory of this process.", ("kind",),
+            registry=self.registry,
+        )  # fmt: skip
+        for kind in ("allocated", "reserved"):
+            memory.labels(kind).set_function(lambda kind=kind: _gpu_memory(kind))  # type: ignore[misc]
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, function: Callable[[], float]) -> None:
+        Gauge(name, text, registry=self.registry).set_function(function)
+
+    def _is_ready(self) -> float:
+        return float(self._worker.state is State.READY)
+
+    def _num_captures(self) -> float:
+        synthesizer = self._worker.synthesizer
+        return synthesizer.engine.runner.graph_captures if synthesizer else 0
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def end(self, outcome: str, listener: Listener) -> None:
+        """Count a stream that ended, however it did."""
+        self.requests.labels(outcome).inc()
+        self._pauses.inc(listener.num_pauses)
+        self._audio.inc(listener.audio_s)
+        if listener.ttfa_s is not None:
+            self._ttfa.observe(listener.ttfa_s)
+        if listener.underrun_s > 0:
+            self._underruns.inc()
+            self._underrun_s.inc(listener.underrun_s)
+        if listener.wall_s is not None and listener.audio_s > 0:
+            self._rtf.observe(listener.wall_s / listener.audio_s)
+
+
+def _gpu_memory(kind: str) -> float:
+    import torch
+
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return 0.0
+    return float(getattr(torch.cuda, f"memory_{kind}")())

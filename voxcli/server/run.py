@@ -1,0 +1,190 @@
+"""The process: sockets, signals, the engine's thread and uvicorn, from start to exit code.
+
+It listens while the model loads (`/health` says so). SIGTERM or Ctrl-C: nothing new is taken, what
+is spoken may end within the grace time, what is left is told and counted. A second signal ends at
+once. An engine that failed cannot be trusted any more: everything in flight fails with its error,
+and the process ends with exit code 4 for a supervisor to start it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from voxcli.errors import VoxError
+from voxcli.server.guard import UNIX_PEER
+from voxcli.server.worker import EngineWorker, State
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 256
+POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a server ended.
+
+    Attributes:
+        num_aborted: utterances that were cut short.
+        error: what the engine failed with, or None.
+        is_interrupted: by Ctrl-C.
+    """
+
+    num_aborted: int
+    error: VoxError | None
+    is_interrupted: bool
+
+
+class _Protocol(H11Protocol):
+    """HTTP that knows the local socket and lets only its owner in."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("socket")
+        if peer is None or peer.family != getattr(socket, "AF_UNIX", None):
+            return
+        if hasattr(socket, "SO_PEERCRED"):
+            raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            pid, uid, _ = struct.unpack("3i", raw)
+            if uid != os.getuid():
+                logger.warning("user %d (pid %d) was turned away from the local socket", uid, pid)
+                transport.abort()
+                return
+        self.client = (UNIX_PEER, 0)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its own signals: who started the server decides what they mean."""
+
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+class ServerProcess:
+    """See the module.
+
+    Args:
+        app: the application.
+        worker: not started yet.
+        sockets: bound; closed by this class.
+        grace_s: what is spoken may go on for so long after a signal.
+        on_state: told each new state.
+
+    Attributes:
+        loop: once it runs; other threads call `stop` through it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        worker: EngineWorker,
+        sockets: list[socket.socket],
+        *,
+        grace_s: float,
+        on_state: Callable[[State], None] = lambda state: None,
+    ) -> None:
+        config = uvicorn.Config(
+            app, http=_Protocol, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, backlog=BACKLOG,
+            timeout_keep_alive=30, timeout_graceful_shutdown=2,
+        )  # fmt: skip
+        self.worker = worker
+        self._uvicorn = _Uvicorn(config)
+        self._sockets = sockets
+        self._grace_s = grace_s
+        self._on_state = on_state
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._signal: int | None = None
+        self._num_aborted = 0
+
+    def run(self) -> Ending:
+        """Serve until told to stop, or until the engine fails."""
+        asyncio.run(self._run())
+        return Ending(self._num_aborted, self.worker.error, self._signal == signal.SIGINT)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """As the signal does; from the event loop's thread."""
+        if self._signal is not None:
+            self._grace_s = 0.0
+        self._signal = number
+        self._stopping.set()
+
+    async def _run(self) -> None:
+        loop = self.loop = asyncio.get_running_loop()
+
+        def changed(state: State) -> None:
+            loop.call_soon_threadsafe(self._changed, state)
+
+        self.worker.on_state = changed
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, self.stop, number)
+            except (NotImplementedError, RuntimeError):  # Windows; or not the main thread
+                pass
+        self.worker.start()
+        serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await self._end()
+        self._uvicorn.should_exit = True
+        await serving
+        stopping.cancel()
+
+    def _changed(self, state: State) -> None:
+        self._on_state(state)
+        if state is State.FAILED:
+            self._stopping.set()
+
+    async def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.worker.drain()
+        started_s = loop.time()
+        while self.worker.num_running and loop.time() - started_s < self._grace_s:
+            await asyncio.sleep(POLL_S)
+        self._num_aborted = await asyncio.to_thread(self.worker.stop)
+
+
+def listen_tcp(host: str, port: int) -> socket.socket:
+    """A bound socket.
+
+    Raises:
+        OSError: in use, or no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A bound socket that only its owner may open."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    finally:
+        os.umask(old)
+    bound.listen(BACKLOG)
+    return bound

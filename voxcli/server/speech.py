@@ -1,0 +1,134 @@
+"""`POST /v1/audio/speech`: OpenAI's speech call, whole or as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from voxcli.audio.pcm import wav_header
+from voxcli.audio.write import AudioWriter
+from voxcli.errors import VoxError
+from voxcli.plan import Plan
+from voxcli.server.encode import Coding, choose_coding
+from voxcli.server.failures import ApiError, explain
+from voxcli.server.listener import Listener
+from voxcli.server.response import LiveResponse, Pieces
+from voxcli.server.schema import ErrorBody, SpeechRequest
+from voxcli.server.service import Service
+
+router = APIRouter()
+FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
+
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Audio, or server-sent events.", "content": {"audio/*": {}}},
+    **{
+        status: {"model": ErrorBody, "description": text}
+        for status, text in (
+            (400, "Something in the request cannot be."),
+            (401, "The key is missing or wrong."),
+            (404, "Another model is served."),
+            (413, "The body is too large."),
+            (422, "No attempt turned the text into good speech."),
+            (429, "Too many requests; see Retry-After."),
+            (503, "Loading, stopping or failed."),
+        )
+    },
+}
+
+
+@router.post("/v1/audio/speech", responses=_ANSWERS, response_class=Response)
+async def create_speech(body: SpeechRequest, request: Request) -> Response:
+    """Speak a text."""
+    service: Service = request.app.state.service
+    synthesizer = service.synthesizer
+    service.worker.check_open()
+    if body.model != service.model.name:
+        raise ApiError(
+            404,
+            f"the model '{body.model}' is not served here, '{service.model.name}' is",
+            code="model_not_found",
+            param="model",
+        )
+    coding = choose_coding(body.response_format, synthesizer.sample_rate, body.sample_rate)
+    if body.is_streamed:
+        coding.stream(synthesizer.sample_rate)  # refuses what cannot be streamed
+    plan = await service.plan(service.with_voice(body.utterance()))
+    listener = Listener.submit(service.worker, plan, is_live=body.is_streamed)
+    headers = {
+        "X-Sample-Rate": str(coding.rate),
+        "X-Seed": str(plan.seed),
+        "X-Language": plan.text.language,
+    }
+    media_type = coding.media_type
+    if not body.is_streamed:
+        pieces = _whole(listener, coding, synthesizer.sample_rate)
+    elif body.stream_format == "sse":
+        media_type = "text/event-stream"
+        pieces = _events(listener, plan, coding, synthesizer.sample_rate)
+    else:
+        pieces = _audio(listener, coding, synthesizer.sample_rate)
+    if coding.name == "pcm" and media_type == coding.media_type:
+        media_type = f"audio/pcm;rate={coding.rate};channels=1"
+    return LiveResponse(pieces, media_type, headers=headers, on_end=service.ender(listener))
+
+
+async def _audio(listener: Listener, coding: Coding, source_rate: int) -> Pieces:
+    """Encoded audio, new samples only."""
+    encoder = coding.stream(source_rate)
+    async with listener:
+        async for chunk in listener:
+            yield encoder.encode(chunk.samples)
+    yield encoder.finish()
+
+
+async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
+    """The same as OpenAI's server-sent events."""
+    has_begun = False
+    try:
+        async for piece in _audio(listener, coding, source_rate):
+            if piece:
+                audio = base64.b64encode(piece).decode("ascii")
+                yield _event({"type": "speech.audio.delta", "audio": audio})
+                has_begun = True
+    except VoxError as err:
+        if has_begun:
+            yield _event({"type": "error", **explain(err)[1]})
+        raise
+    spoken = sum(report.steps for report in listener.speech.reports)
+    usage = {
+        "input_tokens": len(plan.text.text),
+        "output_tokens": spoken,
+        "total_tokens": len(plan.text.text) + spoken,
+    }
+    yield _event({"type": "speech.audio.done", "usage": usage})
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+async def _whole(listener: Listener, coding: Coding, source_rate: int) -> Pieces:
+    """A complete file, read back before the first byte leaves; on disk, not in memory."""
+    with tempfile.TemporaryDirectory(prefix="voxcli-") as folder:
+        path = Path(folder) / f"speech.{'wav' if coding.name == 'pcm' else coding.name}"
+        async with listener:
+            await _write(path, listener, coding, source_rate)
+        with open(path, "rb") as file:
+            if coding.name == "pcm":
+                file.seek(len(wav_header(coding.rate, "16", 0)))
+            while block := file.read(FILE_BLOCK):
+                yield block
+
+
+async def _write(path: Path, listener: Listener, coding: Coding, source_rate: int) -> None:
+    with AudioWriter(path, source_rate, rate=coding.rate) as writer:
+        async for chunk in listener:
+            await asyncio.to_thread(writer.write, chunk.samples)
+        await asyncio.to_thread(writer.commit)

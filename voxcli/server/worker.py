@@ -1,0 +1,307 @@
+"""The thread that owns the engine: jobs come in through a lock, chunks leave through callbacks.
+
+    worker = EngineWorker(lambda: Synthesizer.load(config), WorkerLimits(), on_state=print)
+    worker.start()
+    worker.submit(Job(plan, is_live=True, deliver=take))
+
+It knows plans and speeches; it does not know HTTP, asyncio, formats or clients. Callbacks run in
+its thread and must return at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from voxcli.errors import EngineError, UsageError, VoxError
+from voxcli.plan import Plan
+from voxcli.speech import Speech
+from voxcli.synthesizer import SpeechGroup, Synthesizer
+from voxcli.utterance import AudioChunk
+
+logger = logging.getLogger(__name__)
+
+RETRY_AFTER_S = 2  # what a refused client is told to wait: about one short sentence
+
+
+class BusyError(VoxError):
+    """No room for another utterance now."""
+
+
+class UnavailableError(VoxError):
+    """Not loaded yet, stopping, or failed."""
+
+
+class State(StrEnum):
+    """How the engine is; `/health` shows the word."""
+
+    LOADING = "loading"
+    READY = "ready"
+    STOPPING = "stopping"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """How much is taken on.
+
+    Attributes:
+        max_streams: utterances spoken at once.
+        max_queue: utterances that may wait for one of these to end.
+    """
+
+    max_streams: int = 16
+    max_queue: int = 64
+
+    def __post_init__(self) -> None:
+        if self.max_streams < 1:
+            raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
+        if self.max_queue < 0:
+            raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
+
+
+@dataclass(eq=False)
+class Job:
+    """One utterance on its way through the worker.
+
+    Attributes:
+        deliver: gets every chunk in order, or the error that ended it; from the worker's thread.
+        speech: the running utterance, once it has begun; its reports are whole after the last
+            chunk.
+    """
+
+    plan: Plan
+    is_live: bool
+    deliver: Callable[[AudioChunk | VoxError], None]
+    speech: Speech | None = None
+    is_paused: bool = False
+    is_over: bool = field(default=False, repr=False)
+
+
+class EngineWorker:
+    """See the module.
+
+    Args:
+        load: makes the synthesizer; runs in the worker's thread, like all that touches the device.
+        limits: beyond them `submit` refuses.
+        on_state: told each new state, from the worker's thread.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Synthesizer],
+        limits: WorkerLimits,
+        *,
+        on_state: Callable[[State], None] = lambda state: None,
+    ) -> None:
+        self.limits = limits
+        self.state = State.LOADING
+        self.error: VoxError | None = None
+        self.synthesizer: Synthesizer | None = None
+        self._load = load
+        self.on_state = on_state
+        self._changed = threading.Condition()
+        self._waiting: deque[Job] = deque()
+        self._running: dict[Speech, Job] = {}
+        self._orders: deque[Callable[[SpeechGroup], None]] = deque()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    # ------------------------------------------------------------ from any thread
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is being spoken now."""
+        return list(self._running.values())
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def check_ready(self) -> None:
+        """Raise UnavailableError while it is loading, and when it is stopping or has failed."""
+        if self.state is State.LOADING:
+            raise UnavailableError("the model is still loading", hint="try again in a moment")
+        if self.state is not State.READY:
+            raise UnavailableError(
+                f"the server is {self.state}", hint="try again when it has been restarted"
+            )
+
+    def check_open(self) -> None:
+        """Refuse what `submit` would refuse, without a job.
+
+        Raises:
+            UnavailableError: as `check_ready`.
+            BusyError: the queue is full.
+        """
+        self.check_ready()
+        limits = self.limits
+        if self.num_running + self.num_waiting >= limits.max_streams + limits.max_queue:
+            raise BusyError(
+                f"{self.num_running} utterances are being spoken and {self.num_waiting} wait",
+                hint=f"try again in {RETRY_AFTER_S} s, or start the server with more --max-streams",
+            )
+
+    def submit(self, job: Job) -> None:
+        """Queue a job.
+
+        Raises:
+            BusyError, UnavailableError: as `check_open`.
+        """
+        with self._changed:
+            self.check_open()
+            self._waiting.append(job)
+            self._changed.notify()
+
+    def cancel(self, job: Job) -> None:
+        """Forget a job, wherever it is; nothing more is delivered. Always safe."""
+        with self._changed:
+            job.is_over = True
+            if job in self._waiting:
+                self._waiting.remove(job)
+            else:
+                self._orders.append(lambda group: self._leave(group, job))
+            self._changed.notify()
+
+    def pause(self, job: Job) -> None:
+        """Begin no further segment of it."""
+        self._set_paused(job, True)
+
+    def resume(self, job: Job) -> None:
+        self._set_paused(job, False)
+
+    def _set_paused(self, job: Job, is_paused: bool) -> None:
+        def order(group: SpeechGroup) -> None:
+            if job.speech is not None:
+                (group.pause if is_paused else group.resume)(job.speech)
+
+        with self._changed:
+            job.is_paused = is_paused
+            self._orders.append(order)
+            self._changed.notify()
+
+    def drain(self) -> None:
+        """Take nothing new and fail what waits; what runs goes on."""
+        with self._changed:
+            if self.state in (State.READY, State.LOADING):
+                self._set_state(State.STOPPING)
+            waiting, self._waiting = self._waiting, deque()
+            self._changed.notify()
+        self._fail(waiting, UnavailableError("the server is stopping", hint="try another server"))
+
+    def stop(self, timeout_s: float = 5.0) -> int:
+        """Abort what still runs and end the thread.
+
+        Returns:
+            how many utterances were aborted.
+        """
+        self.drain()
+        jobs = self.jobs
+        self._fail(jobs, UnavailableError("the server stopped", hint="start it and ask again"))
+        for job in jobs:
+            self.cancel(job)
+        with self._changed:
+            self._set_state(State.FAILED if self.error else State.STOPPED)
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return len(jobs)
+
+    # ------------------------------------------------------------ in the worker's thread
+
+    def _set_state(self, state: State) -> None:
+        if state is not self.state:
+            self.state = state
+            self.on_state(state)
+
+    def _run(self) -> None:
+        try:
+            with self._load() as synthesizer:
+                self.synthesizer = synthesizer
+                with self._changed:
+                    if self.state is State.LOADING:
+                        self._set_state(State.READY)
+                with synthesizer.group(num_reserved=1 + self.limits.max_streams // 8) as group:
+                    while self._take_orders(group):
+                        self._step(group)
+        except VoxError as err:
+            self._broken(err)
+        except Exception as err:  # a bug: said once in the log, and nobody is left waiting
+            logger.exception("the engine's thread failed")
+            self._broken(EngineError(f"the engine failed: {err}", hint="see the server's log"))
+
+    def _broken(self, error: VoxError) -> None:
+        with self._changed:
+            self.error = error
+            self._set_state(State.FAILED)
+            jobs = [*self._running.values(), *self._waiting]
+            self._running.clear()
+            self._waiting.clear()
+        self._fail(jobs, error)
+
+    def _take_orders(self, group: SpeechGroup) -> bool:
+        """Do what other threads asked for; waits while there is nothing to step. False ends."""
+        while True:
+            with self._changed:
+                while not (self._orders or self._can_begin() or group.has_work):
+                    if self.state in (State.STOPPED, State.FAILED):
+                        return False
+                    self._changed.wait()
+                orders, self._orders = self._orders, deque()
+                begun: list[Job] = []
+                while self._can_begin(len(begun)):
+                    begun.append(self._waiting.popleft())
+            for order in orders:
+                order(group)
+            for job in begun:
+                self._begin(group, job)
+            if group.has_work:
+                return True
+
+    def _can_begin(self, num_begun: int = 0) -> bool:
+        return bool(self._waiting) and len(self._running) + num_begun < self.limits.max_streams
+
+    def _begin(self, group: SpeechGroup, job: Job) -> None:
+        try:
+            job.speech = group.add(job.plan, is_live=job.is_live)
+        except VoxError as err:
+            self._deliver(job, err)
+            return
+        self._running[job.speech] = job
+        if job.is_paused:
+            group.pause(job.speech)
+        if job.is_over:  # cancelled between the queue and here
+            self._leave(group, job)
+
+    def _leave(self, group: SpeechGroup, job: Job) -> None:
+        if job.speech is not None:
+            group.leave(job.speech)
+            self._running.pop(job.speech, None)
+
+    def _step(self, group: SpeechGroup) -> None:
+        for speech, event in group.step():
+            job = self._running[speech]
+            if isinstance(event, VoxError) or event.is_last:
+                del self._running[speech]
+            self._deliver(job, event)
+
+    def _deliver(self, job: Job, event: AudioChunk | VoxError) -> None:
+        if job.is_over:
+            return
+        job.is_over = isinstance(event, VoxError) or event.is_last
+        job.deliver(event)
+
+    def _fail(self, jobs: Iterable[Job], error: VoxError) -> None:
+        for job in jobs:
+            self._deliver(job, error)

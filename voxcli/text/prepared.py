@@ -1,0 +1,54 @@
+"""A text that is ready to be spoken, as plain data: importing this compiles no pattern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from voxcli.text.changes import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of the text.
+
+    Attributes:
+        text: never empty, no leading or trailing space, no newline.
+        pause_s: silence that belongs after it; 0 after the last one and where a word was cut.
+    """
+
+    text: str
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unspeakable:
+    """A character the voice cannot say and that was taken out."""
+
+    char: str
+    name: str
+    count: int
+
+    def __str__(self) -> str:
+        times = "" if self.count == 1 else f", {self.count} times"
+        return f"'{self.char}' (U+{ord(self.char):04X} {self.name}{times})"
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """A text that is ready to be spoken.
+
+    Attributes:
+        original: what the user wrote.
+        language: ISO 639-1; the model's own when the text shows none.
+        text: what is said; the segments' texts joined.
+        segments: in order.
+        changes: every rewrite, for `--show-text`.
+        unspeakable: characters taken out; the caller warns about each.
+    """
+
+    original: str
+    language: str
+    text: str
+    segments: tuple[Segment, ...]
+    changes: tuple[Change, ...]
+    unspeakable: tuple[Unspeakable, ...]
