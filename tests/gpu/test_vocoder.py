@@ -74,12 +74,14 @@ def test_streamed_samples_are_near_the_cpus_whole(
 def test_channels_that_are_powers_of_two_stream_like_the_cpus_whole(
     speech: tuple[VoxCPM2, torch.Tensor, torch.Tensor],
 ) -> None:
-    """The large model's channels take other kernels than the bundled voice's; random weights."""
+    """The large model's channels take other kernels than the bundled voice's; random weights.
+
+    They are halved, because a louder random decoder saturates and amplifies rounding 400 times.
+    """
     config = replace(speech[0].config.vae, decoder_dim=512, decoder_rates=(4, 3, 2, 2))
-    expected_from = load_decoder(RandomSource(torch.device("cpu"), torch.float32), config)
     device = torch.device("cuda:0")
-    source = SameSource(device, torch.bfloat16)
-    decoder = load_decoder(source, config)
+    expected_from = load_decoder(QuietSource(torch.device("cpu"), torch.float32), config)
+    decoder = load_decoder(QuietSource(device, torch.bfloat16), config)
     assert isinstance(decoder, FusedDecoder)
     latents = speech[1][..., : config.latent_dim]
     expected = expected_from(latents, expected_from.new_state(1), slice(0, 1))
@@ -92,18 +94,19 @@ def test_channels_that_are_powers_of_two_stream_like_the_cpus_whole(
         dim=1,
     ).cpu()
     noise = (found - expected).square().mean()
-    assert expected.std() > 1e-3
+    assert expected.std() > 0.05
     snr = float(10 * torch.log10(expected.square().mean() / noise))
     print(f"SNR random {snr:.1f} dB")
-    assert snr > 35
+    assert snr > 40
 
 
-class SameSource(RandomSource):
-    """The CPU's random weights on another device."""
+class QuietSource(RandomSource):
+    """The CPU's random weights on any device, halved."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(device, dtype)
         self._cpu = RandomSource(torch.device("cpu"), torch.float32)
 
     def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-        return self._cpu.read(name, shape)
+        weight = self._cpu.read(name, shape)
+        return weight / 2 if name.endswith("weight_g") else weight
