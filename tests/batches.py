@@ -136,6 +136,7 @@ class Killer:
         """Run once; after `seconds` without mercy."""
         child = os.fork()
         if child == 0:
+            os.fsync = _slow_fsync
             speak(prepare(table, self.out))
             os._exit(0)
         if seconds is not None:
@@ -164,6 +165,15 @@ class Killer:
         strange = [f"{name} is in no manifest" for name in files - known.keys()]
         broken = [f"{name} is not what was recorded" for name in files - now.keys()]
         return [*lost, *again, *strange, *broken]
+
+
+_fsync = os.fsync
+
+
+def _slow_fsync(handle: int) -> None:
+    """A slow disk, so that kills fall between its writes."""
+    _fsync(handle)
+    time.sleep(0.002)
 
 
 def _done_output(line: str) -> str | None:

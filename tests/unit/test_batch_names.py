@@ -29,8 +29,8 @@ def checked(table: Path, out: Path, **options: object) -> Session:
 
 
 def test_clashing_and_unsafe_names_are_found_before_anything_runs(tmp_path: Path) -> None:
-    """B05: both rows of a clash are named."""
-    session = checked(INPUTS / "b05_dupes.csv", tmp_path)
+    """Both rows of a clash are named."""
+    session = checked(INPUTS / "dupes.csv", tmp_path)
     messages = {problem.number: problem.message for problem in session.problems}
     assert sorted(messages) == [2, 4, 5, 6, 7, 8]
     assert "also the output of row 1 (line 2)" in messages[2]
@@ -39,7 +39,7 @@ def test_clashing_and_unsafe_names_are_found_before_anything_runs(tmp_path: Path
 
 
 def test_numbers_are_added_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    session = checked(INPUTS / "b05_dupes.csv", tmp_path, is_numbering=True)
+    session = checked(INPUTS / "dupes.csv", tmp_path, is_numbering=True)
     assert [job.name for job in session.jobs[:4]] == [
         "same.wav", "same-2.wav", "Case.wav", "case-2.wav",
     ]  # fmt: skip

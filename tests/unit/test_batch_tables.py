@@ -27,15 +27,14 @@ def texts(found: Table) -> list[str]:
 
 
 def test_a_spreadsheets_byte_order_mark_does_not_hide_the_first_column() -> None:
-    """B01."""
-    found = read_table(INPUTS / "b01_bom.csv")
+    found = read_table(INPUTS / "bom.csv")
     assert texts(found) == ["The shop opens at nine.", "Please close the door."]
     assert found.how == "utf-8, comma-separated"
 
 
 def test_quotes_newlines_and_blank_lines_make_one_row_a_record() -> None:
-    """B03: a line beginning with # is a row like others; numbers are those of record and line."""
-    found = read_table(INPUTS / "b03_quotes.csv")
+    """A line beginning with # is a row like others; numbers are those of record and line."""
+    found = read_table(INPUTS / "quotes.csv")
     assert texts(found) == [
         "First line second line, with a comma.", 'He said "yes" twice.', "# row",
     ]  # fmt: skip
@@ -45,16 +44,15 @@ def test_quotes_newlines_and_blank_lines_make_one_row_a_record() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("b07_nocolumn.csv", "no column 'text'; found: line, file; required: text"),
-        ("b07_header_only.csv", "has 0 rows"),
-        ("b07_empty.csv", "is empty"),
+        ("no_column.csv", "no column 'text'; found: line, file; required: text"),
+        ("header_only.csv", "has 0 rows"),
+        ("empty.csv", "is empty"),
         ("", "is a folder"),
         ("none.csv", "cannot read"),
-        ("b07.xlsx", "is no table"),
+        ("t.xlsx", "is no table"),
     ],
 )
 def test_what_is_no_table_is_refused_with_what_was_found(name: str, message: str) -> None:
-    """B07."""
     with pytest.raises(UsageError, match=message):
         read_table(INPUTS / name)
 
@@ -143,10 +141,10 @@ def test_a_plain_text_is_one_row_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_tags_and_sound_notes_are_not_spoken(tmp_path: Path, encoding: str) -> None:
-    """D05: tags, notes, music, a speaker's label, two lines, CRLF, Latin-1."""
-    text = (INPUTS / "d05_tags.srt").read_text("utf-8").replace("Hello there", "Voilà, ça va")
+    """Tags, notes, music, a speaker's label, two lines, CRLF, Latin-1."""
+    text = (INPUTS / "tags.srt").read_text("utf-8").replace("Hello there", "Voilà, ça va")
     content = text.replace("♪", "#" if encoding == "latin-1" else "♪").replace("\n", "\r\n")
-    found = table(tmp_path, content.encode(encoding), "d05.srt")
+    found = table(tmp_path, content.encode(encoding), "t.srt")
     records = found.records
     assert [record.values["text"] for record in (records[0], records[3])] == [
         "Voilà, ça va.", "Where is the key?",
@@ -224,7 +222,7 @@ def test_impossible_numbers_are_problems(cells: dict[str, str]) -> None:
 
 
 def test_a_rows_values_beat_the_commands(tmp_path: Path) -> None:
-    """B14: row 4 has an unknown voice; relative recordings lie beside the table."""
+    """Row 4 has an unknown voice; relative recordings lie beside the table."""
     (tmp_path / "me.wav").write_bytes(b"abcd")
     rows = [
         {"text": "One.", "voice": "alba", "seed": 1, "speed": 1.2, "language": "en"},

@@ -246,6 +246,8 @@ def batch(
 
     settings = engine.settings()
     names.check()
+    if slots < 1:
+        raise UsageError(f"--slots is {slots}", hint="give 1 or more")
     files = find_model(settings)
     choices = Choices(names.overwrite, force, keep_going)
     session = _prepare(input, out, tables, names, speech, imitation, settings, files, choices)

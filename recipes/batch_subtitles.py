@@ -1,0 +1,40 @@
+"""Subtitles to one file a cue, and how each fits its slot.
+
+    python recipes/batch_subtitles.py [FILE.srt]
+
+Tags and sound notes are not spoken, the speaker's label becomes part of the file name. Expected for
+`samples/dubbing.srt`: five files such as `0001_MIRA.flac`, cue 4 skipped as a sound note, and a
+line a cue with the seconds of speech beside the seconds of its slot.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> None:
+    cues = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "samples" / "dubbing.srt"
+    (ROOT / "out").mkdir(exist_ok=True)
+    out = Path(tempfile.mkdtemp(prefix="cues-", dir=ROOT / "out"))
+    command = [sys.executable, "-m", "voxcli", "batch", str(cues), "-o", str(out), "--seed", "1"]
+    names = ["--name", "{index:04d}_{speaker}", "--format", "flac"]
+    subprocess.run([*command, *names, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+
+    for row in json.loads((out / "report.json").read_text("utf-8"))["rows"]:
+        if row["status"] != "ok":
+            print(f"cue {row['number']}: {row['status']}, {row['reason']}")
+            continue
+        slot_s = row["end"] - row["start"]
+        word = "fits" if row["audio_s"] <= slot_s else f"{row['audio_s'] - slot_s:.1f} s over"
+        print(f"{row['output']}: {row['audio_s']:.1f} s of speech in {slot_s:.1f} s, {word}")
+    print(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""`voxcli batch` with the bundled voice: the contract of the command. More in unit/test_batch_*."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from voxcli import cli
+
+INPUTS = Path(__file__).resolve().parents[1] / "inputs"
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+SIX = str(INPUTS / "six.csv")
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["batch", *map(str, words)])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def digest(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def report() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path("out/report.json").read_text("utf-8"))
+    return found
+
+
+def statuses() -> list[str]:
+    return [row["status"] for row in report()["rows"]]
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "voxcli", "batch", SIX, "-o", "out", "--slots", "2", *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for_a_file(process: subprocess.Popen[str]) -> None:
+    ends = time.monotonic() + 120
+    while not list(Path("out").glob("*.wav")) and time.monotonic() < ends:
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+def test_each_row_is_what_speak_says_with_its_seed(run: Run) -> None:
+    code, out, err = run(INPUTS / "bom.csv", "-o", "out")
+    assert (code, out) == (0, "out\n")
+    assert "2 rows, read as utf-8, comma-separated" in err
+    assert "x real time" in err
+    row = report()["rows"][1]
+    seed = str(row["seed"])
+    assert cli.main(["speak", row["text"], "-o", "alone.wav", "--seed", seed, "--quiet"]) == 0
+    assert digest("alone.wav") == digest(f"out/{row['output']}")
+    assert sorted(os.listdir("out")) == [
+        ".voxcli-batch", "b01_a.wav", "b01_b.wav", "manifest.jsonl", "report.csv", "report.json",
+    ]  # fmt: skip
+
+
+def test_a_second_run_loads_no_model_and_keeps_the_seed(run: Run) -> None:
+    shutil.copy(INPUTS / "bom.csv", "t.csv")
+    assert run("t.csv", "-o", "out")[0] == 0
+    first = report()
+    code, out, err = run("t.csv", "-o", "out", "--json", "--device", "cuda:99")
+    assert code == 0
+    assert "2 done before" in err
+    assert json.loads(out)["seed"] == first["seed"]
+    assert statuses() == ["kept", "kept"]
+
+
+def test_every_problem_is_told_at_once_and_nothing_is_made(run: Run) -> None:
+    started = time.monotonic()
+    code, out, err = run(INPUTS / "dupes.csv", "-o", "out", "--json")
+    assert time.monotonic() - started < 30  # far less on a quiet machine; no model is loaded
+    assert code == 2
+    assert err.count("voxcli: warning: row ") == 6
+    assert "row 2 (line 3): output: 'same.wav' is also the output of row 1 (line 2)" in err
+    assert [problem["number"] for problem in json.loads(out)["error"]["problems"]] == [
+        2, 4, 5, 6, 7, 8,
+    ]  # fmt: skip
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("name", ["no_column.csv", "header_only.csv", "empty.csv", ""])
+def test_what_is_no_table_ends_with_two(run: Run, name: str) -> None:
+    code, out, err = run(INPUTS / name, "-o", "out")
+    assert (code, out) == (2, "")
+    assert err.startswith("voxcli: error: ")
+    assert os.listdir() == []
+
+
+def test_the_good_rows_are_spoken_where_it_is_asked_and_the_bad_ones_listed(run: Run) -> None:
+    rows = ["text,voice,speed", "Good morning.,,", "Who is it?,no_such_voice,", "Come in.,,9"]
+    Path("t.csv").write_text("\n".join(rows), "utf-8")
+    code, out, err = run("t.csv", "-o", "out", "--keep-going", "--name", "{index}")
+    assert (code, out) == (1, "out\n")
+    assert statuses() == ["ok", "invalid", "invalid"]
+    assert "no voice 'no_such_voice'" in err.split("these rows have no file:")[1]
+    assert [path.name for path in Path("out").glob("*.wav")] == ["1.wav"]
+
+
+def test_a_dry_run_shows_the_words_and_makes_nothing(run: Run) -> None:
+    code, out, _ = run(INPUTS / "tags.srt", "-o", "out", "--dry-run")
+    assert code == 0
+    assert out.splitlines()[:6] == [
+        "1: 0001.wav: to do", "    Hello there.",
+        "2: -: skipped (a sound note: [MUSIC])", "3: -: skipped (music: ♪ la la ♪)",
+        "4: 0004.wav: to do", "    Where is the key?",
+    ]  # fmt: skip
+    assert "2 rows to do" in out
+    code, out, _ = run(SAMPLES / "dubbing.csv", "-o", "out", "--dry-run", "--json")
+    plan = json.loads(out)
+    assert (code, plan["num_rows"], plan["rows"][2]["speaker"]) == (0, 6, "Mira")
+    assert "eighty-four steps" in plan["rows"][2]["text"]
+    assert 0 < plan["num_bytes"] < plan["free_bytes"]
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--on-duplicate", "maybe"), 2, "--on-duplicate is 'maybe'"),
+        (("--format", "xyz"), 2, "--format is 'xyz'"),
+        (("--map", "text"), 2, "--map is 'text'"),
+        (("--name", "{nobody}"), 2, "no column 'nobody'"),
+        (("--verify", "ears"), 2, "--verify is 'ears'"),
+        (("--slots", "0"), 2, "--slots is 0"),
+        (("--delimiter", ",,"), 2, "--delimiter is ',,'"),
+        (("--voice", "a", "--ref", "b.wav"), 2, "--voice and --ref"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(
+    run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, out, err = run(SIX, "-o", "out", *words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert os.listdir() == []
+
+
+def test_a_whisper_model_that_is_not_here_is_named_with_what_to_do(run: Run) -> None:
+    pytest.importorskip("faster_whisper")
+    Path("whisper").mkdir()
+    code, _, err = run(SIX, "-o", "out", "--verify", "wer", "--verify-model", "whisper")
+    assert code == 3
+    assert "whisper holds no faster-whisper model" in err
+    assert "hf download" in err
+
+
+def test_an_interrupt_keeps_what_is_done_and_the_next_run_does_the_rest() -> None:
+    process = start()
+    wait_for_a_file(process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "finishing the rows in flight" in err
+    assert "Traceback" not in err
+    found = statuses()
+    done = {f"r{i}.wav" for i, status in enumerate(found, start=1) if status == "ok"}
+    assert 1 <= len(done) < 6
+    assert {path.name for path in Path("out").glob("*.wav")} == done
+    before = {name: digest(f"out/{name}") for name in done}
+
+    again = start("--slots", "6")
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 0
+    assert statuses() == ["kept" if status == "ok" else "ok" for status in found]
+    assert {name: digest(f"out/{name}") for name in done} == before
+
+
+def test_a_second_interrupt_ends_at_once_and_a_second_run_is_refused() -> None:
+    process = start()
+    wait_for_a_file(process)
+    second = start()
+    _, err = second.communicate(timeout=120)
+    if process.poll() is None:
+        assert second.returncode == 2
+        assert f"another run has out: process {process.pid}" in err
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.05)  # two signals that are pending together arrive as one
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode in (130, 0)  # 0: it was done before
+    assert time.monotonic() - sent < 20
+    assert "Traceback" not in err
+    assert not list(Path("out").rglob("*.part"))
