@@ -1,9 +1,9 @@
 """Integrated loudness of a stream, ITU-R BS.1770-4 as in pyloudnorm, in bounded memory.
 
 pyloudnorm measures whole arrays; its weighting filters are used here with their state kept, and
-its gates on block powers, so both give the same number but for one thing: an incomplete last block does not count here, as the
-standard says. A block's power is one float64 each
-100 ms: 576 kB for two hours. Mono. Knows nothing about files. Letters: `S` samples.
+its gates on block powers, so both give the same number, but that an incomplete last block does not
+count here, as the standard says. A block's power is one float64 each 100 ms: 576 kB for two hours.
+Mono. Knows nothing about files. Letters: `S` samples.
 """
 
 from __future__ import annotations
