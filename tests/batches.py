@@ -115,36 +115,43 @@ class Killer:
 
     def run(self, kills: int) -> list[str]:
         table = self.folder / "table.csv"
-        rows = [f"Row number {number} of the table is spoken." for number in range(NUM_ROWS)]
+        lengths = [" and on" * self.chance.randrange(6) for _ in range(NUM_ROWS)]
+        rows = [f"Row number {number} goes on{more}." for number, more in enumerate(lengths)]
         table.write_text("\n".join(["text", *rows]), "utf-8")
+        speak(prepare(table, self.folder / "warm-up"))  # imports what is imported late
         wrong: list[str] = []
         num_cut = 0
         for _ in range(kills):
             kept = self._kept()
-            num_cut += len(kept) < NUM_ROWS
-            self._fork(table, self.chance.uniform(0.02, 0.25))
+            self._fork(table, num_rows=self.chance.randrange(5))
             wrong += self._faults(kept)
+            num_cut += len(kept) < len(self._kept()) < NUM_ROWS
         kept = self._kept()
-        self._fork(table, None)
+        self._fork(table, num_rows=None)
         wrong += self._faults(kept)
         if len(self._kept()) != NUM_ROWS:
             wrong.append(f"{len(self._kept())} of {NUM_ROWS} rows are done at the end")
-        if num_cut < kills // 2:
-            wrong.append(f"only {num_cut} of {kills} kills hit a run with work left")
+        if num_cut < kills // 4:
+            wrong.append(f"only {num_cut} of {kills} kills hit a run that had done something")
         leftovers = [path.name for path in self.out.rglob("*.part")]
         return wrong + [f"left behind: {name}" for name in leftovers]
 
-    def _fork(self, table: Path, seconds: float | None) -> None:
-        """Run once; after `seconds` without mercy."""
+    def _fork(self, table: Path, *, num_rows: int | None) -> None:
+        """Run once; killed at a random moment after that many rows have ended, or never."""
+        reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             os.fsync = _slow_fsync
-            speak(prepare(table, self.out))
+            _run_telling(prepare(table, self.out), writes)
             os._exit(0)
-        if seconds is not None:
-            time.sleep(seconds)
+        os.close(writes)
+        for _ in range(num_rows or 0):
+            os.read(reads, 1)
+        if num_rows is not None:
+            time.sleep(self.chance.uniform(0.0, 0.02))
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        os.close(reads)
 
     def _kept(self) -> dict[str, int]:
         """Outputs that are done and whole, with the times the manifest says that they were done."""
@@ -172,10 +179,19 @@ class Killer:
 _fsync = os.fsync
 
 
+def _run_telling(session: Session, pipe: int) -> None:
+    """Run, with a byte down the pipe for each row that ended."""
+
+    def tell(outcome: Outcome, tally: Tally) -> None:
+        os.write(pipe, b".")
+
+    speak(session, on_outcome=tell)
+
+
 def _slow_fsync(handle: int) -> None:
     """A slow disk, so that kills fall between its writes."""
     _fsync(handle)
-    time.sleep(0.002)
+    time.sleep(0.01)
 
 
 def _done_output(line: str) -> str | None:

@@ -81,7 +81,7 @@ class FakeAcousticModel:
             [0] * num_slots,
         )  # fmt: skip
 
-    def prefill(self, state: FakeState, prompt: Prompt, slot: int) -> None:
+    def prefill(self, state: FakeState, prompt: Prompt, slot: int, start: int = 0) -> None:
         text = "".join(map(chr, prompt.token_ids))
         kinds = self.faults.get(text, [])
         state.texts[slot], state.steps[slot], state.num_vocoded[slot] = text, 0, 0
@@ -118,11 +118,15 @@ class FakeAcousticModel:
 
 
 def fake_synthesizer(
-    model: FakeAcousticModel | None = None, *, max_slots: int = 4, max_chars: int = 40
+    model: FakeAcousticModel | None = None,
+    *,
+    max_slots: int = 4,
+    max_chars: int = 40,
+    threads: int = 1,
 ) -> Synthesizer:
-    """A synthesizer on the fake model, English only."""
+    """A synthesizer on the fake model, English only; with one thread its steps repeat exactly."""
     model = model or FakeAcousticModel()
-    engine = Engine(model, torch.device("cpu"), EngineConfig(max_slots=max_slots))
+    engine = Engine(model, torch.device("cpu"), EngineConfig(max_slots=max_slots, threads=threads))
     settings = ModelSettings(steps=6, cfg=1.0, clone_cfg=1.5, max_chars=max_chars)
     setup = Setup("fake", "a fake", "cpu", "fp32", 1, 0.0)
     return Synthesizer(engine, VoiceModel("fake", ("en",), settings, model.can_say), setup)

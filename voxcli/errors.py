@@ -96,6 +96,10 @@ class CheckpointError(ModelError):
     """The files are there but do not form a usable checkpoint."""
 
 
+class VoiceFileError(ModelError):
+    """A voice profile's file is missing, damaged or of a later version."""
+
+
 class DeviceError(VoxError):
     """The asked device is not there or not usable (compute or sound)."""
 

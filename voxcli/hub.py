@@ -234,6 +234,19 @@ def verify_file(
     return FileCheck(asset.name, True, "sha256 ok")
 
 
+def encoder_checksum(model: ModelFiles) -> str:
+    """What the encoding of a recording depends on: SHA-256 over the hashes of config and VAE."""
+    known = {file.name: file.sha256 for file in model.known.files} if model.known else {}
+    digest = hashlib.sha256()
+    for path in (model.folder / CONFIG_NAME, model.checkpoint.parts["vae"]):
+        if path.name in known:
+            digest.update(bytes.fromhex(known[path.name]))
+        else:
+            with path.open("rb") as handle:
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
+    return digest.hexdigest()
+
+
 def _known_at(name: str, revision: str | None) -> KnownModel | None:
     """The row of the table that holds for this revision of the model."""
     known = known_models().get(name)

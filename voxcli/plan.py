@@ -56,6 +56,11 @@ class Plan:
     prompt_text: str = ""
 
     @property
+    def solver(self) -> tuple[int, bool]:
+        """Solver steps, and whether they are guided: what a CUDA graph is captured for."""
+        return self.steps, self.cfg != 1.0
+
+    @property
     def estimated_audio_s(self) -> float:
         """Seconds of speech at an ordinary pace: the geometric mean of slowest and fastest."""
         total = 0.0
@@ -129,9 +134,16 @@ def _check_mode(utterance: Utterance, model: VoiceModel) -> None:
         )
     style = utterance.style.strip()
     wanted = [mode, Mode.STYLE] if style else [mode]
+    if utterance.continuity:
+        wanted.append(Mode.BOTH if utterance.reference else Mode.CONTINUATION)
     for missing in [each for each in wanted if each not in model.modes]:
         others = ", ".join(models_with(missing)) or "none that voxcli knows"
         raise UsageError(f"model '{model.name}' has no {missing} mode", hint=f"it is in: {others}")
+    if style and utterance.continuity:
+        raise UsageError(
+            "a style in words and continuity exclude each other",
+            hint="drop --style or --continuity",
+        )
     if style and utterance.prompt:
         raise UsageError(
             "a style in words and speech to continue exclude each other",

@@ -21,6 +21,7 @@ import numpy as np
 
 from voxcli.audio.guard import check_audio, max_audio_seconds
 from voxcli.audio.joins import PauseFitter
+from voxcli.audio.resample import resample
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.request import Request
 from voxcli.errors import SynthesisError
@@ -30,6 +31,7 @@ from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, Result, SegmentReport
 
 MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
+MAX_CARRIED_S = 10.0  # a longer segment is not continued: its prompt would take the room of speech
 CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
 
 
@@ -67,7 +69,7 @@ class Speech:
     ) -> None:
         self.plan = plan
         self.is_live = is_live
-        self._reference, self._prompt = reference, prompt
+        self._reference = reference
         self.ttfa_s: float | None = None
         self.wall_s = 0.0
         self.num_samples = 0
@@ -75,6 +77,8 @@ class Speech:
         self._info: ModelInfo = model.info
         self._started = time.perf_counter()
         self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
+        # transcript and latents of the speech that the next segment continues
+        self._continued = (plan.prompt_text, prompt)
         self._front = 0  # segment whose samples leave next
         self._unsubmitted = deque(range(len(self._runs)))
         self._by_request: dict[Request, int] = {}
@@ -98,17 +102,21 @@ class Speech:
         return list(self._by_request)
 
     def next_request(self) -> Request | None:
-        """The next segment to submit; None when all are, or while the first has made no sound.
+        """The next segment to submit; None when all are, or while it has to wait.
 
-        The first segment runs alone until its first samples, so that they come soon.
+        The first segment runs alone until its first samples, so that they come soon; with
+        continuity each one waits for the one before.
         """
         is_first_silent = self.ttfa_s is None and len(self._unsubmitted) < len(self._runs)
         if not self._unsubmitted or (self.is_live and is_first_silent):
+            return None
+        if self.plan.utterance.continuity and self._by_request:  # the one before is not known yet
             return None
         return self._new_request(self._unsubmitted.popleft())
 
     def _new_request(self, index: int) -> Request:
         run, plan = self._runs[index], self.plan
+        prompt_text, prompt = self._continued
         text = run.segment.text
         cap_s = max_audio_seconds(text, plan.text.language)
         if plan.utterance.sampling.max_seconds is not None:
@@ -117,8 +125,8 @@ class Speech:
             prompt=self._model.encode_prompt(
                 self._prompt_text(index),
                 reference=self._reference,
-                prompt_text=_with_space(self.plan.prompt_text),
-                prompt_audio=self._prompt,
+                prompt_text=_with_space(prompt_text),
+                prompt_audio=prompt,
             ),
             seed=segment_seed(plan.seed, index, run.attempt),
             num_steps=plan.steps,
@@ -183,7 +191,18 @@ class Speech:
             warnings=tuple(problem.message for problem in problems),
             refused=tuple(run.refused),
         )
+        if self.plan.utterance.continuity and self._unsubmitted:
+            self._carry(index)
         return None
+
+    def _carry(self, index: int) -> None:
+        """Let the next segment continue this one, whole: a part of it would have no transcript."""
+        samples = np.concatenate(self._runs[index].chunks)
+        if len(samples) > MAX_CARRIED_S * self._info.sample_rate:
+            return
+        samples = resample(samples, self._info.sample_rate, self._info.reference_sample_rate)
+        latents = self._model.encode_audio(samples, pad_left=True)
+        self._continued = (self._prompt_text(index), latents)
 
     def _retry(self, index: int, reason: FinishReason | None, why: str) -> Request | None:
         run = self._runs[index]
@@ -229,7 +248,8 @@ class Speech:
 
     def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
         """Let the silence after a segment leave; after the last one it is the voice's own."""
-        pause_s = max(MIN_PAUSE_S, run.segment.pause_s)
+        asked_s = self.plan.utterance.pause_s
+        pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
         is_last = self._front == len(self._runs) - 1
         length = None if is_last else round(pause_s * self._info.sample_rate)
         index = self._front

@@ -214,6 +214,7 @@ class Synthesizer(_Closing):
     def load_files(cls, files: ModelFiles, config: EngineConfig) -> Self:
         """The same for a model that is found already."""
         from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
+        from voxcli.engine.memory import require_memory
         from voxcli.models import load_model
 
         started = time.perf_counter()
@@ -221,6 +222,12 @@ class Synthesizer(_Closing):
         threads = set_threads(config.threads)
         num_bytes = sum(path.stat().st_size for path in files.files)
         dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
+        require_memory(
+            device.torch_device,
+            num_bytes * dtype.itemsize // 2,  # files hold two bytes a number
+            f"the weights of {files.name}",
+            "use a smaller model, --precision bf16 or --device cpu",
+        )
         model = load_model(files.folder, device.torch_device, dtype)
         if not config.solver:  # graphs for what this model is used with by default
             best = files.settings

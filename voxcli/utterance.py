@@ -80,6 +80,7 @@ class Utterance:
         prompt: speech to continue; needs its transcript.
         style: how it should sound, in words.
         continuity: let each segment continue the one before, so that voice and tempo do not jump.
+        pause_s: seconds between segments; None means what the text asks for.
     """
 
     text: str
@@ -93,6 +94,7 @@ class Utterance:
     prompt: Recording | None = None
     style: str = ""
     continuity: bool = False
+    pause_s: float | None = None
 
     @property
     def mode(self) -> Mode:

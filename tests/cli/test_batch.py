@@ -214,7 +214,7 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         INPUTS / "tight.srt", "-o", "out", "--fit", "--max-speed", "1.3", "--seed", "3",
         "--mix", "mix.wav", "--subs", "mix.srt",
     )  # fmt: skip
-    assert code == 0
+    assert code == 0, err
     assert "row 1 overflows its slot by" in err
     first, second = report()["rows"]
     assert first["speed"] <= 1.3

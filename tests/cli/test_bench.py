@@ -214,6 +214,8 @@ def test_the_bundled_voice_is_measured(run: Run) -> None:
     assert timed["finish_reason"] == "stop"
     assert report["setup"]["load_s"] > 0
     assert report["memory"]["peak_rss_bytes"] > 10**8
+    peaks = [cell["memory"]["peak_rss_bytes"] for cell in report["cells"]]
+    assert all(peak is None or 10**8 < peak <= report["memory"]["peak_rss_bytes"] for peak in peaks)
 
 
 def test_ctrl_c_writes_what_was_measured_and_ends_with_130(tmp_path: Path) -> None:

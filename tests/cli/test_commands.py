@@ -63,7 +63,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings and no models of the person who runs the tests."""
+    """No settings, models and voices of the person who runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
 
@@ -94,9 +95,11 @@ def test_every_command_has_examples_in_its_help(run: Any) -> None:
 
 
 @pytest.mark.parametrize("example", [*every_example(), *every_readme_command()])
-def test_every_example_works(example: str, tmp_path: Path) -> None:
+def test_every_example_works(example: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    environ = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    is_heard = "voxcli stream" in example
+    environ = request.getfixturevalue("sink").env if is_heard else dict(os.environ)
+    environ = environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", example], cwd=tmp_path, env=environ, capture_output=True, timeout=200
     )

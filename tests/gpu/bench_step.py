@@ -9,6 +9,7 @@ Not a test. Each number of streams runs whole requests (100 text positions, 125 
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 import sys
 import time
@@ -71,6 +72,8 @@ def parts(engine: Engine, num_rows: int) -> str:
 
 @torch.inference_mode()
 def main() -> None:
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("voxcli.kernels.launch").setLevel("DEBUG")
     config = VoxCPM2Config.from_dict(json.loads(Path(sys.argv[1]).read_text()))
     device = torch.device("cuda:0")
     started = time.perf_counter()
@@ -102,7 +105,8 @@ def main() -> None:
             f"BENCH streams {num_streams}: {step_ms:.3f} ms/step, RTF/stream {step_ms / 160:.4f}, "
             f"whole run {seconds:.0f} s audio in {wall:.2f} s = {seconds / wall:.1f} audio-s/s, "
             f"TTFA {1e3 * (ttfa or 0):.1f} ms, captures {runner.graph_captures} in "
-            f"{runner.capture_s:.1f} s, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB",
+            f"{runner.capture_s:.1f} s ({runner.compile_s:.1f} s compiling), "
+            f"peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB",
             flush=True,
         )
         print(f"PARTS {num_streams}: {parts(engine, num_streams)}", flush=True)

@@ -19,6 +19,7 @@ from voxcli.config import EngineConfig
 from voxcli.engine.engine import Engine
 from voxcli.engine.graph import GraphRunner
 from voxcli.engine.request import Request
+from voxcli.errors import AdmissionError
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
@@ -73,8 +74,15 @@ def make_request(
 
 def run(engine: Engine, requests: Sequence[Request], joins: Sequence[int] = ()) -> list[np.ndarray]:
     """Samples of each request; `joins[i]` is the step at which request i is added."""
+    return run_on(engine, requests, joins or [0] * len(requests))
+
+
+def run_on(
+    engine: Engine, requests: Sequence[Request], joins: Sequence[int] = ()
+) -> list[np.ndarray]:
+    """`run` for requests that may have been added before."""
     pieces: dict[int, list[np.ndarray]] = {id(request): [] for request in requests}
-    starts = list(joins) or [0] * len(requests)
+    starts = list(joins) or [-1] * len(requests)
     step = 0
     while engine.has_work or any(start >= step for start in starts):
         for request, start in zip(requests, starts, strict=True):
@@ -159,7 +167,7 @@ def test_nothing_is_captured_or_allocated_under_load(
     runner = engine.runner
     assert isinstance(runner, GraphRunner)
     captures = runner.graph_captures
-    assert captures == 2 * len(runner.buckets) + len(runner.prompt_lengths)
+    assert captures == 2 * len(runner.buckets) + len(runner.prompt_shapes)
     used = []
     for job in range(12):
         jobs = [
@@ -173,6 +181,87 @@ def test_nothing_is_captured_or_allocated_under_load(
     assert runner.num_eager_steps == 0
 
 
+def test_many_mixed_jobs_capture_nothing_and_take_no_more_memory(
+    engines: dict[str, Engine], dtype: str
+) -> None:
+    """200 jobs of mixed lengths and settings that come and go at mixed times."""
+    engine = engines[dtype]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+    captures = runner.graph_captures
+    jobs = [
+        make_request(
+            engine, TEXTS[job % 5] * (1 + job % 9), job, patches=2 + job * 7 % 23,
+            cfg=1.0 + job % 3 / 2,
+        )
+        for job in range(200)
+    ]  # fmt: skip
+    left, used, num_done = list(jobs), [], 0
+    while left or engine.has_work:
+        for _ in range(min(len(left), 1 + len(left) % 3)):
+            engine.add_request(left.pop())
+        num_done += sum(output.finish_reason is not None for output in engine.step())
+        if num_done > 20:
+            used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
+    assert num_done == 200
+    assert len(set(used)) == 1, set(used)
+    assert runner.graph_captures == captures
+    assert runner.num_eager_steps == 0
+
+
+def test_an_aborted_stream_frees_its_slot_at_once(engines: dict[str, Engine], dtype: str) -> None:
+    engine = engines[dtype]
+    [alone] = run(engine, [make_request(engine, TEXTS[0], 5)])
+    streams = [make_request(engine, TEXTS[1], seed, patches=100) for seed in range(5)]
+    for request in streams:
+        engine.add_request(request)
+    for _ in range(4):
+        engine.step()
+    assert engine.scheduler.num_free_slots == 0
+    engine.abort(streams[1:])
+    assert engine.scheduler.num_free_slots == 4
+    newcomer = make_request(engine, TEXTS[0], 5)
+    engine.add_request(newcomer)
+    engine.abort(streams[:1])
+    [found] = run_on(engine, [newcomer])
+    close(found, alone, FP32 if dtype == "fp32" else 0.5)
+
+
+def test_a_refused_request_harms_no_neighbour(engines: dict[str, Engine], dtype: str) -> None:
+    engine = engines[dtype]
+    [alone] = run(engine, [make_request(engine, TEXTS[3], 9, patches=12)])
+    request = make_request(engine, TEXTS[3], 9, patches=12)
+    engine.add_request(request)
+    pieces = [output.samples for _ in range(4) for output in engine.step()]
+    with pytest.raises(AdmissionError, match="a slot has 400"):
+        engine.add_request(make_request(engine, TEXTS[0], 1, patches=400))
+    pieces += [output.samples for _ in range(12) for output in engine.step()]
+    assert np.array_equal(np.concatenate(pieces), alone)
+
+
+@pytest.mark.parametrize("has_reference", [False, True])
+@pytest.mark.parametrize("has_prompt", [False, True])
+def test_prompts_with_audio_equal_the_cpus(
+    engines: dict[str, Engine], cpu_engine: Engine, has_reference: bool, has_prompt: bool
+) -> None:
+    def request(engine: Engine) -> Request:
+        model = engine.model
+        P, D = model.info.patch_shape
+        patches = 0.5 * np.random.default_rng(1).normal(size=(12, P, D)).astype(np.float32)
+        prompt = model.encode_prompt(
+            TEXTS[0],
+            reference=patches[:8] if has_reference else None,
+            prompt_text=TEXTS[2] if has_prompt else "",
+            prompt_audio=patches[8:] if has_prompt else None,
+        )
+        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+
+    [expected] = run(cpu_engine, [request(cpu_engine)])
+    [found] = run(engines["fp32"], [request(engines["fp32"])])
+    close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: str) -> None:
     engine = engines[dtype]
     requests = [make_request(engine, text, 1, patches=20, cfg=2.0) for text in TEXTS[:3]]

@@ -18,7 +18,7 @@ DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
 if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from voxcli.kernels import attention, linear, noise, solver, vocoder  # noqa: E402
+from voxcli.kernels import attention, linear, noise, product, solver, vocoder  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -78,6 +78,20 @@ def test_linear_add(M: int, N: int, K: int) -> None:
     assert error(out, reference) < BF16_ERROR
 
 
+@pytest.mark.parametrize(("M", "N", "K"), [*SIZES[3:], (70, 40, 2048), (140, 96, 4096)])
+def test_linear_add_norm(M: int, N: int, K: int) -> None:
+    x, weight, norm = normal(M, K), normal(N, K, scale=K**-0.5), normal(N)
+    residual = normal(M, N)
+    wide = [part.double() for part in (x, weight, residual, norm)]
+    expected = linear.linear_add_norm_reference(*wide, 1e-5)
+    before = residual.clone()
+    for keep in (True, False):
+        found = linear.linear_add_norm(x, weight, residual, norm, 1e-5, keep=keep)
+        for part, reference in zip(found, expected, strict=True):
+            assert error(part, reference) < BF16_ERROR
+        assert not keep or torch.equal(residual, before)
+
+
 @pytest.mark.parametrize(("M", "N", "K"), SIZES)
 def test_rms_swiglu(M: int, N: int, K: int) -> None:
     x, norm, weight = normal(M, K), normal(K), normal(2 * N, K, scale=K**-0.5)
@@ -122,6 +136,29 @@ def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> 
     out = attention.local_attention(qkv, rotation, H, G, first, C**-0.5)
     reference = attention.local_attention_reference(qkv.float(), rotation, H, G, first, C**-0.5)
     assert error(out, reference) < BF16_ERROR
+
+
+def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "sharing", lambda num_rows, group: (group, 4))
+    test_local_attention(3, 11, 7, 16, 2, 128)
+    test_local_attention(2, 5, 0, 8, 2, 32)
+
+
+@pytest.mark.parametrize(("B", "n"), [(1, 5), (3, 70)])
+@pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
+@pytest.mark.parametrize("has_rope", [True, False])
+def test_rotate_prompt(B: int, n: int, H: int, G: int, C: int, has_rope: bool) -> None:
+    N = 80
+    rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    turn = rotation if has_rope else None
+    keys, values = normal(5, G, N, C), normal(5, G, N, C)
+    slots = torch.tensor([4, 0, 2], device=DEVICE)[:B]
+    qkv = normal(B, n, (H + 2 * G) * C)
+    expected = [part.clone() for part in (qkv, keys, values)]
+    attention.rotate_prompt(qkv, turn, keys, values, slots, H)
+    attention.rotate_prompt_reference(expected[0], turn, *expected[1:], slots, H)
+    for found, reference in zip((qkv, keys, values), expected, strict=True):
+        assert error(found, reference) < BF16_ERROR
 
 
 @pytest.mark.parametrize("halves", [1, 2])
@@ -180,6 +217,25 @@ def test_pad_then_depthwise(dtype: torch.dtype, T: int, C: int, dilation: int) -
             )
             assert error(out, reference) < bound(dtype)
             assert torch.equal(context, expected_context)
+
+
+@pytest.mark.parametrize(("T", "C", "J"), [(4, 256, 18), (150, 16, 1), (70, 64, 54)])
+def test_product_then_pad(T: int, C: int, J: int) -> None:
+    B, half = 2, torch.float16
+    context = normal(4, J, C, dtype=half)
+    scale, shift = normal(C, dtype=torch.float32), normal(C, dtype=torch.float32)
+    slots = torch.tensor([3, 1], device=DEVICE)
+    x = normal(B, T, C, dtype=half)
+    source = normal(B, T + 1, 2 * C, dtype=half)
+    pairs = source.as_strided((B, T, 4 * C), ((T + 1) * 2 * C, 2 * C, 1))  # rows overlap
+    upsample = normal(3 * C, 4 * C, dtype=half, scale=(4 * C) ** -0.5)
+    weight, bias = normal(C, C, dtype=half, scale=C**-0.5), normal(3 * C, dtype=half)
+    for given in ((pairs, upsample, bias, None), (normal(B, T, C, dtype=half), weight, None, x)):
+        plain = [None if part is None else part.clone() for part in given[1:]]
+        expected = product.product_pad_reference(given[0], *plain, scale, shift, context, slots)
+        found = product.product_pad(*given, scale, shift, context, slots)
+        for part, reference in zip(found, expected, strict=True):
+            assert error(part, reference) < 4e-3
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.fused import FusedDecoder
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.vae import Decoder
+from voxcli.models.voxcpm2.weights import RandomSource, load_decoder
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,3 +68,42 @@ def test_streamed_samples_are_near_the_cpus_whole(
     snr = float(10 * torch.log10(expected.square().mean() / noise))
     print(f"SNR {dtype} {snr:.1f} dB")
     assert snr > MIN_SNR[dtype]
+
+
+@torch.inference_mode()
+def test_channels_that_are_powers_of_two_stream_like_the_cpus_whole(
+    speech: tuple[VoxCPM2, torch.Tensor, torch.Tensor],
+) -> None:
+    """The large model's channels take other kernels than the bundled voice's; random weights."""
+    config = replace(speech[0].config.vae, decoder_dim=512, decoder_rates=(4, 3, 2, 2))
+    expected_from = load_decoder(RandomSource(torch.device("cpu"), torch.float32), config)
+    device = torch.device("cuda:0")
+    source = SameSource(device, torch.bfloat16)
+    decoder = load_decoder(source, config)
+    assert isinstance(decoder, FusedDecoder)
+    latents = speech[1][..., : config.latent_dim]
+    expected = expected_from(latents, expected_from.new_state(1), slice(0, 1))
+    state, slots = decoder.new_state(3), torch.tensor([1], device=device)
+    found = torch.cat(
+        [
+            decoder(latents[:, start : start + 4].to(device), state, slots)
+            for start in range(0, latents.shape[1], 4)
+        ],
+        dim=1,
+    ).cpu()
+    noise = (found - expected).square().mean()
+    assert expected.std() > 1e-3
+    snr = float(10 * torch.log10(expected.square().mean() / noise))
+    print(f"SNR random {snr:.1f} dB")
+    assert snr > 35
+
+
+class SameSource(RandomSource):
+    """The CPU's random weights on another device."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(device, dtype)
+        self._cpu = RandomSource(torch.device("cpu"), torch.float32)
+
+    def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._cpu.read(name, shape)

@@ -30,11 +30,12 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         cache.keys.fill_(torch.nan)  # what a former request left there must not matter
         cache.values.fill_(torch.nan)
     prompts = [model.encode_prompt(text) for text in TEXTS]
-    for slot, prompt in zip(SLOTS, prompts, strict=True):
+    ids = torch.ones(3, 96, dtype=torch.int64)
+    for row, (slot, prompt) in enumerate(zip(SLOTS, prompts, strict=True)):
         model.prefill(loop, prompt, slot)
-        ids = torch.ones(96, dtype=torch.int64)
-        ids[: len(prompt)] = torch.from_numpy(prompt.token_ids)
-        model.prefill_text(tensors, ids, torch.tensor([slot]), torch.tensor([len(prompt) - 1]))
+        ids[row, : len(prompt)] = torch.from_numpy(prompt.token_ids)
+    last = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    model.prefill_rows(tensors, ids, torch.tensor(SLOTS), last)
     P, D = model.info.patch_shape
     for step in range(4):
         steps = torch.full((3,), step)
@@ -54,3 +55,43 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         samples = model.vocode(tensors, rows.slots, found.patches.unsqueeze(1))
         reference = model.vocode(loop, SLOTS, expected.patches.unsqueeze(1))
         torch.testing.assert_close(samples, reference, atol=1e-4, rtol=1e-3)
+
+
+@torch.inference_mode()
+def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
+    loop, tensors = model.new_state(3, 160), model.new_state(3, 160)
+    P, D = model.info.patch_shape
+    patches = normal(torch.tensor([5]), torch.tensor([0]), 9 * P * D).view(9, P, D).numpy()
+    prompt = model.encode_prompt(
+        TEXTS[1], reference=patches[:5], prompt_text=TEXTS[0], prompt_audio=patches[5:]
+    )
+    model.prefill(loop, prompt, 1)
+    ids = torch.zeros(1, 128, dtype=torch.int64)
+    ids[0, : len(prompt)] = torch.from_numpy(prompt.token_ids)
+    places = torch.full((20,), 128)
+    places[:9] = torch.from_numpy(prompt.is_audio.nonzero()[0])
+    padded = torch.ones(20, P, D)
+    padded[:9] = torch.from_numpy(patches)
+    last = torch.tensor([len(prompt) - 1])
+    model.prefill_rows(tensors, ids, torch.tensor([1]), last, (padded, places))
+    model.resume(tensors, 1, prompt.patches)
+    for found, expected in (
+        (tensors.hidden[1], loop.hidden[1]),
+        (tensors.cond[1], loop.cond[1]),
+        *zip(tensors.vocoder.contexts, loop.vocoder.contexts, strict=True),
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
+    for cache, reference in (
+        (tensors.base_cache, loop.base_cache),
+        (tensors.residual_cache, loop.residual_cache),
+    ):
+        used = (slice(None), 1, slice(None), slice(len(prompt)))
+        torch.testing.assert_close(cache.keys[used], reference.keys[used], atol=1e-4, rtol=1e-3)
+
+
+def test_the_state_takes_as_many_bytes_as_were_computed(model: VoxCPM2) -> None:
+    state = model.new_state(4, 96)
+    caches = (state.base_cache, state.residual_cache)
+    tensors = [state.hidden, state.cond, *state.vocoder.contexts]
+    tensors += [part for cache in caches for part in (cache.keys, cache.values)]
+    assert model.state_bytes(4, 96) == sum(tensor.nbytes for tensor in tensors)

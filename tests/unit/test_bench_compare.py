@@ -100,6 +100,16 @@ def test_noise_that_hides_a_change_is_respected() -> None:
     assert alarms <= 4  # three standard errors: about 1 in 100 pairs of reports, heavy tails aside
 
 
+def test_another_pace_of_the_machine_itself_is_no_regression() -> None:
+    old, new = made_up(1, noise=0.002), made_up(2, slowdown=1.2, noise=0.002)
+    assert is_regression(old, new)
+    for report, probe_s in ((old, 1e-3), (new, 1.2e-3)):
+        for cell in report["cells"]:
+            cell["probe_s"] = probe_s
+    assert not is_regression(old, new)
+    assert is_regression(old, made_up(2, slowdown=1.2 * 1.5, noise=0.002))
+
+
 def test_a_change_below_the_threshold_passes_and_a_gain_is_named() -> None:
     old = made_up(1, noise=0.002)
     assert not is_regression(old, made_up(2, slowdown=1.03, noise=0.002))

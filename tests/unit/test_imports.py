@@ -33,15 +33,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": {
         *("catalog", "hub", "models", "text", "audio", "config", "utterance", "errors"),
     },
+    "similarity": {"audio", "errors"},
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
         *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
         *("config", "utterance", "errors", "__init__"),
     },
 }
+MAY_IMPORT["streaming"] = {
+    *("plan", "audio", "text", "utterance", "errors"),
+}
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT["batch"] = {
-    *("synthesizer", "speech", "plan", "hub", "catalog", "text", "audio"),
+    *("synthesizer", "speech", "plan", "hub", "catalog", "text", "audio", "voices"),
     *("config", "utterance", "errors"),
 }
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench", "batch"}}
@@ -49,7 +53,7 @@ MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
     *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
-    *("text", "audio", "voices", "plan", "batch"),
+    *("text", "audio", "voices", "plan", "streaming", "batch"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")
@@ -64,7 +68,9 @@ HEAVY_PARTS = (
     "text",
     "audio",
     "plan",
+    "similarity",
     "speech",
+    "streaming",
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import FakeAcousticModel, fake_synthesizer
+from voxcli.config import SamplingParams
 from voxcli.errors import UsageError, VoiceNotFoundError
 from voxcli.models.base import Prompt
 from voxcli.plan import VoiceModel, make_plan
@@ -94,6 +95,28 @@ def test_a_recording_is_encoded_once_for_each_use() -> None:
     assert given["prompt_text"] == "It was three o'clock. "
     assert np.all(given["reference"] == 1.0)
     assert np.all(given["prompt_audio"] == 2.0)
+
+
+def test_with_continuity_each_segment_continues_the_one_before() -> None:
+    listener = _ListeningModel()
+    first, second = "The first sentence is this one.", "The second sentence is that one."
+    utterance = Utterance(
+        f"{first} {second}", reference=VOICE, continuity=True, sampling=SamplingParams(seed=5)
+    )
+    plain = fake_synthesizer().synthesize([replace(utterance, reference=None, continuity=False)])
+    result = fake_synthesizer(listener).synthesize([utterance])[0]
+    assert [text for text, _ in listener.prompts] == [first, second]
+    (_, before), (_, after) = listener.prompts
+    assert before["prompt_audio"] is None
+    assert after["prompt_text"] == f"{first} "
+    assert np.all(after["prompt_audio"] == 2.0)  # padded at its start
+    assert np.all(after["reference"] == 1.0)
+    assert len(result.samples) == len(plain[0].samples)
+
+
+def test_continuity_and_a_style_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="continuity"):
+        make_plan(Utterance("Hello.", style="warm", continuity=True), model())
 
 
 def test_a_style_stands_before_every_segment() -> None:

@@ -22,7 +22,7 @@ def request(
 
 
 def test_requests_run_in_the_order_they_came() -> None:
-    scheduler = Scheduler(2, 100, 1000)
+    scheduler = Scheduler(2, 100, (1000, 1000))
     requests = [request() for _ in range(3)]
     for each in requests:
         scheduler.add(each)
@@ -33,14 +33,14 @@ def test_requests_run_in_the_order_they_came() -> None:
 
 
 def test_a_request_that_cannot_fit_is_refused_with_the_numbers() -> None:
-    scheduler = Scheduler(2, 100, 1000)
+    scheduler = Scheduler(2, 100, (1000, 1000))
     with pytest.raises(AdmissionError, match=r"60 positions.*up to 41.*has 100"):
         scheduler.add(request(60, 41))
     scheduler.add(request(60, 40))
 
 
 def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
-    scheduler = Scheduler(4, 1000, 100)
+    scheduler = Scheduler(4, 1000, (100, 100))
     for length in (150, 60, 30, 30):
         scheduler.add(request(length))
     assert [len(r.prompt) for r in scheduler.schedule().prefill] == [150]
@@ -49,7 +49,7 @@ def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
 
 
 def test_rows_of_one_step_share_their_solver_settings() -> None:
-    scheduler = Scheduler(8, 100, 1000)
+    scheduler = Scheduler(8, 100, (1000, 1000))
     for num_steps, cfg in ((6, 1.0), (10, 2.0), (6, 1.0), (6, 1.5)):
         scheduler.add(request(num_steps=num_steps, cfg=cfg))
     groups = scheduler.schedule().decode
@@ -60,7 +60,7 @@ def test_rows_of_one_step_share_their_solver_settings() -> None:
 
 def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
     chooser = random.Random(1)
-    scheduler = Scheduler(5, 100, 60)
+    scheduler = Scheduler(5, 100, (60, 60))
     live: list[Request] = []
     for _ in range(2000):
         action = chooser.random()
@@ -83,7 +83,7 @@ def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
 
 
 def test_aborting_twice_is_safe() -> None:
-    scheduler = Scheduler(1, 100, 100)
+    scheduler = Scheduler(1, 100, (100, 100))
     each = request()
     scheduler.add(each)
     scheduler.abort(each)

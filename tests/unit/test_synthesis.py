@@ -156,6 +156,18 @@ def test_a_device_fault_ends_everything_in_flight() -> None:
     assert not synthesizer.engine.has_work
 
 
+def test_after_a_device_fault_nothing_runs_any_more() -> None:
+    model = FakeAcousticModel(fail_at_step=3)
+    synthesizer = fake_synthesizer(model)
+    with pytest.raises(EngineError, match="start voxcli again"):
+        synthesizer.synthesize([utterance(LONG)])
+    for _ in range(2):
+        with pytest.raises(EngineError, match=r"illegal memory access.*start voxcli again"):
+            synthesizer.synthesize([utterance()])
+    assert model.num_decodes == 3
+    synthesizer.close()
+
+
 def test_a_text_too_long_for_a_slot_is_refused_with_numbers() -> None:
     synthesizer = fake_synthesizer(max_chars=400)
     with pytest.raises(AdmissionError, match="a slot has 512"):

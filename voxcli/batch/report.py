@@ -53,11 +53,10 @@ def report_rows(
         if outcome is not None:
             row |= {"status": outcome.status, "reason": outcome.reason, **outcome.facts}
         else:
-            row |= {"status": standing.status, "reason": standing.reason}
             if standing.status is Status.KEPT:
-                facts = entries[job.name]
-                row |= {name: facts[name] for name in facts if name not in ("key", "output")}
-                row |= {"status": Status.KEPT, "number": job.row.number, "seed": row["seed"]}
+                before = {name: fact for name, fact in entries[job.name].items() if name != "key"}
+                row = before | row
+            row |= {"status": standing.status, "reason": standing.reason}
         rows.append({**row, "extra": dict(job.row.extra)})
     return rows
 

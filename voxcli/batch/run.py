@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,7 @@ class BatchRun:
     """One pass over the rows that are to do.
 
     Args:
+        values_of: the values in effect for a job, for its line in the manifest.
         judges: looked at in order when a row has been spoken; they run on writer threads, may
             change the samples, and may ask for another take.
         on_outcome: called for each row that ended, on the thread of `run`.
@@ -147,6 +148,7 @@ class BatchRun:
         manifest: Manifest,
         casting: Casting,
         storage: Storage,
+        values_of: Callable[[Job], Mapping[str, Any]],
         *,
         judges: Sequence[Judge] = (),
         on_outcome: Callable[[Outcome, Tally], None] = lambda outcome, tally: None,
@@ -157,6 +159,7 @@ class BatchRun:
         self._manifest = manifest
         self._casting = casting
         self._storage = storage
+        self._values_of = values_of
         self._judges = judges
         self._on_outcome = on_outcome
         self._is_stopping = is_stopping
@@ -306,10 +309,8 @@ class BatchRun:
             "sha256": file_sha256(staged),
             **row.facts,
         }
-        entry = {
-            "output": name, "status": DONE, "key": job.key, "number": job.row.number,
-            "seed": take.utterance.sampling.seed, **facts,
-        }  # fmt: skip
+        values = self._values_of(job)
+        entry = {**values, "output": name, "status": DONE, "key": job.key, **facts}
         self._manifest.append(entry)
         try:
             self._folder.publish(staged, name, overwrite=row.standing.replaces)

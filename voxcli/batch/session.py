@@ -21,7 +21,13 @@ from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder, file_sha256
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.preflight import Job, Rules
-from voxcli.batch.report import count_rows, is_foreign, report_rows, write_reports
+from voxcli.batch.report import (
+    count_rows,
+    effective_values,
+    is_foreign,
+    report_rows,
+    write_reports,
+)
 from voxcli.batch.resume import Standing, Status, take_stock
 from voxcli.batch.rows import Problem
 from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
@@ -143,6 +149,7 @@ class Session:
                         log.setup = asdict(synthesizer.setup)
                         BatchRun(
                             synthesizer, self.folder, manifest, self.casting, self.storage,
+                            lambda job: effective_values(job, self.rules, self.casting),
                             judges=judges, on_outcome=log.add, is_stopping=is_stopping,
                         ).run(standings)  # fmt: skip
             except BaseException:

@@ -68,6 +68,8 @@ class Cell:
     num_planned: int
     runs: list[Run] = field(default_factory=list)
     wall_s: float = 0.0
+    memory: dict[str, int | None] = field(default_factory=dict)
+    probe_s: float | None = None
 
     @property
     def load(self) -> str:
@@ -82,7 +84,8 @@ class Cell:
             "rate": self.rate,
             "num_planned": self.num_planned,
         }
-        return keys | cell_statistics(self.runs, self.wall_s)
+        around = {"memory": self.memory, "probe_s": self.probe_s}
+        return keys | cell_statistics(self.runs, self.wall_s) | around
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ Runs are paired by prompt, load and seed, so that both sides did the same work. 
 the median of the pairs' log ratios. Its noise is three standard errors of that median, from the
 pairs' own spread: 1.4826 times their median absolute deviation with the small-sample factors of
 Rousseeuw and Croux (1993), which a few outliers do not move. A cell of few pairs can look calm by
-luck, so the spread is never taken below that of all cells of the metric together.
+luck, so the spread is never taken below that of all cells of the metric together. Runs of one
+report share the machine's pace at that time: how far it moved between the reports (`probe_s` of the
+cells) is added to the noise.
 A change counts when it exceeds both the noise and the threshold.
 """
 
@@ -97,13 +99,15 @@ def compare(old: Report, new: Report, fail_over: float, *, is_forced: bool = Fal
     shared = [key for key in before if key in after]
     if not shared:
         raise UsageError("the reports share no prompt set, language and load")
+    drifts = _drifts(old, new)
     changes: list[Change] = []
     for metric in METRICS:
         logs = {key: _log_ratios(before[key], after[key], metric) for key in shared}
         pooled = _spread([_centred(values) for values in logs.values()])
         for key in shared:
             pairs = _paired(before[key], after[key], metric)
-            changes.append(_change(key, metric, pairs, logs[key], pooled, fail_over))
+            drift = drifts.get(key, 0.0)
+            changes.append(_change(key, metric, pairs, logs[key], pooled, drift, fail_over))
     changes += [change for key in shared if (change := _failures(key, before[key], after[key]))]
     return sorted(changes, key=lambda change: shared.index(change.cell))
 
@@ -115,6 +119,20 @@ def _by_cell(report: Report) -> dict[CellKey, list[dict[str, Any]]]:
             key = (run["set"], run["language"], load_of(run))
             cells.setdefault(key, []).append(run)
     return cells
+
+
+def _drifts(old: Report, new: Report) -> dict[CellKey, float]:
+    """How far the machine's own pace moved in each cell, as an absolute log ratio."""
+    probes = [
+        {
+            (cell["set"], cell["language"], load_of(cell)): cell["probe_s"]
+            for cell in report["cells"]
+            if cell.get("probe_s")
+        }
+        for report in (old, new)
+    ]
+    before, after = probes
+    return {key: abs(math.log(after[key] / before[key])) for key in before if key in after}
 
 
 def _paired(
@@ -156,6 +174,7 @@ def _change(
     pairs: list[tuple[float, float]],
     logs: list[float],
     pooled: float | None,
+    drift: float,
     fail_over: float,
 ) -> Change:
     if not pairs:
@@ -167,7 +186,7 @@ def _change(
     if pooled is not None:
         spread = max(pooled, _spread([_centred(logs)]) or 0.0)
         # the median's standard error is sqrt(pi / 2) times the mean's
-        log_noise = NUM_ERRORS * math.sqrt(math.pi / 2 / len(logs)) * spread
+        log_noise = drift + NUM_ERRORS * math.sqrt(math.pi / 2 / len(logs)) * spread
         noise = math.expm1(log_noise)
         limit = max(log_noise, math.log1p(fail_over))
         verdict = Verdict.SAME

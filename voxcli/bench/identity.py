@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,27 +100,3 @@ def _sha256(path: Path) -> str:
         while block := handle.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def memory(device_type: str) -> dict[str, int | None]:
-    """Peaks of this process in bytes."""
-    allocated = reserved = None
-    if device_type.startswith("cuda"):
-        import torch
-
-        allocated = torch.cuda.max_memory_allocated(device_type)
-        reserved = torch.cuda.max_memory_reserved(device_type)
-    return {
-        "peak_rss_bytes": _peak_rss(),
-        "peak_gpu_allocated_bytes": allocated,
-        "peak_gpu_reserved_bytes": reserved,
-    }
-
-
-def _peak_rss() -> int | None:
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # kilobytes but on a Mac

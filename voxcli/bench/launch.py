@@ -128,7 +128,7 @@ def measure(
         session = Session(synthesizer, launch.options, launch.prompts, on_tick=live.tick)
         live.watch(session)
         session.run()
-    from voxcli.bench.identity import checksum, identity, memory
+    from voxcli.bench.identity import checksum, identity
 
     who = identity(synthesizer.setup, launch.config, command, launch.options.seed)
     if launch.files is not None:
@@ -137,7 +137,7 @@ def measure(
         session,
         who,
         import_s=import_s,
-        memory=memory(synthesizer.setup.device_type),
+        memory=session.memory.overall(),
         stamp=RANDOM_WEIGHTS if launch.dummy is not None else None,
         notes=launch.notes,
     )

@@ -55,6 +55,10 @@ DEFINITIONS = {
     "memory.peak_rss_bytes": "largest resident memory of the process",
     "memory.peak_gpu_allocated_bytes, memory.peak_gpu_reserved_bytes": "largest values of torch's "
     "allocator; null without a GPU",
+    "cells.memory": "the same peaks over the measured runs of the cell alone; resident memory only "
+    "on Linux",
+    "cells.probe_s": "a fixed piece of work on the CPU, mean of before and after the cell: the "
+    "pace of the machine itself",
 }
 
 

@@ -14,7 +14,9 @@ from itertools import cycle, islice
 from voxcli.audio.write import AudioWriter
 from voxcli.bench.cells import BenchOptions, Cell, Job, audio_name, measured_jobs, plan_cells
 from voxcli.bench.driver import Driver, Take
+from voxcli.bench.memory import PeakMemory
 from voxcli.bench.metrics import Run
+from voxcli.bench.pace import probe
 from voxcli.bench.prompts import Prompt
 from voxcli.bench.stages import STAGES, timed_stages
 from voxcli.errors import VoxError
@@ -43,6 +45,7 @@ class Session:
         self.synthesizer = synthesizer
         self.options = options
         self.cells = plan_cells(prompts, options)
+        self.memory = PeakMemory(synthesizer.setup.device_type)
         self.other_runs: list[Run] = []  # first and warm-ups
         self.breakdown: dict[str, float] = {}
         self.notes: list[str] = []
@@ -92,10 +95,14 @@ class Session:
             cell.runs.append(take.run)
             cell.wall_s = self._clock() - began_s
 
+        probes = [probe()]
+        self.memory.restart()
         began_s = self._clock()
         try:
             self._driver.drive(measured_jobs(cell, self.options), cell.concurrency, keep)
         finally:
+            cell.memory = self.memory.since_restart()
+            cell.probe_s = sum([*probes, probe()]) / 2
             if self.options.save_audio is not None:
                 cell.runs = [self._save(take) for take in takes]
 

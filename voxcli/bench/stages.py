@@ -1,7 +1,7 @@
 """Where a run's time goes: the stages of the engine's runner, timed one by one.
 
 Only for the one run outside the statistics: on a GPU each stage is followed by a synchronisation,
-which costs the overlap that a real run has.
+and on a CPU the vocoder is waited for, which costs the overlap that a real run has.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def timed_stages(
     try:
         for name in STAGES:
             setattr(runner, name, timed(name))
-        yield
+        with synthesizer.engine.vocoding.at_once():
+            yield
     finally:
         for name in STAGES:
             vars(runner).pop(name, None)

@@ -8,7 +8,7 @@ from voxcli.bench.report import Report
 
 HEADER = (
     "set", "lang", "load", "n", "failed", "TTFA p50", "TTFA p95", "RTF p50", "RTF p95",
-    "speed", "audio s/s", "ms/step", "underrun p99",
+    "speed", "audio s/s", "ms/step", "underrun p99", "peak MB",
 )  # fmt: skip
 MISSING = "–"
 
@@ -47,7 +47,14 @@ def cell_row(cell: dict[str, Any]) -> tuple[str, ...]:
         number(cell["audio_throughput"]),
         number(cell["ms_per_step"]["p50"]),
         seconds(cell["underrun_s"]["p99"]),
+        _peak(cell.get("memory", {})),
     )
+
+
+def _peak(memory: dict[str, int | None]) -> str:
+    """Of the device that the model is on: the GPU's, else resident."""
+    peak = memory.get("peak_gpu_allocated_bytes") or memory.get("peak_rss_bytes")
+    return MISSING if peak is None else f"{peak / 1e6:,.0f}"
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:

@@ -37,7 +37,7 @@ from voxcli.errors import (
     nearest,
 )
 
-COMMANDS = ("speak", "batch", "bench", "models", "doctor")
+COMMANDS = ("speak", "clone", "batch", "stream", "voices", "bench", "models", "doctor")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

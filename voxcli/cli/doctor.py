@@ -5,8 +5,6 @@ Every check is a function that returns one `Check` and never raises; a new one j
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import platform
 import shutil
@@ -126,18 +124,19 @@ def _gpu() -> Check:
 
 
 def _sound() -> Check:
-    if importlib.util.find_spec("sounddevice") is None:
-        detail = "sounddevice is not installed; files work without it"
-        return Check("loudspeaker", WARN, detail, "pip install 'voxcli[play]'")
+    from voxcli.audio.sound import list_devices
+
     try:
-        sounddevice = importlib.import_module("sounddevice")
-        outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] > 0]
-    except Exception as err:  # PortAudio itself may be missing, or refuse to start
-        return Check("loudspeaker", WARN, _one_line(err), "install PortAudio (libportaudio2)")
+        outputs = list_devices()
+    except VoxError as err:
+        detail = f"{err.message}; files work without it"
+        return Check("loudspeaker", WARN, detail, err.hint or "")
     if not outputs:
         return Check("loudspeaker", WARN, "no output device; files work without one")
-    detail = f"{len(outputs)} devices, first: {outputs[0]}"
-    return Check("loudspeaker", OK, detail, data={"devices": outputs})
+    first = next((device for device in outputs if device.is_default), outputs[0])
+    detail = f"{len(outputs)} devices, default: {first.printable_name}"
+    data = {"devices": [device.name for device in outputs]}
+    return Check("loudspeaker", OK, detail, data=data)
 
 
 def _formats() -> Check:

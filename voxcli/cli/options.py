@@ -27,13 +27,14 @@ from voxcli.config import (
     load_settings,
 )
 from voxcli.errors import UsageError
-from voxcli.utterance import Utterance
+from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
     from voxcli.hub import ModelFiles
     from voxcli.plan import Plan
 
 STDIN = "-"
+MAX_PAUSE_S = 10
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -118,7 +119,7 @@ VoiceOption = Annotated[
     typer.Option(
         "--voice",
         metavar="VOICE",
-        help="Name of a voice of the model.",
+        help="Name of a saved voice; see 'voxcli voices list'.",
         show_default="the model's own",
     ),
 ]
@@ -198,6 +199,15 @@ SpeedOption = Annotated[
 RawTextOption = Annotated[
     bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
 ]
+PauseOption = Annotated[
+    float | None,
+    typer.Option(
+        "--pause",
+        metavar="S",
+        help="Silence between the segments of a long text in seconds, from 0 to 10.",
+        show_default="by punctuation",
+    ),
+]
 TextArgument = Annotated[
     str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
 ]
@@ -257,6 +267,7 @@ class SpeechOptions:
     voice: VoiceOption = None
     language: LanguageOption = None
     speed: SpeedOption = Utterance.speed
+    pause: PauseOption = Utterance.pause_s
     seed: SeedOption = None
     steps: StepsOption = None
     cfg: CfgOption = None
@@ -272,6 +283,10 @@ class SpeechOptions:
         """
         from voxcli.audio.stretch import check_speed
 
+        if self.pause is not None and not 0 <= self.pause <= MAX_PAUSE_S:
+            raise UsageError(
+                f"--pause is {self.pause:g}", hint=f"give seconds from 0 to {MAX_PAUSE_S}"
+            )
         return Utterance(
             text=text,
             voice=settings.voice if self.voice is None else self.voice,
@@ -281,6 +296,7 @@ class SpeechOptions:
             language=self.language,
             speed=check_speed(self.speed),
             is_normalised=not self.raw_text,
+            pause_s=self.pause,
         )
 
 
@@ -313,7 +329,7 @@ class EngineOptions:
             self.precision,
             settings.threads,
             eager=self.eager,
-            solver=tuple(sorted({(plan.steps, plan.cfg != 1.0) for plan in plans})),
+            solver=tuple(sorted({plan.solver for plan in plans})),
         )
 
 
@@ -329,8 +345,20 @@ def find_model(settings: UserSettings) -> ModelFiles:
 
 
 def resolve_voice(utterance: Utterance, files: ModelFiles) -> Utterance:
-    """Give a voice by name the recordings that it stands for; no profiles are kept yet."""
-    return utterance
+    """Give a voice by name the recordings that it stands for.
+
+    Raises:
+        VoiceNotFoundError: no such voice, or not for this model.
+        VoiceFileError: its file is damaged.
+    """
+    if utterance.voice in (None, "default") or utterance.mode is not Mode.ZERO_SHOT:
+        return utterance
+    from voxcli.hub import encoder_checksum
+    from voxcli.voices import VoiceStore
+
+    assert utterance.voice is not None
+    voice = VoiceStore().find(utterance.voice)
+    return voice.apply(utterance, files.name, encoder_checksum(files))
 
 
 def settings_with(

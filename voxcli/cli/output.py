@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 PROGRESS_DELAY_S = 1.0
+LIVE_INTERVAL_S = 0.2
 
 
 def result(value: object) -> None:
@@ -88,6 +89,31 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def can_show_progress(*, is_quiet: bool) -> bool:
     """Whether a bar may be drawn: somebody is there to see it and did not ask for silence."""
     return not is_quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
+class LiveLine:
+    """One line on stderr that is drawn over again; silent when quiet or no terminal."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self.is_enabled = can_show_progress(is_quiet=is_quiet)
+        self._shown_at = 0.0
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        """Draw it, unless the last time was a moment ago."""
+        now = time.monotonic()
+        if self.is_enabled and now - self._shown_at >= LIVE_INTERVAL_S:
+            self._shown_at = now
+            self._draw(text)
+
+    def clear(self) -> None:
+        """Leave the line empty, so that something else can be printed."""
+        if self._width:
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        print(f"\r{text:<{self._width}}", end="\r", file=sys.stderr, flush=True)
+        self._width = len(text)
 
 
 class Progress:

@@ -6,6 +6,7 @@ A command builds the utterance; this module checks the target, plans, runs and r
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,22 +106,23 @@ class TargetOptions:
                 check_output("speech-probe.wav", overwrite=True)
             return None
         if self.out == STDOUT:
-            _check_stdout(is_json=is_json, is_dry=is_dry)
+            check_stdout(is_json=is_json, is_dry=is_dry)
             return Target(None, self.bits, self.rate, False, self.format)
         if not is_dry:
             check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
 
 
-def _check_stdout(*, is_json: bool, is_dry: bool) -> None:
+def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
+    """Refuse `-o -` where stdout cannot carry audio."""
     if is_json:
         raise UsageError(
             "'-o -' and --json both want stdout", hint="write to a file, or drop --json"
         )
     if sys.stdout is None:
-        raise OutputError("stdout is closed", hint="write to a file with -o")
+        raise OutputError("stdout is closed", hint="write to a file")
     if not is_dry and sys.stdout.isatty():
-        raise UsageError("stdout is a terminal", hint="pipe it, or write to a file with -o")
+        raise UsageError("stdout is a terminal", hint="pipe it, or write to a file")
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,12 @@ def run(
     engine: EngineOptions,
     settings: UserSettings,
     show: ShowOptions,
+    add_facts: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> None:
     """Plan, speak and report; with `--dry-run` plan and show.
+
+    Args:
+        add_facts: called with the report of the run, or of the plan, before it is shown.
 
     Raises:
         UsageError, TextError, ModelError, OutputError: before a model loads.
@@ -158,7 +164,7 @@ def run(
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
     if show.dry_run:
-        _show_plan(plan, is_json=show.json)
+        _show_plan(plan, add_facts, is_json=show.json)
         return
     if show.show_text:
         output.note(describe_text(plan))
@@ -170,6 +176,7 @@ def run(
         if synthesizer.setup.warning and not show.quiet:
             output.warn(synthesizer.setup.warning)
         report = _speak(synthesizer, plan, target, is_quiet=show.quiet)
+    add_facts(report)
     output.note(_summary(report), is_quiet=show.quiet)
     if show.json:
         output.result_json(report)
@@ -203,12 +210,17 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "steps": plan.steps,
         "cfg": plan.cfg,
+        "mode": plan.utterance.mode,
+        "voice": plan.utterance.voice,
+        "style": plan.utterance.style,
     }
 
 
-def _show_plan(plan: Plan, *, is_json: bool) -> None:
+def _show_plan(plan: Plan, add_facts: Callable[[dict[str, Any]], None], *, is_json: bool) -> None:
     if is_json:
-        output.result_json(plan_as_json(plan))
+        report = plan_as_json(plan)
+        add_facts(report)
+        output.result_json(report)
     else:
         output.result(f"{describe_text(plan)}\nabout {plan.estimated_audio_s:.1f} s of speech")
 
@@ -270,6 +282,7 @@ def _report(
         "audio_s": audio_s,
         "sample_rate": rate,
         "model_sample_rate": synthesizer.sample_rate,
+        "reference_sample_rate": synthesizer.engine.model.info.reference_sample_rate,
         "peak": peak,
         "wall_s": speech.wall_s,
         "ttfa_s": speech.ttfa_s,
@@ -278,6 +291,8 @@ def _report(
         "seed": plan.seed,
         "steps": plan.steps,
         "cfg": plan.cfg,
+        "mode": plan.utterance.mode,
+        "voice": plan.utterance.voice,
         "language": plan.text.language,
         "finish_reason": "stop",
         "attempts": max(segment.attempts for segment in speech.reports),

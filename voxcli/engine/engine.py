@@ -11,23 +11,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from voxcli.config import EngineConfig
 from voxcli.engine.request import Request
 from voxcli.engine.runner import ModelRunner, Runner
 from voxcli.engine.scheduler import Scheduler
+from voxcli.engine.vocoding import Vocoding
 from voxcli.errors import EngineError, VoxError
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
     from voxcli.models.base import AcousticModel
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_POSITIONS = 2048  # static length of a slot where the model allows it
-MAX_PREFILL_POSITIONS = 1024  # prompt positions a step
+# Prompt positions a step beside running streams, and without any: a card runs 512 in about a step's
+# time, and thousands better than a few.
+PREFILL_LIMITS = {"cuda": (512, 16384), "cpu": (1024, 1024)}
 
 
 def make_runner(
@@ -70,8 +74,11 @@ class Engine:
         num_positions = min(config.max_positions or DEFAULT_POSITIONS, limit)
         self.model = model
         self.runner = make_runner(model, device, config, num_positions)
-        self.scheduler = Scheduler(config.max_slots, num_positions, MAX_PREFILL_POSITIONS)
+        self.scheduler = Scheduler(config.max_slots, num_positions, PREFILL_LIMITS[device.type])
+        most = torch.get_num_threads()
+        self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
         self.num_steps_run = 0
+        self._fault: str | None = None
 
     @property
     def num_positions(self) -> int:
@@ -87,11 +94,14 @@ class Engine:
 
         Raises:
             AdmissionError: it could never fit, with the numbers.
+            EngineError: the device failed before.
         """
+        self._refuse_after_fault()
         self.scheduler.add(request)
 
     def abort(self, requests: Iterable[Request]) -> None:
         """Forget requests; safe for finished ones."""
+        self.vocoding.settle()
         for request in requests:
             self.scheduler.abort(request)
 
@@ -102,8 +112,10 @@ class Engine:
             an output for each request that has new samples or ended.
 
         Raises:
-            EngineError: the device failed; everything in flight is aborted.
+            EngineError: the device failed, now or before. Everything in flight is aborted, and the
+                engine runs nothing more: after a fault a device's results mean nothing.
         """
+        self._refuse_after_fault()
         started = time.perf_counter()
         try:
             outputs = self._step()
@@ -112,27 +124,37 @@ class Engine:
             raise
         except (RuntimeError, MemoryError) as err:
             self._abort_all()
+            self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineError(
-                f"the engine failed: {err}", hint="nothing in flight was kept"
+                f"the engine failed: {self._fault}",
+                hint="nothing in flight was kept; start voxcli again",
             ) from err
         self.num_steps_run += 1
         logger.debug("step %d: %.1f ms", self.num_steps_run, 1e3 * (time.perf_counter() - started))
         return outputs
 
+    def _refuse_after_fault(self) -> None:
+        if self._fault is not None:
+            raise EngineError(
+                f"the engine failed before and runs nothing more: {self._fault}",
+                hint="start voxcli again",
+            )
+
     def _step(self) -> list[Output]:
         batch = self.scheduler.schedule()
-        self.runner.prefill(batch.prefill)
-        for group in batch.decode:
-            for result in self.runner.decode(group):
-                result.request.record(result.frame, result.is_end)
+        with self.vocoding.cores_shared():
+            self.runner.prefill(batch.prefill)
+            for group in batch.decode:
+                for result in self.runner.decode(group):
+                    result.request.record(result.frame, result.is_end)
         due = [request for request in self.scheduler.running if request.is_chunk_due]
-        chunks = self.runner.vocode(due)
         outputs = [
-            Output(request, samples, request.finish_reason)
-            for request, samples in zip(due, chunks, strict=True)
+            Output(ready.request, ready.samples, ready.finish_reason)
+            for ready in self.vocoding.vocode(due)
         ]
         self.scheduler.release_finished()
         return outputs
 
     def _abort_all(self) -> None:
+        self.vocoding.forget()
         self.abort([*self.scheduler.waiting, *self.scheduler.running])

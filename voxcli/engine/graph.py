@@ -3,8 +3,8 @@
 A graph holds a whole step of one bucket (number of rows) under one solver setting: noise from
 (seed, step), the flow-matching solve, the language models with their cache writes, the stop head
 and, on a branch of its own beside the language models, the vocoder. Rows that a batch does not fill
-work on a reserved slot. A text prompt is a graph too, one for each padded length; prompts with
-audio, and longer ones, run eagerly, between replays.
+work on a reserved slot. Prompts are graphs too: several texts together, each padded to a length, or
+one with audio; longer ones run eagerly, between replays.
 
 The host never waits for the step it has just launched: `decode` launches a step and returns the
 results of the one before. A step that was launched before its request turned out to be finished is
@@ -28,6 +28,14 @@ import torch
 from torch import Tensor
 
 from voxcli import kernels
+from voxcli.engine.memory import GIB, free_memory, require_memory
+from voxcli.engine.prompts import (
+    PromptShape,
+    StaticPrompts,
+    audio_shape,
+    group_texts,
+    prompt_shapes,
+)
 from voxcli.engine.request import Request
 from voxcli.engine.runner import Result
 from voxcli.errors import EngineError
@@ -37,8 +45,8 @@ from voxcli.models.base import AcousticModel, Rows
 logger = logging.getLogger(__name__)
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
-PROMPT_LENGTHS = (64, 128, 256)
-NUM_WARMUPS = 2  # the first compiles kernels, the second makes the libraries' workspaces
+
+MAIN_PRIORITY = -1  # of the captured stream; the vocoder's branch has 0, which is lower
 
 Setting = tuple[int, bool]  # solver steps, guided or not
 
@@ -121,31 +129,33 @@ class GraphRunner:
         self.device = device
         self.dummy_slot = num_slots
         self.buckets = [size for size in BUCKETS if size < num_slots] + [num_slots]
-        self.prompt_lengths = [length for length in PROMPT_LENGTHS if length <= num_positions]
+        self.prompt_shapes = prompt_shapes(self.buckets, num_positions)
         self.graph_captures = 0
         self.num_eager_steps = 0
         self.capture_s = 0.0
+        self.compile_s = 0.0
         self.capture_bytes = 0
         self._graphs: dict[tuple[Setting, int], torch.cuda.CUDAGraph] = {}
-        self._prompt_graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._prompt_graphs: dict[PromptShape, torch.cuda.CUDAGraph] = {}
         self._in_flight: dict[Setting, Launch] = {}
         self._launched: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         self._normal = _noise_function(device)
         hop_length = model.info.hop_length
-        try:
-            with torch.inference_mode(), torch.cuda.device(device):
-                self.state = model.new_state(num_slots + 1, num_positions)
-                self._static = StaticRows.allocate(num_slots, hop_length, device)
-                # slot, last position, token ids
-                self._prompt = torch.zeros(
-                    2 + max(PROMPT_LENGTHS), dtype=torch.int64, device=device
-                )
-                self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        except torch.cuda.OutOfMemoryError as err:
-            raise EngineError(
-                f"the GPU has no room for {num_slots} slots of {num_positions} positions: {err}",
-                hint="lower max_slots or max_positions",
-            ) from err
+        require_memory(
+            device,
+            model.state_bytes(num_slots + 1, num_positions),
+            f"{num_slots + 1} slots of {num_positions} positions",
+            "lower max_slots or max_positions",
+        )
+        with torch.inference_mode(), torch.cuda.device(device):
+            self.state = model.new_state(num_slots + 1, num_positions)
+            self._static = StaticRows.allocate(num_slots, hop_length, device)
+            self._prompts = StaticPrompts.allocate(
+                self.prompt_shapes, model.info.patch_shape, device
+            )
+            # the vocoder takes what the language models beside it leave of the card
+            self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
+            self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._host_free: list[HostRows] = []
         self._capture(settings)
 
@@ -182,67 +192,99 @@ class GraphRunner:
         started = time.perf_counter()
         reserved = torch.cuda.memory_reserved(self.device)
         self._static.inputs[0].fill_(self.dummy_slot)
-        self._prompt[0].fill_(self.dummy_slot)
+        steps = [
+            (partial(self._step, num_rows, setting), (setting, num_rows))
+            for num_rows in reversed(self.buckets)
+            for setting in settings
+        ]
+        prompts = [(partial(self._prefill_rows, shape), shape) for shape in self.prompt_shapes]
         pool: Any = None
         try:
             with torch.cuda.device(self.device):
-                for num_rows in reversed(self.buckets):
-                    for setting in settings:
-                        step = partial(self._step, num_rows, setting)
-                        graph = self._graphs[setting, num_rows] = self._capture_one(step, pool)
-                        pool = pool or graph.pool()
-                for length in reversed(self.prompt_lengths):
-                    prompt = partial(self._prefill_text, length)
-                    self._prompt_graphs[length] = self._capture_one(prompt, pool)
+                # prompts of all sizes share their kernels
+                self._compile([function for function, _ in [*steps, *prompts[:1], *prompts[-1:]]])
+                for function, key in steps:
+                    graph = self._graphs[key] = self._capture_one(function, pool)
+                    pool = pool or graph.pool()
+                for function, shape in prompts:
+                    self._prompt_graphs[shape] = self._capture_one(function, pool)
+        except torch.OutOfMemoryError as err:
+            free, total = (size / GIB for size in free_memory(self.device))
+            raise EngineError(
+                f"capturing graphs for up to {self.dummy_slot} requests at once needs more GPU "
+                f"memory than there is: {free:.1f} of {total:.1f} GiB are left ({err})",
+                hint="lower max_slots or max_positions, or run without graphs: --eager",
+            ) from err
         except RuntimeError as err:
             raise EngineError(
                 f"capturing the step as a CUDA graph failed: {err}",
-                hint="lower max_slots, or run without graphs: --eager",
+                hint="run without graphs: --eager",
             ) from err
         self.capture_s = time.perf_counter() - started
         self.capture_bytes = torch.cuda.memory_reserved(self.device) - reserved
-        logger.info("%d graphs captured in %.1f s", self.graph_captures, self.capture_s)
+        logger.info(
+            "%d graphs captured in %.1f s, %.1f s of them compiling",
+            self.graph_captures, self.capture_s, self.compile_s,
+        )  # fmt: skip
+
+    def _compile(self, functions: Sequence[Callable[[], None]]) -> None:
+        """Make every kernel ready, many at once; what this leaves in the dummy slot is rubbish."""
+        if not kernels.is_available(self.device):
+            return
+        from voxcli.kernels.launch import compiling
+
+        started = time.perf_counter()
+        with compiling(self.device):
+            for function in functions:
+                function()
+        self.compile_s = time.perf_counter() - started
 
     def _capture_one(self, function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         warm = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         warm.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(warm):
-            for _ in range(NUM_WARMUPS):
-                function()
+            function()  # loads kernels and makes the libraries' workspaces
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, stream=self._main):
             function()
         self.graph_captures += 1
         return graph
 
-    def _prefill_text(self, length: int) -> None:
-        slots, last, token_ids = self._prompt[:1], self._prompt[1:2], self._prompt[2 : 2 + length]
-        self.model.prefill_text(self.state, token_ids, slots, last)
+    def _prefill_rows(self, shape: PromptShape) -> None:
+        """The prompts in the static buffers, on the device alone."""
+        slots, last, token_ids = self._prompts.rows(shape)
+        audio = self._prompts.audio(shape) if shape.has_audio else None
+        self.model.prefill_rows(self.state, token_ids, slots, last, audio)
 
     # ------------------------------------------------------------ running
 
     @torch.inference_mode()
     def prefill(self, requests: Sequence[Request]) -> None:
         """Run the prompts of newcomers into their slots."""
+        texts = [request for request in requests if not len(request.prompt.patches)]
+        for shape, group in group_texts(texts, self.prompt_shapes):
+            self._prefill_group(shape, group)
         for request in requests:
-            assert request.slot is not None
-            prompt = request.prompt
-            length = next((size for size in self.prompt_lengths if size >= len(prompt)), None)
-            if length is None or len(prompt.patches):
-                self.model.prefill(self.state, prompt, request.slot)
-                continue
-            packed = torch.zeros(2 + length, dtype=torch.int64, pin_memory=True)
-            packed[0], packed[1] = request.slot, len(prompt) - 1
-            packed[2 : 2 + len(prompt)] = torch.from_numpy(prompt.token_ids)
-            self._prompt[: 2 + length].copy_(packed, non_blocking=True)
-            self._prompt_graphs[length].replay()
+            if len(request.prompt.patches):
+                self._prefill_group(audio_shape(request, self.prompt_shapes), [request])
+
+    def _prefill_group(self, shape: PromptShape | None, requests: Sequence[Request]) -> None:
+        if shape is None:
+            for request in requests:
+                self.model.prefill(self.state, request.prompt, _slot(request))
+            return
+        with torch.cuda.device(self.device):
+            self._prompts.upload(shape, requests, self.dummy_slot)
+            self._prompt_graphs[shape].replay()
+        for request in requests:
+            if request.prompt.is_continuation:
+                self.model.resume(self.state, _slot(request), request.prompt.patches)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
         """Launch the next step of requests and return what the one before gave."""
-        first = requests[0]
-        setting = (first.num_steps, first.is_guided)
+        setting = requests[0].solver
         before = self._in_flight.pop(setting, None)
         going = [request for request in requests if self._step_of(request) < request.max_patches]
         if going:
@@ -307,6 +349,11 @@ class GraphRunner:
         ]
         self._host_free.append(launch.host)
         return results
+
+
+def _slot(request: Request) -> int:
+    assert request.slot is not None
+    return request.slot
 
 
 def _noise_function(device: torch.device) -> Callable[[Tensor, Tensor, int], Tensor]:

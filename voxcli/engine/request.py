@@ -67,6 +67,11 @@ class Request:
         return self.cfg != 1.0
 
     @property
+    def solver(self) -> tuple[int, bool]:
+        """What all rows of a step share: solver steps, and whether they are guided."""
+        return self.num_steps, self.is_guided
+
+    @property
     def is_chunk_due(self) -> bool:
         """Whether its pending patches should become samples now."""
         if not self.pending:

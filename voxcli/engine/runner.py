@@ -6,7 +6,7 @@ the same three methods, so nothing above this file knows the difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from voxcli.engine.prefixes import PrefixCache
 from voxcli.engine.request import Request
 from voxcli.layers.noise import normal
 from voxcli.models.base import AcousticModel, Rows
@@ -62,6 +63,7 @@ class Runner(Protocol):
         ...
 
 
+NUM_PREFIXES = 8  # voices kept ready: each takes as much state as a request of its length
 NOISE_BLOCK = 16  # steps of noise drawn at once: on CPU one draw costs as much as sixteen
 
 
@@ -83,7 +85,8 @@ class ModelRunner:
         self.model = model
         self.device = device
         with torch.inference_mode():
-            self.state = model.new_state(num_slots, num_positions)
+            self.state = model.new_state(num_slots + NUM_PREFIXES, num_positions)
+        self.prefixes = PrefixCache(model, self.state, range(num_slots, num_slots + NUM_PREFIXES))
         P, D = model.info.patch_shape
         self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
@@ -92,12 +95,13 @@ class ModelRunner:
         """Run the prompts of newcomers into their slots."""
         for request in requests:
             assert request.slot is not None
-            self.model.prefill(self.state, request.prompt, request.slot)
+            start = self.prefixes.load(request.prompt, request.slot)
+            self.model.prefill(self.state, request.prompt, request.slot, start)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
         """One step, complete when it returns; a frame is a patch `[P, D]` on the device."""
-        first = requests[0]
+        num_steps, is_guided = requests[0].solver
         places = [(self._slot(request), request.position) for request in requests]
         output = self.model.decode(
             self.state,
@@ -106,33 +110,42 @@ class ModelRunner:
                 positions=self._tensor([position for _, position in places], torch.int64),
                 noise=self._noise_of(requests),
                 cfg=self._tensor([request.cfg for request in requests], torch.float32),
-                num_steps=first.num_steps,
-                is_guided=first.is_guided,
+                num_steps=num_steps,
+                is_guided=is_guided,
                 host_slots_positions=places if self.device.type == "cpu" else None,
             ),
         )
         ends = output.is_end.tolist()
         return [Result(*row) for row in zip(requests, output.patches, ends, strict=True)]
 
-    @torch.inference_mode()
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
-        """All pending patches of requests to samples, float32 `[S]` each; takes them off `pending`.
+        """All pending patches of requests to samples, float32 `[S]` each; takes them off."""
+        return self.begin_vocoding(requests)()
+
+    def begin_vocoding(self, requests: Sequence[Request]) -> Callable[[], list[np.ndarray]]:
+        """Take the pending patches off; the returned function makes the samples, in any thread.
 
         Requests with the same number of pending patches are decoded together.
         """
-        samples: dict[int, np.ndarray] = {}
-        by_count: dict[int, list[Request]] = {}
+        by_count: dict[int, list[int]] = {}
+        for index, request in enumerate(requests):
+            by_count.setdefault(len(request.pending), []).append(index)
+        slots = [self._slot(request) for request in requests]
+        frames = [tuple(request.pending) for request in requests]
         for request in requests:
-            by_count.setdefault(len(request.pending), []).append(request)
-        for count, group in by_count.items():
-            patches = torch.stack([torch.stack(tuple(request.pending)) for request in group])
-            slots = [self._slot(request) for request in group]
-            decoded = self.model.vocode(self.state, slots, patches).cpu().numpy()
-            for request, row in zip(group, decoded, strict=True):
-                samples[id(request)] = row
-                request.num_vocoded += count
-                request.pending.clear()
-        return [samples[id(request)] for request in requests]
+            request.num_vocoded += len(request.pending)
+            request.pending.clear()
+
+        @torch.inference_mode()
+        def make() -> list[np.ndarray]:
+            samples: dict[int, np.ndarray] = {}
+            for group in by_count.values():
+                patches = torch.stack([torch.stack(frames[index]) for index in group])
+                decoded = self.model.vocode(self.state, [slots[i] for i in group], patches)
+                samples |= zip(group, decoded.cpu().numpy(), strict=True)
+            return [samples[index] for index in range(len(frames))]
+
+        return make
 
     def _noise_of(self, requests: Sequence[Request]) -> Tensor:
         """This step's noise `[B, P, D]`; each slot's block is drawn when its request gets there."""

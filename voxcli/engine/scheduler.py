@@ -1,7 +1,7 @@
 """Who runs in the next step. Plain Python over a waiting queue, a running list and free slots.
 
-First come, first served. Newcomers are prefilled in the step in which a slot is free for them, at
-most `max_prefill_positions` positions a step so that running streams wait little.
+First come, first served. Newcomers are prefilled in the step in which a slot is free for them, but
+beside running streams only so many positions a step, so that those wait little.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from voxcli.engine.request import Request, Status
 from voxcli.errors import AdmissionError
@@ -28,20 +29,19 @@ class Batch:
     decode: list[list[Request]]
 
 
-def _solver_settings(request: Request) -> tuple[int, bool]:
-    return request.num_steps, request.is_guided
-
-
 class Scheduler:
     """Continuous batching over a fixed number of slots.
 
     Args:
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-        max_prefill_positions: prompt positions a step; one prompt always passes.
+        max_prefill_positions: prompt positions a step beside running streams, and without any; one
+            prompt always passes.
     """
 
-    def __init__(self, num_slots: int, num_positions: int, max_prefill_positions: int) -> None:
+    def __init__(
+        self, num_slots: int, num_positions: int, max_prefill_positions: tuple[int, int]
+    ) -> None:
         self.num_positions = num_positions
         self.max_prefill_positions = max_prefill_positions
         self.waiting: deque[Request] = deque()
@@ -74,17 +74,19 @@ class Scheduler:
         """Admit who fits and group who runs."""
         newcomers: list[Request] = []
         num_positions = 0
+        limit = self.max_prefill_positions[0 if self.running else 1]
         while self.waiting and self._free_slots:
             num_positions += len(self.waiting[0].prompt)
-            if newcomers and num_positions > self.max_prefill_positions:
+            if newcomers and num_positions > limit:
                 break
             request = self.waiting.popleft()
             request.slot = self._free_slots.pop(0)
             request.status = Status.RUNNING
             newcomers.append(request)
         self.running += newcomers
-        ordered = sorted(self.running, key=_solver_settings)
-        groups = [list(group) for _, group in groupby(ordered, key=_solver_settings)]
+        by_solver = attrgetter("solver")
+        ordered = sorted(self.running, key=by_solver)
+        groups = [list(group) for _, group in groupby(ordered, key=by_solver)]
         return Batch(newcomers, groups)
 
     def release_finished(self) -> None:

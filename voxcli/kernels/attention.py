@@ -1,6 +1,6 @@
-"""Attention of one decode step: over the slots' caches, and over the few positions of a patch.
+"""Attention over the slots' caches, and over the few positions of a patch.
 
-Both rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
+All rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
 before them stays a plain product. Grouped queries: the heads of a group are the rows of one tile.
 
 Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` positions, `T` tokens.
@@ -13,11 +13,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
 
-CHUNK = 128  # cached positions that one program reads
+CHUNK = 256  # cached positions that one program reads
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,12 +165,70 @@ def decode_attention(
     _, G, N, C = keys.shape
     out = qkv.new_empty(B, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
-    _decode[(B, G, scratch.num_chunks)](
+    launch(
+        _decode, (B, G, scratch.num_chunks),
         qkv, turns, keys, values, slots, positions, out, scratch.partial, scratch.stats,
-        scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK,
-        rotation is not None, num_warps=4, **options(qkv.device),
+        scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK, rotation is not
+        None,
+        num_warps=8, **options(qkv.device),
     )  # fmt: skip
     return out
+
+
+def rotate_prompt_reference(
+    qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
+    num_heads: int,
+) -> None:  # fmt: skip
+    q, k, v = split_heads(qkv, num_heads, keys.shape[1])
+    if rotation is not None:
+        turns = rotation[: qkv.shape[1]]
+        q.copy_(rotate(q.contiguous(), turns))
+        k.copy_(rotate(k.contiguous(), turns))
+    keys[slots, :, : qkv.shape[1]] = k.transpose(1, 2)
+    values[slots, :, : qkv.shape[1]] = v.transpose(1, 2)
+
+
+@triton.jit
+def _rotate_prompt(
+    qkv, rotation, keys, values, slots, N,
+    H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_H: tl.constexpr,
+    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    n, b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    h, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, C)[None, :]
+    wait(EARLY)
+    heads = qkv + (b * tl.num_programs(0) + n) * ((H + 2 * G) * C)
+    cached = (tl.load(slots + b) * G * N + n) * C + c
+    is_key, is_value = (h >= H) & (h < H + G), (h >= H + G) & (h < H + 2 * G)
+    x = _load_rotated(heads + h * C, rotation + n * C + 0 * h, h < H + G, BLOCK_H, C, HAS_ROPE)
+    value = tl.load(heads + h * C + c, mask=is_value, other=0.0)
+    if HAS_ROPE:
+        tl.store(heads + h * C + c, x, mask=h < H + G)
+    tl.store(keys + cached + (h - H) * N * C, x, mask=is_key)
+    tl.store(values + cached + (h - H - G) * N * C, value, mask=is_value)
+
+
+def rotate_prompt(
+    qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
+    num_heads: int,
+) -> None:  # fmt: skip
+    """Rotate queries and keys in place and write keys and values of positions `0 ..`.
+
+    Args:
+        qkv: `[B, n, (H + 2 G) C]`.
+        rotation: complex64 `[positions, 1, C/2]` or None.
+        keys, values: one layer's cache `[slots, G, N, C]`.
+        slots: int64 `[B]`.
+    """
+    B, n, _ = qkv.shape
+    _, G, N, C = keys.shape
+    turns = qkv if rotation is None else torch.view_as_real(rotation)
+    launch(
+        _rotate_prompt, (n, B),
+        qkv, turns, keys, values, slots, N, num_heads, G, C, triton.next_power_of_2(num_heads + 2 *
+        G), rotation is not None,
+        num_warps=4, **options(qkv.device),
+    )  # fmt: skip
 
 
 def local_attention_reference(
@@ -187,29 +245,46 @@ def local_attention_reference(
     return (shares @ v).transpose(1, 2).flatten(2)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first"])
 def _local(
     qkv, rotation, out, scale, first,
     T: tl.constexpr, H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_T: tl.constexpr,
-    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+    HEADS: tl.constexpr, HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    g = h // (H // G)
+    b, first_head = tl.program_id(0).to(tl.int64), tl.program_id(1) * HEADS
+    g = first_head // (H // G)
     wait(EARLY)
     t, c = tl.arange(0, BLOCK_T), tl.arange(0, C)
-    is_token = t < T
-    mask = is_token[:, None]
-    tokens = qkv + (b * T + t)[:, None] * ((H + 2 * G) * C)
-    turns = rotation + t[:, None] * C
-    q = _load_rotated(tokens + h * C, turns, mask, BLOCK_T, C, HAS_ROPE)
-    k = _load_rotated(tokens + (H + g) * C, turns, mask, BLOCK_T, C, HAS_ROPE)
+    row = tl.arange(0, HEADS * BLOCK_T)
+    q_token, head = row % BLOCK_T, first_head + row // BLOCK_T
+    is_token, is_row = t < T, q_token < T
+    start = qkv + b * (T * (H + 2 * G) * C)
+    queries = start + (q_token * ((H + 2 * G) * C) + head * C)[:, None]
+    tokens = start + (t * ((H + 2 * G) * C))[:, None]
+    q = _load_rotated(
+        queries, rotation + q_token[:, None] * C, is_row[:, None], HEADS * BLOCK_T, C, HAS_ROPE
+    )
+    k = _load_rotated(
+        tokens + (H + g) * C, rotation + t[:, None] * C, is_token[:, None], BLOCK_T, C, HAS_ROPE
+    )
     v = tl.load(tokens + (H + G + g) * C + c[None, :], mask=is_token[:, None], other=0.0)
     scores = tl.dot(q, tl.trans(k)) * scale
     scores = tl.where(is_token[None, :], scores, float("-inf"))
     weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
     mixed = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
-    places = (b * (T - first) + t - first)[:, None] * (H * C) + h * C + c[None, :]
-    tl.store(out + places, mixed.to(qkv.dtype.element_ty), (is_token & (t >= first))[:, None])
+    places = (b * (T - first) + q_token - first)[:, None] * (H * C) + head[:, None] * C + c[None, :]
+    is_kept = is_row & (q_token >= first)
+    tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
+
+
+def sharing(num_rows: int, group: int) -> tuple[int, int]:
+    """Heads of a group that share one program's keys, and warps; measured on an H100."""
+    most = group & -group
+    if num_rows < 16:
+        return 1, 2
+    if num_rows < 64:
+        return min(4, most), 4
+    return min(8, most), 8 if num_rows < 128 else 4
 
 
 def local_attention(
@@ -230,9 +305,11 @@ def local_attention(
     C = width // (num_heads + 2 * num_kv_heads)
     out = qkv.new_empty(B, T - first, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
-    _local[(B, num_heads)](
-        qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C,
-        max(16, triton.next_power_of_2(T)), rotation is not None,
-        num_warps=2, **options(qkv.device),
+    heads, num_warps = sharing(B, num_heads // num_kv_heads)
+    launch(
+        _local, (B, num_heads // heads),
+        qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C, max(16,
+        triton.next_power_of_2(T)), heads, rotation is not None,
+        num_warps=num_warps, **options(qkv.device),
     )  # fmt: skip
     return out

@@ -1,14 +1,25 @@
-"""Programmatic dependent launch: a kernel starts while the one before it still runs.
+"""How kernels are launched: early, and compiled many at once.
 
-Between small kernels the launch gap costs as much as the work. A kernel launched with
-`options(device)` may start early; it calls `wait` before it touches anything that earlier kernels
-write, and until then reads weights, which nothing writes. Needs compute capability 9.0; `wait`
-is a no-op elsewhere. Every kernel that is launched so must call `wait`, because completion is only
-transitive through it.
+Programmatic dependent launch: a kernel starts while the one before it still runs. Between small
+kernels the launch gap costs as much as the work. A kernel launched with `options(device)` may start
+early; it calls `wait` before it touches anything that earlier kernels write, and until then reads
+weights, which nothing writes. Needs compute capability 9.0; `wait` is a no-op elsewhere. Every
+kernel that is launched so must call `wait`, because completion is only transitive through it.
+
+Compiling: Triton compiles a kernel at its first launch, half a second each. Inside `compiling`
+nothing is launched; every kernel that would be is handed to a pool of threads instead. Triton's
+passes run without Python's lock, so the pool is as fast as the processor has cores.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -16,6 +27,12 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+logger = logging.getLogger(__name__)
+
+MAX_COMPILERS = 32  # threads
+
+_is_compiling: ContextVar[bool] = ContextVar("is_compiling", default=False)
 
 
 @cache
@@ -29,6 +46,45 @@ def options(device: torch.device) -> dict[str, Any]:
     if has_early_launch(device):
         return {"EARLY": True, "launch_pdl": True}
     return {"EARLY": False}
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
+    """Launch a kernel, or only compile it inside `compiling`."""
+    if _is_compiling.get():
+        kernel.warmup(*arguments, grid=grid, **constants)
+    else:
+        kernel[grid](*arguments, **constants)
+
+
+@contextmanager
+def compiling(device: torch.device) -> Iterator[None]:
+    """Compile what is launched in here; all of it is ready to run when the block ends.
+
+    Outputs of kernels stay as they were allocated, so nothing computed inside may be used.
+    """
+    token = _is_compiling.set(True)
+    num_threads = min(MAX_COMPILERS, os.cpu_count() or 1)
+    try:
+        with ThreadPoolExecutor(num_threads) as pool:
+            started = time.perf_counter()
+            with triton.AsyncCompileMode(pool) as mode:
+                yield
+                submitted = time.perf_counter()
+            made = [future.result() for future in mode.future_kernels.values()]
+            compiled = time.perf_counter()
+            list(pool.map(lambda kernel: _load(kernel, device), made))
+            logger.debug(
+                "%d kernels: submitted in %.1f s, compiled in %.1f s, loaded in %.1f s", len(made),
+                submitted - started, compiled - submitted, time.perf_counter() - compiled,
+            )  # fmt: skip
+    finally:
+        _is_compiling.reset(token)
+
+
+def _load(kernel: Any, device: torch.device) -> None:
+    """Load a kernel and build its launcher, which takes the C compiler a moment."""
+    with torch.cuda.device(device):
+        _ = kernel.run
 
 
 @triton.jit

@@ -3,7 +3,8 @@
 With few rows a product is bound by reading its weight. One row takes `_gemv`, which has its
 weights on their way before the kernel in front has finished, and carries norm, activation and
 residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split
-over programs where there are few outputs. Above that cuBLAS takes over.
+over programs where there are few outputs. Above that cuBLAS takes over, with the sum in parts where
+its own tiles would leave most of the card idle.
 
 Letters: `M` rows, `K` in, `N` out.
 """
@@ -18,9 +19,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 
 MAX_TALL_ROWS = 32
+NUM_PROCESSORS = 132  # of the card that tiles are chosen for
+SWIGLU_BLOCK = 1024
+MIN_PART, MAX_PARTS = 1024, 4  # inputs of a part of a sum, parts
 
 
 def rms_linear_reference(
@@ -32,6 +36,13 @@ def rms_linear_reference(
 def rms_swiglu_reference(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
     gate, up = rms_linear_reference(x, norm, eps, weight).chunk(2, dim=-1)
     return F.silu(gate) * up
+
+
+def linear_add_norm_reference(
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    total = linear_add_reference(x, weight, residual)
+    return total, F.rms_norm(total, norm.shape, norm, eps)
 
 
 def linear_add_reference(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
@@ -86,7 +97,7 @@ def _gemv(
     tl.store(out + n, y.to(out.dtype.element_ty), mask=in_n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def _tall(
     x, weight, bias, residual, out, partial, counters, M,
     N: tl.constexpr, K: tl.constexpr,
@@ -145,6 +156,25 @@ def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl
     tl.store(out + row + k, a.to(out.dtype.element_ty), mask=k < K)
 
 
+@triton.jit(do_not_specialize=["M"])
+def _add_norm(
+    parts, residual, norm, out, normed, eps, M,
+    K: tl.constexpr, NUM_PARTS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    k = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64) * K
+    weight = tl.load(norm + k, mask=k < K, other=0.0).to(tl.float32)
+    wait(EARLY)
+    total = tl.load(residual + row + k, mask=k < K, other=0.0).to(tl.float32)
+    for part in tl.static_range(NUM_PARTS):
+        total += tl.load(parts + part * M * K + row + k, mask=k < K, other=0.0).to(tl.float32)
+    total = total.to(residual.dtype.element_ty)
+    tl.store(out + row + k, total, mask=k < K)
+    a = total.to(tl.float32)
+    a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
+    tl.store(normed + row + k, a.to(normed.dtype.element_ty), mask=k < K)
+
+
 def _divisor(K: int, limit: int) -> int:
     """The largest power of two up to `limit` that divides K."""
     return min(limit, K & -K)
@@ -154,10 +184,18 @@ def _divisor(K: int, limit: int) -> int:
 def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, int, int, int]:
     """Rows, outputs and inputs of a block, splits, warps, stages; measured on an H100."""
     block_m = 16 if M <= 16 else 32
+    is_wide = block_m == 32
+    if is_swiglu and K >= 2048:
+        return block_m, 64, _divisor(K, 128), 1, 4, 3
     if is_swiglu or N >= 2 * K:
         return block_m, 64, _divisor(K, 128 if N < 4096 else 64), 1, 4, 5
-    split = 4 if K % 1024 == 0 else 1
-    return block_m, 64, _divisor(K // split, 256), split, 4, 3
+    if K % 1024:
+        return block_m, 64, _divisor(K, 256), 1, 4, 3
+    if N > K:
+        return (block_m, 32, 256, 4, 4, 3) if is_wide else (block_m, 64, 128, 4, 4, 3)
+    if 4 * N <= K:
+        return block_m, 64, 128, 8, 4, 5
+    return (block_m, 64, 128, 4, 4, 5) if is_wide and N == K else (block_m, 64, 256, 4, 4, 3)
 
 
 @cache
@@ -180,9 +218,10 @@ def _run_gemv(
     out = x.new_empty(*x.shape[:-1], N)
     block_k = _divisor(K, 1024 if norm is not None else 2048)
     block_n = 8 if K > 4096 else 4 if is_swiglu else 2
-    _gemv[(triton.cdiv(N, block_n),)](
-        x, weight, norm, bias, residual, out, eps, N, K,
-        norm is not None, bias is not None, residual is not None, is_swiglu, block_n, block_k,
+    launch(
+        _gemv, (triton.cdiv(N, block_n),),
+        x, weight, norm, bias, residual, out, eps, N, K, norm is not None, bias is not None,
+        residual is not None, is_swiglu, block_n, block_k,
         num_warps=8 if K > 4096 else 4, **options(x.device),
     )  # fmt: skip
     return out
@@ -201,9 +240,10 @@ def _run_tall(
     out = x.new_empty(*x.shape[:-1], N)
     block_m, block_n, block_k, split, num_warps, num_stages = tall_tiles(M, N, K, is_swiglu)
     partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
-    _tall[(triton.cdiv(N, block_n), split)](
-        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K,
-        bias is not None, residual is not None, is_swiglu, block_m, block_n, block_k, split,
+    launch(
+        _tall, (triton.cdiv(N, block_n), split),
+        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K, bias is not None,
+        residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=num_warps, num_stages=num_stages, **options(x.device),
     )  # fmt: skip
     return out
@@ -219,23 +259,69 @@ def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
     """`[..., K]`."""
     K = x.shape[-1]
     out = torch.empty_like(x)
-    _rms_norm[(_num_rows(x, norm),)](
-        x, norm, out, eps, K, triton.next_power_of_2(K), num_warps=4, **options(x.device)
-    )
+    launch(
+        _rms_norm, (_num_rows(x, norm),),
+        x, norm, out, eps, K, triton.next_power_of_2(K),
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
     return out
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x W^T + b`; `[..., K] -> [..., N]`."""
+    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+        return _run_tall(x, weight, bias)
+    return F.linear(x, weight, bias)
+
+
+def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
+    """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
+    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+        return _run_tall(x, weight, is_swiglu=True)
+    return swiglu(F.linear(x, weight))
+
+
+def num_parts(M: int, N: int, K: int) -> int:
+    """In how many parts to sum a product of many rows, so that its tiles fill the card.
+
+    cuBLAS computes 704 x 1024 in tiles that leave most multiprocessors idle, however long K is.
+    """
+    tiles = triton.cdiv(M, 128) * triton.cdiv(N, 128)
+    parts = min(MAX_PARTS, K // MIN_PART)
+    return parts if tiles <= NUM_PROCESSORS // 2 and parts > 1 and K % parts == 0 else 1
+
+
+def linear_add_norm(
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`."""
+    M = _num_rows(x, weight)
+    N, K = weight.shape
+    parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
+    if parts == 1:
+        total = linear_add(x, weight, residual.clone() if keep else residual)
+        return total, rms_norm(total, norm, eps)
+    assert residual.is_contiguous(), residual.stride()
+    products = torch.bmm(
+        x.view(M, parts, -1).transpose(0, 1), weight.view(N, parts, -1).permute(1, 2, 0)
+    )  # [parts, M, N]
+    total = torch.empty_like(residual) if keep else residual
+    normed = torch.empty_like(residual)
+    launch(
+        _add_norm, (M,),
+        products, residual, norm, total, normed, eps, M, N, parts, triton.next_power_of_2(N),
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
+    return total, normed
 
 
 def rms_linear(
     x: Tensor, norm: Tensor, eps: float, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
     """`rms_norm(x) W^T + b`; `[..., K] -> [..., N]`."""
-    M = _num_rows(x, weight)
-    if M == 1:
+    if _num_rows(x, weight) == 1:
         return _run_gemv(x, weight, norm, eps, bias)
-    normed = rms_norm(x, norm, eps)
-    if M <= MAX_TALL_ROWS:
-        return _run_tall(normed, weight, bias)
-    return F.linear(normed, weight, bias)
+    return linear(rms_norm(x, norm, eps), weight, bias)
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
@@ -253,13 +339,9 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
 
 def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
     """`silu(g) * u` of `g, u = rms_norm(x) W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    M = _num_rows(x, weight)
-    if M == 1:
+    if _num_rows(x, weight) == 1:
         return _run_gemv(x, weight, norm, eps, is_swiglu=True)
-    normed = rms_norm(x, norm, eps)
-    if M <= MAX_TALL_ROWS:
-        return _run_tall(normed, weight, is_swiglu=True)
-    return swiglu(F.linear(normed, weight))
+    return linear_swiglu(rms_norm(x, norm, eps), weight)
 
 
 @triton.jit
@@ -277,5 +359,9 @@ def swiglu(x: Tensor) -> Tensor:
     N = x.shape[-1] // 2
     out = x.new_empty(*x.shape[:-1], N)
     rows = x.numel() // (2 * N)
-    _swiglu[(triton.cdiv(N, 1024), rows)](x, out, N, 1024, num_warps=4, **options(x.device))
+    launch(
+        _swiglu, (triton.cdiv(N, SWIGLU_BLOCK), rows),
+        x, out, N, SWIGLU_BLOCK,
+        num_warps=4, **options(x.device),
+    )  # fmt: skip
     return out

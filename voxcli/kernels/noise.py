@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.noise import normal as normal_reference
 
 __all__ = ["normal", "normal_reference"]
@@ -52,8 +52,9 @@ def normal(seeds: Tensor, steps: Tensor, size: int) -> Tensor:
     assert size % 4 == 0, size
     out = torch.empty(len(seeds), size, device=seeds.device)
     blocks = size // 4
-    _normal[(len(seeds),)](
-        seeds, steps, out, blocks, triton.next_power_of_2(blocks), num_warps=1,
-        **options(seeds.device),
+    launch(
+        _normal, (len(seeds),),
+        seeds, steps, out, blocks, triton.next_power_of_2(blocks),
+        num_warps=1, **options(seeds.device),
     )  # fmt: skip
     return out

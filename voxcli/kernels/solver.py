@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 
 
 def write_tokens_reference(
@@ -22,7 +22,7 @@ def write_tokens_reference(
     tokens[:, -2 * P - 1] = time
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["B"])
 def _write_tokens(
     tokens, x, weight, bias, time, B,
     P: tl.constexpr, D: tl.constexpr, T: tl.constexpr, W: tl.constexpr, HALVES: tl.constexpr,
@@ -60,9 +60,10 @@ def write_tokens(tokens: Tensor, x: Tensor, weight: Tensor, bias: Tensor, time: 
     B, P, D = x.shape
     N, T, W = tokens.shape
     block_w = 64
-    _write_tokens[(B, triton.cdiv(W, block_w))](
-        tokens, x, weight, bias, time, B, P, D, T, W, N // B,
-        max(16, triton.next_power_of_2(P)), max(16, triton.next_power_of_2(D)), block_w,
+    launch(
+        _write_tokens, (B, triton.cdiv(W, block_w)),
+        tokens, x, weight, bias, time, B, P, D, T, W, N // B, max(16, triton.next_power_of_2(P)),
+        max(16, triton.next_power_of_2(D)), block_w,
         num_warps=2, **options(x.device),
     )  # fmt: skip
 
@@ -77,7 +78,7 @@ def euler_step_reference(x: Tensor, velocity: Tensor, cfg: Tensor | None, size: 
     x.sub_(size * velocity)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["B"])
 def _euler_step(
     x, velocity, cfg, B, size,
     NUMEL: tl.constexpr, BLOCK: tl.constexpr, IS_GUIDED: tl.constexpr, EARLY: tl.constexpr,
@@ -104,7 +105,8 @@ def euler_step(x: Tensor, velocity: Tensor, cfg: Tensor | None, size: float) -> 
         cfg: float32 `[B]`, or None for no guidance.
     """
     numel = x[0].numel()
-    _euler_step[(len(x),)](
+    launch(
+        _euler_step, (len(x),),
         x, velocity, cfg, len(x), size, numel, triton.next_power_of_2(numel), cfg is not None,
         num_warps=2, **options(x.device),
     )  # fmt: skip

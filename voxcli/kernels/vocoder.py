@@ -2,7 +2,8 @@
 
 A causal convolution is two kernels or more: `pad` puts Snake and the slot's context in front, a
 product or `depthwise` reads the padded rows, and whatever comes after `pad` writes the new context,
-so that no kernel writes what it reads.
+so that no kernel writes what it reads. Sizes are ordinary arguments, because compiling a kernel for
+each layer would take a start-up of many seconds and gains nothing.
 
 Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps.
 """
@@ -13,10 +14,13 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra import libdevice
 
-from voxcli.kernels.launch import options, wait
+from voxcli.kernels.launch import launch, options, wait
 
 TILE = 2048  # numbers a program handles
+# a tile of few channels has many time steps, so that the taps find each other's rows in the cache
+DEPTHWISE_CHANNELS = 32
 
 
 def bump(x: Tensor) -> Tensor:
@@ -56,19 +60,26 @@ def last_reference(
 
 
 @triton.jit
-def _tile(C: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
+def bump_tile(x, IS_FAST: tl.constexpr):
+    # the exact sine brings its argument into one turn first, which costs ten times as much
+    sine = libdevice.fast_sinf(x) if IS_FAST else tl.sin(x)
+    return x + sine * sine
+
+
+@triton.jit
+def _tile(BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     return t[:, None], c[None, :], tl.program_id(2).to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "J"])
 def _pad(
-    x, scale, shift, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, HAS_SNAKE: tl.constexpr, HAS_SHIFT: tl.constexpr,
-    BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
+    x, scale, shift, context, slots, out, T, C, J,
+    HAS_SNAKE: tl.constexpr, HAS_SHIFT: tl.constexpr,
+    IS_FAST: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     slot = tl.load(slots + b)
     in_c = c < C
@@ -79,19 +90,18 @@ def _pad(
         now *= tl.load(scale + c, mask=in_c, other=0.0)
         if HAS_SHIFT:
             now += tl.load(shift + c, mask=in_c, other=0.0)
-        sine = tl.sin(now)
-        now += sine * sine
+        now = bump_tile(now, IS_FAST)
     value = tl.where(t < J, past.to(tl.float32), now)
     tl.store(out + (b * (T + J) + t) * C + c, value.to(out.dtype.element_ty), (t < T + J) & in_c)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "J", "dilation"])
 def _depthwise(
-    padded, weight, bias, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, K: tl.constexpr, DILATION: tl.constexpr,
-    IS_SNAKE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
+    padded, weight, bias, context, slots, out, T, C, J, dilation,
+    K: tl.constexpr, IS_SNAKE: tl.constexpr, IS_FAST: tl.constexpr,
+    BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     in_c = c < C
     inside = (t < T) & in_c
@@ -99,24 +109,23 @@ def _depthwise(
     acc = tl.zeros((BLOCK_T, BLOCK_C), tl.float32) + tl.load(bias + c, mask=in_c, other=0.0)
     for tap in tl.static_range(K):
         tap_weight = tl.load(weight + tap * C + c, mask=in_c, other=0.0)
-        value = tl.load(rows + (t + tap * DILATION) * C, mask=inside, other=0.0)
+        value = tl.load(rows + (t + tap * dilation) * C, mask=inside, other=0.0)
         acc += tap_weight * value.to(tl.float32)
     if IS_SNAKE:
-        sine = tl.sin(acc)
-        acc += sine * sine
+        acc = bump_tile(acc, IS_FAST)
     tl.store(out + (b * T + t) * C + c, acc.to(out.dtype.element_ty), inside)
     slot = tl.load(slots + b)
     kept = tl.load(rows + (T + t) * C, mask=(t < J) & in_c, other=0.0)
     tl.store(context + (slot * J + t) * C + c, kept, (t < J) & in_c)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T"])
 def _last(
-    padded, weight, bias, context, slots, out, T,
-    C: tl.constexpr, J: tl.constexpr, K: tl.constexpr,
+    padded, weight, bias, context, slots, out, T, C, J,
+    K: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    t, c, b = _tile(C, BLOCK_T, BLOCK_C)
+    t, c, b = _tile(BLOCK_T, BLOCK_C)
     wait(EARLY)
     in_c = c < C
     rows = padded + b * (T + J) * C + c
@@ -134,8 +143,15 @@ def _last(
     tl.store(context + (slot * J + t) * C + c, kept, (t < J) & in_c)
 
 
-def _blocks(num_steps: int, C: int, B: int) -> tuple[tuple[int, int, int], int, int]:
-    block_c = min(128, triton.next_power_of_2(C))
+def is_fast(x: Tensor) -> bool:
+    """Whether the sine of the special-function unit will do: half precision rounds more."""
+    return x.is_cuda and x.dtype != torch.float32
+
+
+def _blocks(
+    num_steps: int, C: int, B: int, max_channels: int = 128
+) -> tuple[tuple[int, int, int], int, int]:
+    block_c = min(max_channels, triton.next_power_of_2(C))
     block_t = TILE // block_c
     return (triton.cdiv(num_steps, block_t), triton.cdiv(C, block_c), B), block_t, block_c
 
@@ -158,9 +174,11 @@ def pad(
     J = context.shape[1]
     out = x.new_empty(B, J + T, C)
     grid, block_t, block_c = _blocks(J + T, C, B)
-    _pad[grid](
+    launch(
+        _pad, grid,
         x, scale, shift, context, slots, out, T, C, J, scale is not None, shift is not None,
-        block_t, block_c, num_warps=4, **options(x.device),
+        is_fast(x), block_t, block_c,
+        num_warps=4, **options(x.device),
     )  # fmt: skip
     return out
 
@@ -182,10 +200,12 @@ def depthwise(
     B, N, C = padded.shape
     J = context.shape[1]
     out = padded.new_empty(B, N - J, C)
-    grid, block_t, block_c = _blocks(max(N - J, J), C, B)
-    _depthwise[grid](
-        padded, weight, bias, context, slots, out, N - J, C, J, len(weight), dilation, is_snake,
-        block_t, block_c, num_warps=4, **options(padded.device),
+    grid, block_t, block_c = _blocks(max(N - J, J), C, B, DEPTHWISE_CHANNELS)
+    launch(
+        _depthwise, grid,
+        padded, weight, bias, context, slots, out, N - J, C, J, dilation, len(weight), is_snake,
+        is_fast(padded), block_t, block_c,
+        num_warps=4, **options(padded.device),
     )  # fmt: skip
     return out
 
@@ -203,7 +223,8 @@ def last(padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: T
     J = context.shape[1]
     out = torch.empty(B, N - J, device=padded.device)
     grid, block_t, block_c = _blocks(max(N - J, J), C, B)
-    _last[grid](
+    launch(
+        _last, grid,
         padded, weight, bias, context, slots, out, N - J, C, J, len(weight), block_t, block_c,
         num_warps=4, **options(padded.device),
     )  # fmt: skip

@@ -105,18 +105,23 @@ class Linear:
             return torch.ops.mkldnn._linear_pointwise.binary(
                 x, residual, self.weight, self.bias, "add"
             )
-        return self(x) + residual
+        return self(x).add_(residual)
+
+    def num_rows(self, num_rows: int) -> int:
+        """The rows it computes for so many; inputs of that size need no padding here."""
+        is_padded = self.layout is Layout.FBGEMM and 0 < num_rows % ROW_BLOCK < MIN_ROW_BLOCK
+        return num_rows + MIN_ROW_BLOCK - num_rows % ROW_BLOCK if is_padded else num_rows
 
     def _fbgemm(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features)
         M = len(rows)
-        is_padded = 0 < M % ROW_BLOCK < MIN_ROW_BLOCK
-        if is_padded:
-            rows = F.pad(rows, (0, 0, 0, MIN_ROW_BLOCK - M % ROW_BLOCK))
+        num_missing = self.num_rows(M) - M
+        if num_missing:
+            rows = F.pad(rows, (0, 0, 0, num_missing))
         if len(rows) * self.in_features * self.out_features < MIN_THREADED_PRODUCT:
             y = torch.fbgemm_linear_fp16_weight_fp32_activation(rows, self.weight, self.bias)
         else:
             y = torch.ops.quantized.linear_dynamic_fp16(rows, self._threaded)
-        if is_padded:
+        if num_missing:
             y = y[:M]
         return y.view(*x.shape[:-1], self.out_features)

@@ -50,6 +50,11 @@ def interleave_heads(weight: Tensor, head_dim: int) -> Tensor:
     return halves.transpose(1, 2).reshape(rows, width)
 
 
+def rotate_(x: Tensor, rotation: Tensor) -> None:
+    """`rotate` in place on fp32 heads `[..., H, D]`, which may be a part of a wider tensor."""
+    torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(rotation)
+
+
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Rotate interleaved heads `[..., H, D]` by complex64, broadcastable to `[..., H, D/2]`."""
     pairs = torch.view_as_complex(x.float().view(*x.shape[:-1], -1, 2))

@@ -26,12 +26,16 @@ class Prompt:
         is_audio: bool `[N]`.
         patches: float32 `[A, P, D]`, the audio positions in order.
         is_continuation: the last position is audio that the new speech continues.
+        prefix_len: positions at the start that hold a reference voice alone, so that prompts with
+            the same `prefix_key` share their keys and values.
     """
 
     token_ids: np.ndarray
     is_audio: np.ndarray
     patches: np.ndarray
     is_continuation: bool = False
+    prefix_len: int = 0
+    prefix_key: str = ""
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -135,22 +139,47 @@ class AcousticModel(Protocol):
         """Whether the tokenizer has the character."""
         ...
 
+    def state_bytes(self, num_slots: int, num_positions: int) -> int:
+        """What `new_state` allocates."""
+        ...
+
     def new_state(self, num_slots: int, num_positions: int) -> Any:
         """Slot state, allocated once."""
         ...
 
-    def prefill(self, state: Any, prompt: Prompt, slot: int) -> None:
-        """Run a prompt and leave the slot ready for its first `decode`; resets the slot first."""
-        ...
-
-    def prefill_text(self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor) -> None:
-        """`prefill` of a prompt without audio, in tensors alone, padded at its end.
+    def prefill(self, state: Any, prompt: Prompt, slot: int, start: int = 0) -> None:
+        """Run a prompt and leave the slot ready for its first `decode`; resets the slot first.
 
         Args:
-            token_ids: int64 `[N]`; any ids after the last.
-            slots: int64 `[1]`.
-            last: int64 `[1]`, where the prompt's last position is.
+            start: positions before it are in the slot already, by `copy_prefix`.
         """
+        ...
+
+    def prefill_prefix(self, state: Any, prompt: Prompt, slot: int) -> None:
+        """Run the first `prompt.prefix_len` positions into a row, to be copied from there."""
+        ...
+
+    def copy_prefix(self, state: Any, source: int, slot: int, length: int) -> None:
+        """Copy the first positions' keys and values from one row to another."""
+        ...
+
+    def prefill_rows(
+        self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor,
+        audio: tuple[Tensor, Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        """`prefill` of several prompts, in tensors alone, each padded at its end.
+
+        Args:
+            token_ids: int64 `[B, N]`; any ids where there is audio and after the last.
+            slots: int64 `[B]`.
+            last: int64 `[B]`, where each prompt's last position is.
+            audio: patches `[A, P, D]` and their places, int64 `[A]`: row * N + position, or
+                B * N for a patch that is padding. Prompts that continue need `resume` as well.
+        """
+        ...
+
+    def resume(self, state: Any, slot: int, patches: np.ndarray) -> None:
+        """Let a prefilled slot continue the speech `[A, P, D]`: its condition and vocoder."""
         ...
 
     def decode(self, state: Any, rows: Rows) -> StepOutput:

@@ -17,6 +17,7 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from voxcli.layers.attention import attend_slots
 from voxcli.layers.linear import Linear
-from voxcli.layers.rope import rotate, rotations
+from voxcli.layers.rope import rotate, rotate_, rotations
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.config import TransformerConfig
 
@@ -40,6 +41,11 @@ def _constant(value: float) -> Tensor:
     return torch.tensor(value)
 
 
+@cache
+def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.zeros((), device=device, dtype=dtype)
+
+
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """`x / sqrt(mean(x^2) + eps) * weight` over the last axis."""
     if x.device.type != "cpu" or x.dtype != torch.float32:
@@ -48,6 +54,15 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     power = torch.addcmul(_constant(eps), norm, norm, value=1 / x.shape[-1])
     return (x * power.rsqrt_()).mul_(weight)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Queries `[G, M, C]` on keys and values `[G, N, C]`, without a mask; `[G, M, C]`.
+
+    NOTE: not torch's one call: with it a row's bits depended on its neighbours (heads 12 wide).
+    """
+    scores = torch.baddbmm(_zero(q.device, q.dtype), q, k.mT, beta=0, alpha=scale)
+    return torch.bmm(scores.softmax(-1), v)
 
 
 @dataclass
@@ -106,11 +121,12 @@ class Stack:
         normed = rms_norm(x, block.input_norm, self.eps)
         heads = block.qkv(normed).unflatten(-1, (-1, self.head_dim))
         num_rotated = self.num_heads + self.num_kv_heads
-        rotated, values = heads.split((num_rotated, self.num_kv_heads), dim=-2)
-        if rotation is not None:
-            rotated = rotate(rotated, rotation)
-        queries, keys = rotated.split((self.num_heads, self.num_kv_heads), dim=-2)
-        return queries, keys, values
+        if rotation is not None and heads.dtype == torch.float32:
+            rotate_(heads[..., :num_rotated, :], rotation)
+        elif rotation is not None:
+            rotated, values = heads.split((num_rotated, self.num_kv_heads), dim=-2)
+            return *rotate(rotated, rotation).split((self.num_heads, self.num_kv_heads), -2), values
+        return heads.split((self.num_heads, self.num_kv_heads, self.num_kv_heads), dim=-2)
 
     def _finish(self, block: Block, attended: Tensor, residual: Tensor) -> Tensor:
         """Output projection, feed-forward and both residual adds; `[..., D]`."""
@@ -156,8 +172,7 @@ class LocalStack(Stack):
         q = grouped.reshape(B * G, -1, C)
         k = keys.transpose(1, 2).reshape(B * G, -1, C)
         v = values.transpose(1, 2).reshape(B * G, -1, C)
-        scores = torch.baddbmm(q.new_zeros(()), q, k.mT, beta=0, alpha=self.scale)
-        mixed = torch.bmm(scores.softmax(-1), v).view(B, G, H // G, M, C)
+        mixed = attend(q, k, v, self.scale).view(B, G, H // G, M, C)
         return mixed.permute(0, 3, 1, 2, 4).reshape(B, M, H * C)
 
 
@@ -173,12 +188,9 @@ class CausalStack(Stack):
             torch.zeros(shape, dtype=dtype, device=device),
         )
 
-    def prefill(self, x: Tensor, cache: KVCache, slot: int | Tensor, start: int = 0) -> Tensor:
-        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`.
-
-        A slot in an int64 tensor `[1]` makes the call free of host values, for capturing.
-        """
-        row = slot if isinstance(slot, Tensor) else slice(slot, slot + 1)
+    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+        row = slice(slot, slot + 1)
         N = len(x)
         end = start + N
         rotation = None if self.rotation is None else self.rotation[start:end]
@@ -199,33 +211,84 @@ class CausalStack(Stack):
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
+        """Whole prompts, in tensors alone; `[B, N, D] -> [B, N, D]`.
+
+        Positions behind a prompt's last are computed and cached too; decoding overwrites each one
+        before it is read.
+        """
+        N = x.shape[1]
+        rotation = None if self.rotation is None else self.rotation[:N]
+        groups = self.num_heads // self.num_kv_heads
+        for layer, block in enumerate(self.blocks):
+            heads = self._project(block, x, rotation)  # [B, N, heads, C]
+            queries, keys, values = (part.transpose(1, 2) for part in heads)
+            cache.keys[layer][slots, :, :N] = keys
+            cache.values[layer][slots, :, :N] = values
+            attended = F.scaled_dot_product_attention(
+                queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1),
+                is_causal=True, scale=self.scale,
+            )  # fmt: skip  # [B, H, N, C]
+            x = self._finish(block, attended.transpose(1, 2).flatten(2), x)
+        return rms_norm(x, self.norm, self.eps)
+
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         """One position of each row; `[B, D] -> [B, D]`."""
+        if rows.host_slots_positions is not None:
+            return self._decode_row_by_row(x, cache, rows, rows.host_slots_positions)
         rotation = None if self.rotation is None else self.rotation[rows.positions]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
             layer_keys, layer_values = cache.keys[layer], cache.values[layer]
-            if rows.host_slots_positions is None:
-                layer_keys[rows.slots, :, rows.positions] = keys
-                layer_values[rows.slots, :, rows.positions] = values
-                attended = attend_slots(
-                    queries, layer_keys, layer_values, rows.slots, rows.positions, self.scale
-                )
-            else:
-                attended = torch.empty_like(queries)  # [B, H, C]
-                for row, (slot, position) in enumerate(rows.host_slots_positions):
-                    layer_keys[slot, :, position] = keys[row]
-                    layer_values[slot, :, position] = values[row]
-                    attended[row] = self._attend_row(
-                        queries[row],
-                        layer_keys[slot, :, : position + 1],
-                        layer_values[slot, :, : position + 1],
-                    )
+            layer_keys[rows.slots, :, rows.positions] = keys
+            layer_values[rows.slots, :, rows.positions] = values
+            attended = attend_slots(
+                queries, layer_keys, layer_values, rows.slots, rows.positions, self.scale
+            )
             x = self._finish(block, attended.flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 
-    def _attend_row(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """One query `[H, C]` over a row's own keys and values `[G, N, C]` -> `[H, C]`."""
-        q = query.view(self.num_kv_heads, -1, self.head_dim)
-        scores = torch.baddbmm(q.new_zeros(()), q, keys.mT, beta=0, alpha=self.scale)
-        return torch.bmm(scores.softmax(-1), values).view_as(query)
+    def _decode_row_by_row(
+        self, x: Tensor, cache: KVCache, rows: Rows, places: Sequence[tuple[int, int]]
+    ) -> Tensor:
+        """`decode` on the CPU: each row attends over its own length; views are made once a step."""
+        B = len(x)
+        num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
+        x = F.pad(x, (0, 0, 0, num_extra))
+        positions = F.pad(rows.positions, (0, num_extra))
+        rotation = None if self.rotation is None else self.rotation[positions]
+        attended = x.new_zeros(len(x), self.num_heads * self.head_dim)
+        grouped = attended.view(len(x), self.num_kv_heads, -1, self.head_dim)
+        outputs = grouped.unbind(0)  # [G, H/G, C] each
+        past = [_Past.of(cache, slot, position) for slot, position in places]
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = (
+                part.unbind(0) for part in self._project(block, x, rotation)
+            )  # [H, C], [G, C], [G, C] of each row
+            for row, own in enumerate(past):
+                own.new_keys[layer].copy_(keys[row])
+                own.new_values[layer].copy_(values[row])
+                q = queries[row].view(self.num_kv_heads, -1, self.head_dim)
+                mixed = attend(q, own.keys[layer], own.values[layer], self.scale)
+                outputs[row].copy_(mixed)
+            x = self._finish(block, attended, x)
+        return rms_norm(x[:B], self.norm, self.eps)
+
+
+@dataclass(frozen=True)
+class _Past:
+    """Views of one row's cache, a layer each: all up to its position, and the position itself."""
+
+    keys: tuple[Tensor, ...]  # [G, N, C]
+    values: tuple[Tensor, ...]
+    new_keys: tuple[Tensor, ...]  # [G, C]
+    new_values: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, cache: KVCache, slot: int, position: int) -> _Past:
+        return cls(
+            cache.keys[:, slot, :, : position + 1].unbind(0),
+            cache.values[:, slot, :, : position + 1].unbind(0),
+            cache.keys[:, slot, :, position].unbind(0),
+            cache.values[:, slot, :, position].unbind(0),
+        )

@@ -8,9 +8,11 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
@@ -39,33 +41,37 @@ def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype
 class FusedLocalStack(LocalStack):
     """`LocalStack` in five kernels a layer."""
 
-    def hidden(self, x: Tensor, first: int) -> Tensor:
-        """All layers, without the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
+    def normed(self, x: Tensor, first: int) -> Tensor:
+        """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
         from voxcli.kernels.attention import local_attention
-        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+        from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu
+        from voxcli.kernels.linear import rms_norm as fused_norm
 
-        for block in self.blocks:
-            is_last = block is self.blocks[-1]
-            start = first if is_last else 0
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+        norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
+        normed = fused_norm(x, self.blocks[0].input_norm, self.eps)
+        for block, next_norm in zip(self.blocks, norms, strict=True):
+            start = first if block is self.blocks[-1] else 0
+            qkv = linear(normed, block.qkv.weight)
             attended = local_attention(
                 qkv, self.rotation, self.num_heads, self.num_kv_heads, start, self.scale
             )
-            residual = x[:, start:].clone() if start or block is self.blocks[0] else x
-            x = linear_add(attended, block.output.weight, residual)
-            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
-            x = linear_add(inner, block.down.weight, x)
-        return x
+            is_kept = block is self.blocks[0]
+            x, normed = linear_add_norm(
+                attended, block.output.weight, x[:, start:].contiguous(), block.mlp_norm, self.eps,
+                keep=is_kept,
+            )  # fmt: skip
+            inner = linear_swiglu(normed, block.gate_up.weight)
+            x, normed = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
+        return normed
 
     def __call__(self, x: Tensor, keep: slice) -> Tensor:
-        hidden = self.hidden(x, keep.start or 0)
-        if keep.stop is not None:
-            hidden = hidden[:, : keep.stop - (keep.start or 0)]
-        return rms_norm(hidden, self.norm, self.eps)
+        start = keep.start or 0
+        normed = self.normed(x, start)
+        return normed if keep.stop is None else normed[:, : keep.stop - start]
 
 
 class FusedCausalStack(CausalStack):
-    """`CausalStack` in five kernels a layer and decode step; a prompt runs as in the parent."""
+    """`CausalStack` in five kernels a layer and decode step."""
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
         from voxcli.kernels.attention import Scratch
@@ -76,6 +82,26 @@ class FusedCausalStack(CausalStack):
             self.head_dim, self.norm.device,
         )  # fmt: skip
         return cache
+
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
+        from voxcli.kernels.attention import rotate_prompt, split_heads
+        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
+
+        x = x.clone()  # a residual may be written over
+        for layer, block in enumerate(self.blocks):
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            rotate_prompt(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, self.num_heads
+            )
+            heads = split_heads(qkv, self.num_heads, self.num_kv_heads)
+            queries, keys, values = (part.transpose(1, 2) for part in heads)
+            attended = F.scaled_dot_product_attention(
+                queries, keys, values, is_causal=True, scale=self.scale, enable_gqa=True
+            )  # [B, H, N, C]
+            x = linear_add(attended.transpose(1, 2).flatten(2), block.output.weight, x)
+            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
+            x = linear_add(inner, block.down.weight, x)
+        return rms_norm(x, self.norm, self.eps)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         from voxcli.kernels.attention import decode_attention
@@ -103,7 +129,7 @@ class FusedLocalDiT(LocalDiT):
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
     ) -> Tensor:
-        from voxcli.kernels.linear import rms_linear
+        from voxcli.kernels.linear import linear
         from voxcli.kernels.solver import euler_step, write_tokens
 
         schedule = self.schedule(num_steps)
@@ -117,10 +143,8 @@ class FusedLocalDiT(LocalDiT):
         for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
             assert self.in_proj.bias is not None
             write_tokens(tokens, x, self.in_proj.weight, self.in_proj.bias, time)
-            hidden = self.stack.hidden(tokens, num_tokens - P)
-            velocity = rms_linear(
-                hidden, self.stack.norm, self.stack.eps, self.out_proj.weight, self.out_proj.bias
-            )
+            normed = self.stack.normed(tokens, num_tokens - P)
+            velocity = linear(normed, self.out_proj.weight, self.out_proj.bias)
             euler_step(x, velocity, cfg, size)
         return x.to(mu.dtype)
 
@@ -139,7 +163,7 @@ class FusedUnit:
     taps: Tensor  # fp32 [KERNEL, C]
     bias: Tensor  # fp32 [C], of the depthwise convolution
     dilation: int
-    weight: Tensor  # [C, C], from inputs to outputs
+    weight: Tensor  # [C, C], from the last axis to the first
 
 
 @dataclass(frozen=True)
@@ -156,7 +180,7 @@ def _taps(conv: DepthwiseConv) -> Tensor:
 
 
 class FusedDecoder(Decoder):
-    """`Decoder` in three kernels a residual unit.
+    """`Decoder` in two kernels a residual unit, or three where channels are many.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -181,7 +205,7 @@ class FusedDecoder(Decoder):
             missing = torch.zeros_like(block.units[0].scale)
             units = []
             for unit in block.units:
-                weight = unit.pointwise.weight.to(dtype).t()
+                weight = unit.pointwise.weight.to(dtype)
                 units.append(
                     FusedUnit(
                         unit.scale,
@@ -196,7 +220,9 @@ class FusedDecoder(Decoder):
                 missing = missing + unit.pointwise.bias
             upsample = self._cast(block.upsample)
             self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
-        self.last_shift = plain.last_scale * missing
+        # of each block's Snake, then of the last convolution's
+        self.snakes = [(block.scale, block.shift) for block in self.fused_blocks]
+        self.snakes.append((plain.last_scale, plain.last_scale * missing))
 
     def _cast(self, linear: Linear) -> Linear:
         bias = None if linear.bias is None else linear.bias.to(self.dtype)
@@ -210,25 +236,43 @@ class FusedDecoder(Decoder):
         from voxcli.kernels.vocoder import depthwise, last, pad
 
         assert isinstance(slots, Tensor), slots
-        contexts = iter(state.contexts)
-        context = next(contexts)
+        contexts = deque(state.contexts)
+        context = contexts.popleft()
         padded = pad(latents.to(self.dtype), None, None, context, slots)
         x = depthwise(padded, self.first_taps, self.first.bias, 1, context, slots, is_snake=False)
         x = self.fused_expand(x)
-        for block in self.fused_blocks:
-            context = next(contexts)
-            padded = pad(x, block.scale, block.shift, context, slots)
-            context[slots] = padded[:, -1:]
-            B, T, C = x.shape
-            pairs = padded.as_strided((B, T, 2 * C), ((T + 1) * C, C, 1))  # row t: t-1 and t
-            x = block.upsample(pairs).view(B, T * block.stride, -1)
-            for unit in block.units:
-                context = next(contexts)
-                padded = pad(x, unit.scale, unit.shift, context, slots)
+        padded = pad(x, *self.snakes[0], contexts[0], slots)
+        for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
+            contexts.popleft()[slots] = padded[:, -1:]
+            B, N, C = padded.shape
+            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
+            snakes = [(unit.scale, unit.shift) for unit in block.units] + [after_block]
+            upsample = block.upsample
+            x, padded = self._product(
+                pairs, upsample.weight, upsample.bias, None, snakes[0], contexts[0], slots
+            )
+            for unit, snake in zip(block.units, snakes[1:], strict=True):
+                context = contexts.popleft()
                 inner = depthwise(
                     padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
                 )
-                x.flatten(0, 1).addmm_(inner.flatten(0, 1), unit.weight)
-        context = next(contexts)
-        padded = pad(x, self.last_scale, self.last_shift, context, slots)
-        return last(padded, self.last.weight, self.last_bias, context, slots)
+                x, padded = self._product(inner, unit.weight, None, x, snake, contexts[0], slots)
+        return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
+
+    def _product(
+        self, rows: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+        snake: tuple[Tensor, Tensor], context: Tensor, slots: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """A product plus a residual, which is written over; and the sum padded for its reader."""
+        from voxcli.kernels.product import product_pad, supports
+        from voxcli.kernels.vocoder import pad
+
+        C = len(snake[0])
+        if supports(C, rows.dtype):
+            return product_pad(rows, weight, bias, residual, *snake, context, slots)
+        if residual is None:
+            x = F.linear(rows, weight, bias).view(len(rows), -1, C)
+        else:
+            x = residual
+            x.flatten(0, 1).addmm_(rows.flatten(0, 1), weight.t())
+        return x, pad(x, *snake, context, slots)

@@ -13,6 +13,7 @@ Letters: `B` rows, `N` positions, `A` audio positions, `P` latent vectors a patc
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,8 @@ class VoxCPM2:
             is_audio=token_ids < 0,
             patches=np.concatenate((reference, prompt_audio)),
             is_continuation=len(prompt_audio) > 0,
+            prefix_len=len(reference) + 2 if len(reference) else 0,
+            prefix_key=hashlib.sha256(reference.tobytes()).hexdigest() if len(reference) else "",
         )
 
     def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
@@ -136,6 +139,15 @@ class VoxCPM2:
         return self.tokenizer is not None and self.tokenizer.can_say(character)
 
     # ------------------------------------------------------------ state
+
+    def state_bytes(self, num_slots: int, num_positions: int) -> int:
+        config, size = self.config, self.dtype.itemsize
+        layers = config.lm.num_hidden_layers + config.residual_lm.num_hidden_layers
+        heads = 2 * config.lm.num_key_value_heads * config.lm.head_dim  # keys and values
+        numbers = layers * heads * num_positions
+        numbers += 2 * config.lm.hidden_size + config.patch_size * config.feat_dim
+        contexts = self.decoder.new_state(1).contexts
+        return num_slots * (size * numbers + sum(context.nbytes for context in contexts))
 
     def new_state(self, num_slots: int, num_positions: int) -> SlotState:
         config = self.config
@@ -154,41 +166,74 @@ class VoxCPM2:
 
     # ------------------------------------------------------------ prefill
 
-    def prefill(self, state: SlotState, prompt: Prompt, slot: int) -> None:
-        is_audio = self._upload(prompt.is_audio)
-        patches = self._upload(prompt.patches).to(self.dtype)  # [A, P, D]
-        token_ids = self._upload(prompt.token_ids)
-        embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
-        audio = torch.zeros_like(embeds)
-        if len(patches):
-            places = self._upload(np.flatnonzero(prompt.is_audio))
-            audio[places] = self.enc_to_lm(self.local_encoder(patches))
-            embeds = torch.where(is_audio.unsqueeze(1), audio, embeds)
-        hidden = self.base_lm.prefill(embeds, state.base_cache, slot)  # [N, H]
-        if len(patches):
-            hidden = torch.where(is_audio.unsqueeze(1), self.quantizer(hidden), hidden)
-        fused = self.fusion(torch.cat((hidden, audio), dim=-1))
-        residual = self.residual_lm.prefill(fused, state.residual_cache, slot)
+    def prefill(self, state: SlotState, prompt: Prompt, slot: int, start: int = 0) -> None:
+        hidden, residual = self._run_prompt(state, prompt, slot, start, len(prompt))
         state.hidden[slot, 0] = hidden[-1]
         state.hidden[slot, 1] = residual[-1]
         state.vocoder.reset(slot)
+        state.cond[slot].zero_()
         if prompt.is_continuation:
-            state.cond[slot] = patches[-1]
-            warm = patches[-NUM_WARM_PATCHES:].unsqueeze(0)
-            self.vocode(state, [slot], warm)
-        else:
-            state.cond[slot].zero_()
+            self.resume(state, slot, prompt.patches)
 
-    def prefill_text(
-        self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor
-    ) -> None:
+    def prefill_prefix(self, state: SlotState, prompt: Prompt, slot: int) -> None:
+        self._run_prompt(state, prompt, slot, 0, prompt.prefix_len)
+
+    def copy_prefix(self, state: SlotState, source: int, slot: int, length: int) -> None:
+        for cache in (state.base_cache, state.residual_cache):
+            for rows in (cache.keys, cache.values):  # [L, slots, G, N, C]
+                rows[:, slot, :, :length] = rows[:, source, :, :length]
+
+    def _run_prompt(
+        self, state: SlotState, prompt: Prompt, slot: int, start: int, end: int
+    ) -> tuple[Tensor, Tensor]:
+        """Both language models over positions `start .. end`; what they say, `[N, H]` each."""
+        own = prompt.is_audio[start:end]
+        first = int(prompt.is_audio[:start].sum())
+        patches = prompt.patches[first : first + int(own.sum())]  # [A, P, D]
+        embeds = F.embedding(self._upload(prompt.token_ids[start:end]), self.embedding)
+        embeds = embeds * self.config.lm.embedding_scale
+        audio = torch.zeros_like(embeds)
+        if len(patches):
+            is_audio = self._upload(own).unsqueeze(1)
+            encoded = self.local_encoder(self._upload(patches).to(self.dtype))
+            audio[self._upload(np.flatnonzero(own))] = self.enc_to_lm(encoded)
+            embeds = torch.where(is_audio, audio, embeds)
+        hidden = self.base_lm.prefill(embeds, state.base_cache, slot, start)  # [N, H]
+        if len(patches):
+            hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
+        fused = self.fusion(torch.cat((hidden, audio), dim=-1))
+        return hidden, self.residual_lm.prefill(fused, state.residual_cache, slot, start)
+
+    def prefill_rows(
+        self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor,
+        audio: tuple[Tensor, Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        B, N = token_ids.shape
         embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
-        hidden = self.base_lm.prefill(embeds, state.base_cache, slots)  # [N, H]
-        fused = self.fusion(torch.cat((hidden, torch.zeros_like(hidden)), dim=-1))
-        residual = self.residual_lm.prefill(fused, state.residual_cache, slots)
-        state.hidden[slots] = torch.stack((hidden[last], residual[last]), dim=1)
-        for rows in (state.cond, *state.vocoder.contexts):
-            rows.index_fill_(0, slots, 0)
+        if audio is None:
+            heard = torch.zeros_like(embeds)
+            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots)
+        else:
+            patches, places = audio
+            heard = embeds.new_zeros(B * N + 1, embeds.shape[-1])
+            heard[places] = self.enc_to_lm(self.local_encoder(patches.to(self.dtype)))
+            is_audio = torch.zeros(B * N + 1, dtype=torch.bool, device=self.device)
+            is_audio = is_audio.index_fill(0, places, True)[:-1].view(B, N, 1)
+            heard = heard[:-1].view(B, N, -1)
+            embeds = torch.where(is_audio, heard, embeds)
+            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots)
+            hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
+        fused = self.fusion(torch.cat((hidden, heard), dim=-1))
+        residual = self.residual_lm.prefill_rows(fused, state.residual_cache, slots)
+        rows = torch.arange(B, device=self.device)
+        state.hidden[slots] = torch.stack((hidden[rows, last], residual[rows, last]), dim=1)
+        for part in (state.cond, *state.vocoder.contexts):
+            part.index_fill_(0, slots, 0)
+
+    def resume(self, state: SlotState, slot: int, patches: np.ndarray) -> None:
+        recent = self._upload(patches[-NUM_WARM_PATCHES:]).to(self.dtype)
+        state.cond[slot] = recent[-1]
+        self.vocode(state, [slot], recent.unsqueeze(0))
 
     def _upload(self, array: np.ndarray) -> Tensor:
         """A copy on the device that does not wait for what runs there."""

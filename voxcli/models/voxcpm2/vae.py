@@ -29,12 +29,6 @@ KERNEL = 7  # of every depthwise convolution and of the last one
 DILATIONS = (1, 3, 9)  # of the three residual units of a block
 
 
-def bump(x: Tensor) -> Tensor:
-    """Snake without its scales: `x + sin(x)^2`."""
-    sine = torch.sin(x)
-    return torch.addcmul(x, sine, sine)
-
-
 @dataclass
 class DepthwiseConv:
     """Causal, one filter a channel."""
@@ -122,6 +116,16 @@ class Decoder:
         device = self.last_scale.device
         return VocoderState([torch.zeros(num_slots, *shape, device=device) for shape in shapes])
 
+    def _largest(self, num_rows: int, length: int) -> int:
+        """Elements of the largest padded tensor in decoding `[B, length, D]`."""
+        sizes = [(self.first.context_length + length) * self.config.latent_dim]
+        for block in self.blocks:
+            sizes.append((1 + length) * len(block.scale))
+            length *= block.stride
+            context_length = max(unit.depthwise.context_length for unit in block.units)
+            sizes.append((context_length + length) * len(block.units[0].scale))
+        return num_rows * max(sizes)
+
     def __call__(self, latents: Tensor, state: VocoderState, slots: Tensor | slice) -> Tensor:
         """Decode the next time steps of some slots.
 
@@ -134,23 +138,36 @@ class Decoder:
             float32 `[B, T * decoder_hop]` in [-1, 1].
         """
         contexts = iter(state.contexts)
+        # A large tensor costs more to allocate than to fill, so two are used for all stages.
+        size = self._largest(*latents.shape[:2])
+        paddeds, sines = latents.new_empty(size), latents.new_empty(size)
 
-        def with_context(x: Tensor) -> Tensor:
+        def bump_(x: Tensor) -> Tensor:
+            sine = torch.sin(x, out=sines[: x.numel()].view(x.shape))
+            return x.addcmul_(sine, sine)
+
+        def after_context(x: Tensor, scale: Tensor | None = None) -> Tensor:
+            """`x`, or its Snake with a scale, behind the context; `[B, context + T, C]`."""
             context = next(contexts)
-            padded = torch.cat((context[slots], x), dim=1)
+            B, length, C = len(x), context.shape[1] + x.shape[1], x.shape[2]
+            padded = paddeds[: B * length * C].view(B, length, C)
+            padded[:, : context.shape[1]] = context[slots]
+            if scale is None:
+                padded[:, context.shape[1] :] = x
+            else:
+                bump_(torch.mul(x, scale, out=padded[:, context.shape[1] :]))
             context[slots] = padded[:, -context.shape[1] :]
             return padded
 
-        x = self.expand(self.first(with_context(latents)))
+        x = self.expand(self.first(after_context(latents)))
         for block in self.blocks:
-            x = bump(torch.addcmul(block.shift, x, block.scale))
-            padded = with_context(x)
-            x = block.upsample(torch.cat((padded[:, :-1], x), dim=-1))
+            x = bump_(torch.addcmul(block.shift, x, block.scale))
+            x = block.upsample(torch.cat((after_context(x)[:, :-1], x), dim=-1))
             x = x.view(len(x), -1, len(block.units[0].scale))  # [B, T, s C] -> [B, T s, C]
             for unit in block.units:
-                inner = unit.depthwise(with_context(bump(x * unit.scale)))
-                x = unit.pointwise.add(bump(inner), x)
-        taps = self.last(with_context(bump(x * self.last_scale)))  # [B, KERNEL - 1 + T, KERNEL]
+                inner = unit.depthwise(after_context(x, unit.scale))
+                x = unit.pointwise.add(bump_(inner), x)
+        taps = self.last(after_context(x, self.last_scale))  # [B, KERNEL - 1 + T, KERNEL]
         B, length, _ = taps.shape
         # output t is the sum over k of taps[t + k, k]: a diagonal of the tap matrix
         diagonals = taps.as_strided(

@@ -1,0 +1,322 @@
+"""`voxcli clone`: recordings people bring (R), what contradicts itself, what the model is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.fakes import FakeAcousticModel, fake_synthesizer
+from voxcli import cli
+from voxcli.audio.resample import resample
+from voxcli.models.base import Prompt
+from voxcli.synthesizer import Synthesizer
+
+ROOT = Path(__file__).resolve().parents[2]
+INPUTS = ROOT / "tests" / "inputs" / "reference"
+EMMA = str(ROOT / "samples" / "voices" / "emma.flac")
+EMMA_TEXT = str(ROOT / "samples" / "voices" / "emma.txt")
+WORDS = "Hello there."
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+class ListeningModel(FakeAcousticModel):
+    """Remembers the prompts it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_encoded = 0
+        self.prompts: list[tuple[str, dict[str, Any]]] = []
+
+    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        self.num_encoded += 1
+        return np.full((2, *self.info.patch_shape), 1.0 + pad_left, np.float32)
+
+    def encode_prompt(self, text: str, **given: Any) -> Prompt:
+        self.prompts.append((text, given))
+        return super().encode_prompt(text)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ListeningModel:
+    """A model that is loaded in place of the bundled one."""
+    fake = ListeningModel()
+    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: fake_synthesizer(fake))
+    return fake
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in an empty folder, with no settings and voices of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+# Contradictions, before a model loads
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no recording was given; add --ref FILE"),
+        (["--ref-text", "Hi."], "--ref-text is about a recording, but --ref is not given"),
+        (["--ref-text-file", "x"], "--ref-text-file is about a recording"),
+        (["--ref-auto"], "--ref-auto is about a recording"),
+        (["--prompt-text", "Hi."], "--prompt-audio is not given"),
+        (["--prompt-audio", EMMA], "--prompt-audio needs its transcript"),
+        (["--prompt-audio", EMMA, "--prompt-text", " "], "is empty"),
+        (["--ref", EMMA, "--ref-text-file", "gone.txt"], "cannot read gone.txt: no such file"),
+        (["--ref", EMMA, "--ref-text", "a", "--ref-text-file", EMMA_TEXT], "are both given"),
+        (["--ref", EMMA, "--ref-text", ""], "transcript of"),
+        (["--ref", EMMA, "--ref-auto", "--ref-end", "2"], "--ref-auto chooses"),
+        (["--ref", EMMA, "--ref-text", "a", "--prompt-audio", EMMA, "--prompt-text", "a"], "drop"),
+        (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "exclude each other"),
+        (["--ref", EMMA, "--style", "warm"], "'mini' has no style mode; it is in: openbmb/VoxCPM2"),
+        (["--ref", EMMA, "--voice", "ada"], "use 'voxcli speak --voice ada'"),
+        (["--ref", EMMA, "--verify", "-o", "-"], "--verify needs a file"),
+        (["--ref", EMMA, "--pause", "11"], "--pause is 11"),
+        (["--ref", str(INPUTS / "ref_0p3s.wav")], "0.30 s long, at least 1 s"),
+        (["--ref", str(INPUTS / "ref_0samples.wav")], "0 samples"),
+        (["--ref", str(INPUTS / "ref_transcript.txt")], "is text, not audio"),
+        (["--ref", "gone.wav"], "cannot read gone.wav: no such file"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_a_model_loads(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    """R04, R08, R11."""
+    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: pytest.fail("a model was loaded"))
+    started = time.monotonic()
+    code, out, err = run("clone", WORDS, "-o", "a.wav", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert not os.listdir()
+    assert time.monotonic() - started < 3
+
+
+def test_auto_without_the_package_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voxcli.audio.transcribe.find_spec", lambda _: None)
+    code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", "auto", "-o", "a.wav")
+    assert code == 2
+    assert "pip install 'voxcli[asr]'" in err
+
+
+def test_auto_without_the_model_says_how_to_get_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faster_whisper")
+    monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
+    code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", "auto", "-o", "a.wav")
+    assert code == 2
+    assert "hf download Systran/faster-whisper-base" in err
+
+
+def test_silence_is_no_speech(run: Run) -> None:
+    """R06."""
+    soundfile.write("mute.wav", np.zeros(160_000), 16_000)
+    code, _, err = run("clone", WORDS, "--ref", "mute.wav", "-o", "a.wav")
+    assert code == 2
+    assert "no speech in mute.wav (10.0 s, level -120 dBFS)" in err
+    assert os.listdir() == ["mute.wav"]
+
+
+# What the model is given
+
+
+def test_a_recording_alone_is_imitated(run: Run, model: ListeningModel) -> None:
+    code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--json", "-q")
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    given = model.prompts[0][1]
+    assert given["reference"].mean() == 1.0
+    assert given["prompt_audio"] is None
+    assert report["mode"] == "reference"
+    assert report["reference"]["path"] == EMMA
+    assert report["prompt"] is None
+    assert report["cfg"] == 1.5
+
+
+def test_a_recording_with_its_words_is_imitated_and_continued(
+    run: Run, model: ListeningModel
+) -> None:
+    words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT]
+    report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
+    text, given = model.prompts[0]
+    assert text == WORDS
+    assert given["reference"].mean() == 1.0
+    assert given["prompt_audio"].mean() == 2.0  # padded on the left
+    assert given["prompt_text"].startswith("A good map tells you")
+    assert report["mode"] == "both"
+
+
+def test_a_prompt_is_continued(run: Run, model: ListeningModel) -> None:
+    words = ["--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
+    report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
+    assert report["mode"] == "continuation"
+    assert report["reference"] is None
+    assert model.prompts[0][1]["reference"] is None
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(2, 44_100), (6, 48_000)])
+def test_the_report_has_original_and_used_rate_and_channels(
+    run: Run, model: ListeningModel, channels: int, rate: int
+) -> None:
+    """R01."""
+    samples = resample(*soundfile.read(EMMA, dtype="float32"), rate)
+    soundfile.write("a.wav", np.outer(samples, np.linspace(1, 0.5, channels)), rate)
+    code, out, _ = run("clone", WORDS, "--ref", "a.wav", "-o", "b.wav", "--json")
+    heard = json.loads(out)["reference"]
+    assert code == 0
+    assert (heard["sample_rate"], heard["channels"]) == (rate, channels)
+    assert (heard["used_rate"], heard["used_channels"]) == (16_000, 1)
+
+
+@pytest.mark.parametrize("name", ["ref_mp3_named.wav", "ref_wav_named.mp3", "ref_alaw.wav"])
+def test_recordings_under_false_names_work(run: Run, model: ListeningModel, name: str) -> None:
+    """R03, R08."""
+    assert run("clone", WORDS, "--ref", str(INPUTS / name), "-o", "a.wav")[0] == 0
+
+
+def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: ListeningModel) -> None:
+    """R11."""
+    text = Path(EMMA_TEXT).read_text() * 10
+    code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", text, "-o", "a.wav")
+    assert code == 0
+    assert "829 characters for 3.5 s of speech" in err
+
+
+# Parentheses
+
+
+def test_parentheses_of_the_text_are_no_style(run: Run, model: ListeningModel) -> None:
+    """T09."""
+    text = "(note) Prices rose again."
+    for words in ([], ["--raw-text"], ["--style", ""]):
+        out = run("clone", text, "--ref", EMMA, "--dry-run", "--json", *words)[1]
+        assert "(" not in json.loads(out)["text"]
+        assert "note" in json.loads(out)["text"]
+        run("clone", text, "--ref", EMMA, "-o", "a.wav", "--overwrite", *words)
+        assert model.prompts.pop()[0].startswith("note")
+
+
+def test_an_empty_style_is_no_style(run: Run, model: ListeningModel) -> None:
+    """T09."""
+    for name, words in (("a.wav", []), ("b.wav", ["--style", ""])):
+        assert run("clone", WORDS, "--ref", EMMA, "-o", name, "--seed", "1", *words)[0] == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+def test_a_chosen_pause_is_between_segments(run: Run, model: ListeningModel) -> None:
+    text = "One good sentence of some length here. Another good sentence after the first."
+    lengths = []
+    for pause in ("0", "1"):
+        words = ["--ref", EMMA, "--pause", pause, "--seed", "1", "--json", "--overwrite"]
+        lengths.append(json.loads(run("clone", text, *words, "-o", "a.wav")[1])["audio_s"])
+    assert lengths[1] - lengths[0] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_verify_compares_the_result_with_the_recording(
+    run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = ModuleType("voxcli.similarity")
+    judge.similarity = lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "voxcli.similarity", judge)
+    code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify", "--json")
+    assert code == 0
+    assert json.loads(out)["similarity"] == 0.4
+    assert "similarity 0.40, below 0.7" in err
+
+
+# voices
+
+
+def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
+    run: Run, model: ListeningModel
+) -> None:
+    words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT, "--consent", "synthetic"]
+    code, out, _ = run("voices", "add", "emma", *words)
+    assert code == 0
+    assert Path(out.strip()).is_file()
+    assert model.num_encoded == 2
+    code, out, _ = run("speak", WORDS, "--voice", "emma", "-o", "a.wav", "--json")
+    report = json.loads(out)
+    assert (code, report["mode"], report["voice"]) == (0, "both", "emma")
+    assert model.num_encoded == 2
+    assert model.prompts[-1][1]["prompt_audio"].mean() == 2.0
+    assert run("voices", "add", "Emma", *words)[0] == 2
+
+
+def test_saved_voices_are_listed_shown_exported_and_removed(
+    run: Run, model: ListeningModel
+) -> None:
+    assert run("voices", "list")[:2] == (0, "")
+    assert json.loads(run("voices", "list", "--json")[1]) == {"voices": []}
+    code, out, _ = run("voices", "add", "emma", "--ref", EMMA, "--json", "-q")
+    assert code == 0
+    assert json.loads(out)["facts"]["snr_db"] > 30
+    listed = json.loads(run("voices", "list", "--json")[1])["voices"]
+    assert [(row["name"], row["models"], row["text"]) for row in listed] == [("emma", ["mini"], "")]
+    assert "facts.snr_db" in run("voices", "show", "emma")[1]
+    assert run("voices", "export", "emma")[:2] == (0, "emma.safetensors\n")
+    assert run("voices", "export", "emma")[0] == 2
+    assert run("voices", "import", "emma.safetensors", "--name", "bea")[0] == 0
+    assert run("voices", "remove", "emma", "--json")[0] == 0
+    assert [row["name"] for row in json.loads(run("voices", "list", "--json")[1])["voices"]] == [
+        "bea"
+    ]
+    code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
+    assert code == 2
+    assert "no voice 'emma'" in err
+
+
+def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: ListeningModel) -> None:
+    path = Path(run("voices", "add", "emma", "--ref", EMMA)[1].strip())
+    path.write_bytes(path.read_bytes()[:-100])
+    code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
+    assert code == 3
+    assert f"{path} is damaged" in err
+    assert "damaged" in run("voices", "list")[1]
+    assert run("voices", "remove", "emma")[0] == 0
+
+
+def test_a_voice_of_another_model_is_encoded_again(
+    run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("voices", "add", "emma", "--ref", EMMA)
+    monkeypatch.setattr("voxcli.hub.encoder_checksum", lambda _: "another")
+    code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
+    assert code == 2
+    assert "run 'voxcli voices encode emma --model mini'" in err
+    assert run("voices", "encode", "emma")[0] == 0
+    assert run("speak", WORDS, "--voice", "emma", "-o", "a.wav")[0] == 0
+
+
+def test_the_bundled_model_speaks_in_another_voice(run: Run) -> None:
+    """With weights: the prompt reaches the model and changes what comes out."""
+    oscar = str(ROOT / "samples" / "voices" / "oscar.flac")
+    code, out, _ = run("clone", WORDS, "--ref", oscar, "-o", "a.wav", "--seed", "1", "--json")
+    assert code == 0
+    assert 0.5 < json.loads(out)["audio_s"] < 4
+    run("speak", WORDS, "-o", "b.wav", "--seed", "1")
+    assert Path("a.wav").read_bytes() != Path("b.wav").read_bytes()

@@ -1,0 +1,285 @@
+"""Recordings people bring: decoded by content, measured, refused or prepared."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from voxcli.audio import read
+from voxcli.audio.read import Audio, read_audio
+from voxcli.audio.reference import (
+    Preparation,
+    Region,
+    add_transcript,
+    best_part,
+    find_speech,
+    prepare_reference,
+)
+from voxcli.errors import RecordingError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+INPUTS = ROOT / "tests" / "inputs" / "reference"
+SPOKEN = INPUTS / "ref_wav_named.mp3"  # a 16-bit wav, in truth
+
+
+@pytest.fixture(scope="module")
+def spoken() -> Audio:
+    return read_audio(SPOKEN)
+
+
+@pytest.fixture(scope="module")
+def voice() -> Audio:
+    return read_audio(ROOT / "samples" / "voices" / "emma.flac")
+
+
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    length = min(len(a), len(b))
+    return float(np.corrcoef(a[:length], b[:length])[0, 1])
+
+
+# Decoding
+
+
+def test_a_recording_in_two_containers_has_one_key(spoken: Audio, tmp_path: Path) -> None:
+    """R01."""
+    soundfile.write(tmp_path / "a.flac", spoken.samples, spoken.sample_rate, subtype="PCM_16")
+    other = read_audio(tmp_path / "a.flac")
+    assert other.format == "FLAC PCM_16"
+    keys = {prepare_reference(audio)[1].key for audio in (spoken, other)}
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(2, 44_100), (6, 48_000)])
+def test_channels_become_one(spoken: Audio, tmp_path: Path, channels: int, rate: int) -> None:
+    """R01: a right channel 6 dB lower; surround where only the centre speaks."""
+    gains = np.array([1.0, 0.5]) if channels == 2 else np.array([0, 0, 1.0, 0, 0, 0])
+    soundfile.write(tmp_path / "a.wav", np.outer(spoken.samples, gains), rate)
+    audio = read_audio(tmp_path / "a.wav")
+    assert (audio.channels, audio.sample_rate) == (channels, rate)
+    assert correlation(audio.samples, spoken.samples) > 0.999
+    assert np.abs(audio.samples).max() > 0.7 * np.abs(spoken.samples).max()
+
+
+def test_channels_that_cancel_are_not_averaged(spoken: Audio, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.outer(spoken.samples, [0.9, -1.0]), 24_000)
+    audio = read_audio(tmp_path / "a.wav")
+    assert audio.downmix == "channel 2 of 2"
+    assert correlation(-audio.samples, spoken.samples) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("subtype", "gain"), [("PCM_24", 1), ("PCM_32", 1), ("FLOAT", 1), ("FLOAT", 4.3), ("ALAW", 1)]
+)
+def test_no_number_format_wraps(spoken: Audio, tmp_path: Path, subtype: str, gain: float) -> None:
+    """R03."""
+    loud = spoken.samples * np.float32(gain)
+    soundfile.write(tmp_path / "a.wav", loud, spoken.sample_rate, subtype=subtype)
+    audio = read_audio(tmp_path / "a.wav")
+    assert np.abs(audio.samples).max() <= 1.0
+    assert correlation(audio.samples, spoken.samples) > 0.999
+    assert (audio.gain_db < -9) == (gain > 1)
+
+
+def test_a_law_as_others_write_it_is_read(spoken: Audio) -> None:
+    """R03."""
+    assert correlation(read_audio(INPUTS / "ref_alaw.wav").samples, spoken.samples) > 0.99
+
+
+def test_the_suffix_does_not_count(
+    spoken: Audio, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """R08; and nothing that mpg123 says about a damaged file reaches the user."""
+    named_wav = INPUTS / "ref_mp3_named.wav"
+    assert read_audio(named_wav).format.startswith("MP3")
+    assert spoken.format == "WAV PCM_16"
+    soundfile.write(tmp_path / "a.ogg", spoken.samples, spoken.sample_rate)
+    (tmp_path / "b.wav").write_bytes((tmp_path / "a.ogg").read_bytes())
+    assert read_audio(tmp_path / "b.wav").format == "OGG VORBIS"
+    (tmp_path / "cut.mp3").write_bytes(named_wav.read_bytes()[:20_001] + b"\xff" * 2000)
+    read_audio(tmp_path / "cut.mp3")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty file"),
+        (b"just some words\n", "is text, not audio"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG image, not audio"),
+        (b"\x00\x01" * 300, "no audio format that voxcli knows"),
+        (b"\x00\x00\x00\x20ftypM4A " + bytes(100), "MP4 or M4A"),
+    ],
+)
+def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=said):
+        read_audio(path)
+
+
+def test_without_ffmpeg_its_formats_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "has_ffmpeg", lambda: False)
+    with pytest.raises(RecordingError, match="WMA or WMV, which needs ffmpeg"):
+        read.decode_audio(b"\x30\x26\xb2\x75\x8e\x66\xcf\x11" + bytes(100), "a.wma")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="no such file"):
+        read_audio(tmp_path / "no.wav")
+    with pytest.raises(RecordingError, match="is a folder"):
+        read_audio(tmp_path)
+
+
+def test_nan_is_refused() -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.full(100, np.nan, np.float32), 16_000, format="WAV", subtype="FLOAT")
+    with pytest.raises(RecordingError, match="NaN"):
+        read.decode_audio(file.getvalue(), "a.wav")
+
+
+# Unusable
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("ref_0p3s.wav", r"0\.30 s long, at least 1 s"), ("ref_0samples.wav", "0 samples")],
+)
+def test_too_short_is_refused_with_both_numbers(name: str, said: str) -> None:
+    """R04."""
+    with pytest.raises(RecordingError, match=said):
+        prepare_reference(read_audio(INPUTS / name))
+
+
+@pytest.mark.parametrize("level", [0.0, 10 ** (-70 / 20), 0.1])
+def test_silence_and_noise_are_no_speech(level: float, spoken: Audio) -> None:
+    """R06."""
+    noise = np.random.default_rng(0).standard_normal(160_000).astype(np.float32) * np.float32(level)
+    with pytest.raises(RecordingError, match="no speech in"):
+        prepare_reference(replace(spoken, samples=noise.clip(-1, 1), sample_rate=16_000))
+
+
+def test_too_long_is_refused_before_it_is_searched(voice: Audio) -> None:
+    with pytest.raises(RecordingError, match=r"70\.0 s long, at most 60 s.*--ref-auto"):
+        prepare_reference(replace(voice, samples=np.zeros(70 * 16_000, np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"start_s": 3.0, "end_s": 2.0}, "--ref-end is 2"),
+        ({"start_s": -1.0}, "--ref-start is -1"),
+        ({"is_auto": True, "end_s": 2.0}, "--ref-auto chooses"),
+    ],
+)
+def test_impossible_parts_are_refused(values: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Preparation(**values)  # type: ignore[arg-type]
+
+
+def test_a_part_after_the_end_is_refused(voice: Audio) -> None:
+    with pytest.raises(UsageError, match=r"--ref-start 9 is after the end .*4\.07 s"):
+        prepare_reference(voice, Preparation(start_s=9.0))
+    with pytest.raises(UsageError, match="--ref-end 9 is after the end"):
+        prepare_reference(voice, Preparation(end_s=9.0))
+
+
+# Doubtful
+
+
+def warnings_of(audio: Audio, preparation: Preparation | None = None) -> str:
+    return " | ".join(prepare_reference(audio, preparation)[1].warnings)
+
+
+def test_a_good_recording_raises_no_doubt(voice: Audio) -> None:
+    recording, report = prepare_reference(voice)
+    assert (report.warnings, report.actions) == ((), ())
+    assert recording.samples is not None
+    assert np.array_equal(recording.samples, voice.samples)
+    assert report.key == recording.key
+    assert report.snr_db > 30
+    assert -30 < report.level_dbfs < -15
+
+
+def test_doubts_have_numbers(voice: Audio) -> None:
+    rng = np.random.default_rng(0)
+    loud = np.sqrt(np.square(voice.samples).mean())
+    noise = rng.standard_normal(len(voice.samples)) * loud * 10 ** (-10 / 20)
+    noisy = (voice.samples + noise).astype(np.float32).clip(-1, 1)
+    assert "dB above the noise" in warnings_of(replace(voice, samples=noisy))
+    assert "quiet: speech at -6" in warnings_of(
+        replace(voice, samples=voice.samples * np.float32(0.01))
+    )
+    clipped = (voice.samples * 12).clip(-1, 1) * np.float32(0.5)
+    assert "in flat tops" in warnings_of(replace(voice, samples=clipped))
+    assert "nothing above 4000 Hz" in warnings_of(
+        replace(voice, samples=np.ascontiguousarray(voice.samples[::2]), sample_rate=8_000)
+    )
+
+
+def test_a_dc_offset_is_reported_and_taken_out(voice: Audio) -> None:
+    shifted = replace(voice, samples=voice.samples * np.float32(0.5) + np.float32(0.05))
+    recording, report = prepare_reference(shifted)
+    assert report.dc_offset == pytest.approx(0.05, abs=1e-3)
+    assert recording.samples is not None
+    assert abs(float(recording.samples.mean())) < 1e-3
+    assert "DC offset of 0.050" in report.actions[0]
+
+
+def test_words_cut_at_either_end_are_found(voice: Audio) -> None:
+    region = find_speech(voice.samples, voice.sample_rate)[0]
+    middle = Preparation(start_s=region.start_s + 0.35, end_s=region.start_s + 2.5)
+    found = warnings_of(voice, middle)
+    assert "runs into its start" in found
+    assert "runs into its end" in found
+    assert "only 1." in found
+
+
+def test_a_transcript_that_cannot_be_the_words_is_doubted(voice: Audio) -> None:
+    """R11."""
+    prepared = prepare_reference(voice)
+    said = (ROOT / "samples" / "voices" / "emma.txt").read_text()
+    assert add_transcript(*prepared, said)[1].warnings == ()
+    long = add_transcript(*prepared, said * 10)[1].warnings[0]
+    assert "too long" in long
+    assert "829 characters" in long
+    assert "s of speech" in long
+    assert "too short" in add_transcript(*prepared, "A map.")[1].warnings[0]
+
+
+# Prepared
+
+
+def test_the_best_part_goes_from_pause_to_pause(voice: Audio) -> None:
+    rate = voice.sample_rate
+    quiet = np.zeros(rate, np.float32)
+    noise = np.random.default_rng(0).standard_normal(3 * rate).astype(np.float32) * np.float32(0.05)
+    long = np.concatenate(
+        (voice.samples[rate : 2 * rate], quiet, noise, *[quiet, voice.samples] * 2)
+    )
+    _, report = prepare_reference(replace(voice, samples=long), Preparation(is_auto=True))
+    after = 5.0 - 0.2  # the scrap, the pause and the noise
+    assert report.start_s > after
+    assert report.speech_s > 6
+    assert not report.is_cut_at_start
+    assert not report.is_cut_at_end
+    assert report.actions[0].startswith(f"took {report.start_s:.2f} to {report.end_s:.2f} s")
+
+
+def test_one_long_stretch_is_cut_and_crumbs_are_kept() -> None:
+    assert best_part([Region(1.0, 41.0)], 50.0) == Region(0.8, 10.8)
+    assert best_part([Region(1.0, 1.6), Region(9.0, 9.5)], 10.0).start_s == pytest.approx(0.8)
+
+
+def test_trimmed_and_normalised(voice: Audio) -> None:
+    quiet = np.zeros(16_000, np.float32)
+    padded = replace(voice, samples=np.concatenate((quiet, voice.samples * np.float32(0.1), quiet)))
+    recording, report = prepare_reference(padded, Preparation(is_trimmed=True, is_normalised=True))
+    assert report.duration_s < voice.duration_s + 0.2
+    assert "LUFS" in report.actions[-1]
+    assert recording.samples is not None
+    assert 0.2 < np.abs(recording.samples).max() <= 0.9

@@ -1,0 +1,246 @@
+"""From a source of texts to an outlet, on a fake model: order, pauses, failures, pace, files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from fakes import SAMPLE_RATE, FakeAcousticModel, fake_synthesizer
+
+from voxcli.audio.heard import HeardFile
+from voxcli.audio.player import Player
+from voxcli.audio.prebuffer import Prebuffer
+from voxcli.audio.resample import Samples
+from voxcli.audio.write import AudioWriter
+from voxcli.config import SamplingParams
+from voxcli.errors import DeviceError, SynthesisError, TextError, VoxError
+from voxcli.plan import Plan, make_plan
+from voxcli.streaming import MAX_AHEAD_S, Item, Loudspeaker, Made, OneText, Outlet, Streamer
+from voxcli.synthesizer import Synthesizer
+from voxcli.text.segmenter import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
+from voxcli.utterance import Utterance
+
+ONE = "A sentence of ordinary length."
+TWO = "Another sentence comes here."
+
+
+class Recorder(Outlet):
+    """Keeps what it gets, and when it was told that no more is due."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
+        self.samples: list[Samples] = []
+        self.made: list[Made] = []
+
+    def write(self, samples: Samples, made: Made) -> None:
+        self.samples.append(samples)
+        self.made.append(made)
+        self.events.append("write")
+
+    def rest(self) -> None:
+        self.events.append("rest")
+
+    def finish(self, tick: Callable[[], None]) -> None:
+        self.events.append("finish")
+
+    def interrupt(self) -> None:
+        self.events.append("interrupt")
+
+
+class Lines:
+    """A source that is given its items, with None where nothing has come yet."""
+
+    is_by_line = True
+
+    def __init__(self, items: list[Item | None]) -> None:
+        self.items = items
+
+    @property
+    def is_over(self) -> bool:
+        return not self.items
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self.items) and self.items[0] is not None
+
+    def next(self, timeout_s: float) -> Item | None:
+        return self.items.pop(0)
+
+
+def plan(text: str, synthesizer: Synthesizer) -> Plan:
+    return make_plan(Utterance(text, sampling=SamplingParams(seed=5)), synthesizer.model)
+
+
+def test_one_text_gives_the_samples_of_its_file() -> None:
+    synthesizer, outlet = fake_synthesizer(), Recorder()
+    report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    expected = synthesizer.synthesize([plan(ONE, synthesizer)])[0].samples
+    assert np.array_equal(np.concatenate(outlet.samples), expected)
+    assert report.audio_s == pytest.approx(len(expected) / SAMPLE_RATE)
+    assert outlet.events[-2:] == ["rest", "finish"]
+    assert outlet.made[0].is_first
+    assert not any(made.is_first for made in outlet.made[1:])
+    assert report.ttfa_s is not None
+    assert report.num_texts == 1
+
+
+def test_lines_are_spoken_in_order_with_pauses_and_bad_ones_skipped() -> None:
+    synthesizer, outlet = fake_synthesizer(), Recorder()
+    bad = TextError("nothing in it")
+    failed: list[tuple[int, VoxError]] = []
+    items = [
+        Item(line=1), Item(plan(ONE, synthesizer), line=2), Item(line=3), Item(line=4),
+        Item(error=bad, line=5), Item(plan(TWO, synthesizer), line=6),
+    ]  # fmt: skip
+    streamer = Streamer(
+        synthesizer, Lines([*items]), outlet, on_failure=lambda *what: failed.append(what)
+    )
+    report = streamer.run()
+    expected = []
+    for text, pause_s in ((ONE, PAUSE_PARAGRAPH_S), (TWO, PAUSE_LINE_S)):
+        samples = synthesizer.synthesize([plan(text, synthesizer)])[0].samples
+        last = np.flatnonzero(np.abs(samples) >= 1e-3)[-1] + 1
+        silence = np.zeros(round(pause_s * SAMPLE_RATE), np.float32)
+        silence[: len(samples) - last] = samples[last:][: len(silence)]
+        expected += [samples[:last], silence]
+    assert np.array_equal(np.concatenate(outlet.samples), np.concatenate(expected))
+    assert failed == report.failed == [(5, bad)]
+    assert report.num_texts == 2
+
+
+def test_the_first_line_is_heard_before_the_second_arrives() -> None:
+    synthesizer, outlet = fake_synthesizer(), Recorder()
+    seen: list[str] = []
+
+    class Late(Lines):
+        def next(self, timeout_s: float) -> Item | None:
+            if self.items[0] is None:
+                seen.extend(outlet.events)
+            return super().next(timeout_s)
+
+    late = Late([Item(plan(ONE, synthesizer), line=1), None, Item(plan(TWO, synthesizer), line=2)])
+    Streamer(synthesizer, late, outlet).run()
+    assert seen.count("write") > 3
+    assert seen[-1] == "rest"
+
+
+def test_a_line_that_goes_wrong_is_skipped_and_a_single_text_is_an_error() -> None:
+    faults = {ONE: ["silent"] * 8}
+    synthesizer, outlet = fake_synthesizer(FakeAcousticModel(faults)), Recorder()
+    source = Lines([Item(plan(ONE, synthesizer), line=1), Item(plan(TWO, synthesizer), line=2)])
+    report = Streamer(synthesizer, source, outlet).run()
+    assert [line for line, _ in report.failed] == [1]
+    assert outlet.events[-1] == "finish"
+    outlet = Recorder()
+    with pytest.raises(SynthesisError):
+        Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    assert outlet.events[-1] == "interrupt"
+
+
+def test_speech_is_not_made_far_ahead_of_the_listener() -> None:
+    synthesizer = fake_synthesizer()
+
+    class Slow(Recorder):
+        behind_s = 0.0
+        num_waits = 0
+
+        @property
+        def is_full(self) -> bool:
+            total_s = sum(map(len, self.samples)) / SAMPLE_RATE
+            is_full = total_s - self.behind_s > 1.0
+            self.num_waits += is_full
+            self.behind_s += 0.5 * is_full
+            return is_full
+
+    outlet = Slow()
+    Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    assert outlet.num_waits > 0
+    assert max(len(samples) for samples in outlet.samples) < MAX_AHEAD_S * SAMPLE_RATE
+
+
+class NoDevice:
+    """A device that works until it fails."""
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, room: int) -> None:
+        self.left = room
+
+    def start(self) -> None: ...
+    def drain(self) -> None: ...
+    def abort(self) -> None: ...
+    def close(self) -> None: ...
+
+    def pending(self) -> int:
+        return 0
+
+    def room(self) -> int:
+        return 100_000
+
+    def write(self, samples: Samples) -> bool:
+        self.left -= len(samples)
+        if self.left < 0:
+            raise DeviceError("the sound device has gone")
+        return False
+
+
+def loudspeaker(device: NoDevice, file: HeardFile | None = None) -> Loudspeaker:
+    player = Player(device, SAMPLE_RATE)
+    player.start()
+    return Loudspeaker(player, Prebuffer(), file)
+
+
+def test_a_loudspeaker_says_when_and_why_it_began() -> None:
+    synthesizer, outlet = fake_synthesizer(), loudspeaker(NoDevice(10**9))
+    report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    heard = outlet.heard()
+    assert heard.played_s == pytest.approx(report.audio_s)
+    assert heard.reason is not None
+    assert "playing began with" in heard.reason
+    assert heard.first_sound_at is not None
+    assert report.begun_at is not None
+    assert heard.first_sound_at >= report.begun_at
+
+
+def test_without_a_file_a_device_that_goes_away_ends_the_stream() -> None:
+    synthesizer, outlet = fake_synthesizer(), loudspeaker(NoDevice(4000))
+    with pytest.raises(DeviceError, match="has gone"):
+        Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+
+
+def test_with_a_file_a_device_that_goes_away_leaves_the_file_whole(tmp_path: Path) -> None:
+    synthesizer = fake_synthesizer()
+    with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE) as writer:
+        file = HeardFile(writer)
+        outlet = loudspeaker(NoDevice(4000), file)
+        report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+        file.commit()
+    assert "has gone" in str(outlet.error)
+    info = soundfile.info(tmp_path / "a.wav")
+    assert info.frames == round(report.audio_s * SAMPLE_RATE)
+
+
+def test_a_file_holds_what_was_heard_and_nothing_more(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    data = (0.1 * rng.standard_normal(SAMPLE_RATE)).astype(np.float32)
+    with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE, bits="32f") as writer:
+        file = HeardFile(writer)
+        for part in np.split(data, [10, 3000, 3001]):
+            file.push(part)
+        for heard_s in (0.0, 0.1, 0.1, 0.25):
+            file.heard(heard_s)
+        written = file.commit()
+    assert written is not None
+    assert np.array_equal(soundfile.read(written.path, dtype="float32")[0], data[:2000])
+
+
+def test_a_file_of_nothing_is_not_made(tmp_path: Path) -> None:
+    with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE) as writer:
+        file = HeardFile(writer)
+        file.push(np.ones(100, np.float32))
+        assert file.commit() is None
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,99 @@
+"""Lines of a pipe as they arrive."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from voxcli.errors import UsageError
+from voxcli.text.lines import MAX_LINE_BYTES, Line, LineReader
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    yield reading, writing
+    os.close(reading)
+
+
+def all_lines(reader: LineReader) -> list[Line]:
+    lines = []
+    while not reader.is_over:
+        line = reader.get(5)
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def test_a_line_is_there_before_the_next_one(pipe: tuple[int, int]) -> None:
+    reader = LineReader(pipe[0])
+    os.write(pipe[1], "Grüße\r\nhalf a".encode())
+    line = reader.get(5)
+    assert line is not None
+    assert (line.number, line.text.strip()) == (1, "Grüße")
+    assert reader.get(0) is None
+    assert not reader.is_over
+    os.write(pipe[1], b" line\n\nlast")
+    os.close(pipe[1])
+    rest = all_lines(reader)
+    assert [(line.number, line.text) for line in rest] == [(2, "half a line"), (3, ""), (4, "last")]
+    assert reader.is_over
+
+
+def test_a_line_that_cannot_be_read_is_lost_alone(pipe: tuple[int, int]) -> None:
+    reader = LineReader(pipe[0])
+    os.write(pipe[1], b"\xef\xbb\xbfone\ntw\xffo\nthree\n")
+    os.close(pipe[1])
+    one, two, three = all_lines(reader)
+    assert (one.text, three.text) == ("one", "three")
+    assert two.error is not None
+    assert "line 2 of stdin" in two.error.message
+
+
+def test_an_encoding_that_was_named_is_used(pipe: tuple[int, int]) -> None:
+    reader = LineReader(pipe[0], encoding="latin-1")
+    os.write(pipe[1], "Grüße\n".encode("latin-1"))
+    os.close(pipe[1])
+    assert all_lines(reader)[0].text == "Grüße"
+
+
+@pytest.mark.parametrize(("encoding", "hint"), [("utf-16", "iconv"), ("klingon", "such as")])
+def test_an_encoding_without_lines_is_refused(
+    pipe: tuple[int, int], encoding: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=hint):
+        LineReader(pipe[0], encoding=encoding)
+    os.close(pipe[1])
+
+
+def test_a_line_without_end_takes_no_more_memory_than_the_limit(pipe: tuple[int, int]) -> None:
+    reader = LineReader(pipe[0])
+    for _ in range(2 * MAX_LINE_BYTES // 65536):
+        os.write(pipe[1], b"x" * 65536)
+    os.write(pipe[1], b"\nnext\n")
+    os.close(pipe[1])
+    long, after = all_lines(reader)
+    assert long.error is not None
+    assert "1 MiB" in long.error.message
+    assert after.text == "next"
+
+
+def test_the_writer_is_held_up_when_nobody_takes_lines(pipe: tuple[int, int]) -> None:
+    reader = LineReader(pipe[0])
+    os.set_blocking(pipe[1], False)
+    num_written, deadline = 0, time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            num_written += os.write(pipe[1], b"y" * 32_000 + b"\n")
+        except BlockingIOError:
+            time.sleep(0.05)  # has the reader really stopped?
+            try:
+                num_written += os.write(pipe[1], b"y" * 32_000 + b"\n")
+            except BlockingIOError:
+                break
+    assert num_written < 8_000_000
+    os.close(pipe[1])
+    assert len(all_lines(reader)) > 64

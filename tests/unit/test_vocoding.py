@@ -1,0 +1,97 @@
+"""The vocoder beside the steps: same samples, steps go on, failures and aborts leave nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+from fakes import FakeAcousticModel, FakeState, fake_synthesizer
+from torch import Tensor
+
+from voxcli.config import SamplingParams
+from voxcli.errors import EngineError
+from voxcli.utterance import Utterance
+
+TEXT = "A sentence of quite ordinary length, and some more of it."
+TEXTS = [TEXT, "One sentence.", "Another sentence here, a little longer than it."]
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def utterances(texts: list[str]) -> list[Utterance]:
+    return [Utterance(text, sampling=SamplingParams(seed=5)) for text in texts]
+
+
+class GatedModel(FakeAcousticModel):
+    """Its vocoder, from the second chunk on, waits in the worker until the gate is open."""
+
+    def __init__(self, *, is_failing: bool = False) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.is_failing = is_failing
+        self.workers: set[str] = set()
+
+    def vocode(self, state: FakeState, slots: Sequence[int], patches: Tensor) -> Tensor:
+        if threading.current_thread() is not threading.main_thread():
+            self.workers.add(threading.current_thread().name)
+            if self.is_failing:
+                raise RuntimeError("the vocoder broke")
+            assert self.gate.wait(60)
+        return super().vocode(state, slots, patches)
+
+
+@pytest.mark.parametrize("texts", [[TEXT], TEXTS])
+def test_samples_are_those_of_a_vocoder_that_is_waited_for(texts: list[str]) -> None:
+    at_once = fake_synthesizer(threads=1).synthesize(utterances(texts))
+    beside = fake_synthesizer(threads=2).synthesize(utterances(texts))
+    for one, other in zip(at_once, beside, strict=True):
+        assert np.array_equal(one.samples, other.samples)
+
+
+def test_steps_go_on_while_the_vocoder_works() -> None:
+    model = GatedModel()
+    engine = fake_synthesizer(model, threads=2, max_chars=80)
+    with engine.group() as group:
+        group.add(utterances([TEXT])[0], is_live=True)
+        for _ in range(10):
+            group.step()
+        assert model.num_decodes == 10
+        model.gate.set()
+        while not group.is_idle:
+            group.step()
+    assert model.workers == {"vocoder_0"}
+    assert torch.get_num_threads() == 2
+
+
+def test_an_abort_waits_for_what_is_in_flight_and_frees_the_slot() -> None:
+    model = GatedModel()
+    synthesizer = fake_synthesizer(model, threads=2, max_slots=1, max_chars=80)
+    stream = synthesizer.stream(utterances([TEXT])[0], is_live=True)
+    next(stream)
+    group_steps = [synthesizer.engine.step() for _ in range(3)]
+    assert all(not outputs for outputs in group_steps)
+    threading.Timer(0.05, model.gate.set).start()
+    stream.close()
+    assert model.gate.is_set()
+    again = synthesizer.synthesize(utterances([TEXT]))[0]
+    alone = fake_synthesizer(threads=1, max_chars=80).synthesize(utterances([TEXT]))[0]
+    assert np.array_equal(again.samples, alone.samples)
+
+
+def test_a_vocoder_that_fails_beside_the_steps_ends_what_is_in_flight() -> None:
+    model = GatedModel(is_failing=True)
+    synthesizer = fake_synthesizer(model, threads=2)
+    with pytest.raises(EngineError, match="the vocoder broke"):
+        synthesizer.synthesize(utterances([TEXT]))
+    model.is_failing = False
+    model.gate.set()
+    assert len(synthesizer.synthesize(utterances([TEXT]))[0].samples)

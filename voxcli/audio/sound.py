@@ -1,0 +1,214 @@
+"""Sound devices of this machine, and an output on one of them, through PortAudio.
+
+The only module that imports `sounddevice` (extra `play`), and only when a function is called.
+Knows nothing about speech; `player.py` says what an output must do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from voxcli.audio.resample import Samples
+from voxcli.errors import DeviceError, nearest
+
+LIST_HINT = "see 'voxcli stream --list-devices'"
+# Half a second may pass before the device has to be fed again. With the interpreter's lock held for
+# 0.12 s at a time, 0.1 s was too little and 0.2 s just enough (docs/streaming.md); this has margin.
+BUFFER_S = 0.5
+MAX_CHANNELS = 2  # the voice is mono; both ears get it
+
+
+@dataclass(frozen=True)
+class SoundDevice:
+    """One output.
+
+    Attributes:
+        index: as PortAudio counts, inputs included.
+        api: the sound system it belongs to, such as ALSA or Core Audio.
+        sample_rate: its own, in Hz.
+    """
+
+    index: int
+    name: str
+    api: str
+    channels: int
+    sample_rate: int
+    is_default: bool
+
+    @property
+    def printable_name(self) -> str:
+        """The name on one line, whatever a driver put into it."""
+        return "".join(char if char.isprintable() else "?" for char in self.name)
+
+
+def import_sounddevice() -> Any:
+    """The library.
+
+    Raises:
+        DeviceError: it or PortAudio is missing, with what to install.
+    """
+    _quieten_alsa()
+    try:
+        import sounddevice
+    except ModuleNotFoundError as err:
+        raise DeviceError(
+            "playing needs the package sounddevice", hint="run: pip install 'voxcli[play]'"
+        ) from err
+    except OSError as err:  # the package is there, the library below it is not
+        raise DeviceError(
+            "playing needs the PortAudio library",
+            hint="install it: apt install libportaudio2, dnf install portaudio, "
+            "or brew install portaudio",
+        ) from err
+    except Exception as err:  # PortAudio's own error class is in what could not be imported
+        raise DeviceError(
+            f"PortAudio does not start: {err}", hint="check the sound system"
+        ) from err
+    return sounddevice
+
+
+_ALSA_HANDLER = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p
+)
+_ignore_alsa = _ALSA_HANDLER(lambda file, line, function, code, message: None)
+
+
+def _quieten_alsa() -> None:
+    """Keep libasound from writing to stderr about devices that nobody asked for."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libasound.so.2").snd_lib_error_set_handler(_ignore_alsa)
+
+
+def list_devices() -> list[SoundDevice]:
+    """All outputs, in PortAudio's order.
+
+    Raises:
+        DeviceError: as `import_sounddevice`, or the sound system does not answer.
+    """
+    sounddevice = import_sounddevice()
+    devices = []
+    with _explained("the sound system does not answer"):
+        apis = sounddevice.query_hostapis()
+        default = apis[sounddevice.default.hostapi]["default_output_device"]
+        for api in apis:
+            for index in api["devices"]:
+                try:
+                    found = sounddevice.query_devices(index)
+                except UnicodeDecodeError:  # a name in no known encoding cannot be typed either
+                    continue
+                device = SoundDevice(
+                    index, str(found["name"]), api["name"], found["max_output_channels"],
+                    round(found["default_samplerate"]), index == default,
+                )  # fmt: skip
+                if device.channels > 0:
+                    devices.append(device)
+    return sorted(devices, key=lambda device: device.index)
+
+
+def find_device(asked: str | None) -> SoundDevice:
+    """The output a user means: its index, its name, or a part of the name that only it has.
+
+    Raises:
+        DeviceError: none, no such, or several.
+    """
+    return choose_device(list_devices(), asked)
+
+
+def choose_device(devices: list[SoundDevice], asked: str | None) -> SoundDevice:
+    """`find_device` among given ones; None asks for the system's default."""
+    if not devices:
+        raise DeviceError(
+            "there is no sound device to play on",
+            hint=f"{LIST_HINT}; --save FILE keeps the speech, -o - sends it to another program",
+        )
+    if asked is None:
+        return next((device for device in devices if device.is_default), devices[0])
+    wanted = asked.strip().casefold()
+    ways = (
+        [d for d in devices if str(d.index) == wanted],
+        [d for d in devices if d.name.strip().casefold() == wanted],
+        [d for d in devices if wanted and wanted in d.name.casefold()],
+    )
+    matches: list[SoundDevice] = next(filter(None, ways), [])
+    if not matches:
+        guess = nearest(asked, [device.name for device in devices])
+        raise DeviceError(f"no sound device {asked!r}", hint=f"{guess}{LIST_HINT}")
+    if len(matches) > 1 and not (default := [d for d in matches if d.is_default]):
+        found = ", ".join(f"{device.index} {device.name!r}" for device in matches)
+        raise DeviceError(
+            f"{len(matches)} sound devices match {asked!r}: {found}", hint="give the number"
+        )
+    return matches[0] if len(matches) == 1 else default[0]
+
+
+class SoundOutput:
+    """An open output that implements `player.OutputDevice`.
+
+    Args:
+        device: where to play.
+        sample_rate: in Hz; None means the device's own.
+
+    Raises:
+        DeviceError: it cannot be opened.
+    """
+
+    def __init__(self, device: SoundDevice, sample_rate: int | None = None) -> None:
+        sounddevice = import_sounddevice()
+        self.device = device
+        self.sample_rate = sample_rate or device.sample_rate
+        self._channels = min(device.channels, MAX_CHANNELS)
+        with self._explained("cannot be opened"):
+            self._stream = sounddevice.OutputStream(
+                samplerate=self.sample_rate, device=device.index, channels=self._channels,
+                dtype="float32", latency=BUFFER_S,
+            )  # fmt: skip
+            self._capacity: int = self._stream.write_available
+
+    def start(self) -> None:
+        with self._explained("does not start"):
+            self._stream.start()
+
+    def room(self) -> int:
+        with self._explained("has gone"):
+            return int(self._stream.write_available)
+
+    def pending(self) -> int:
+        return max(0, self._capacity - self.room())
+
+    def write(self, samples: Samples) -> bool:
+        frames = np.repeat(samples[:, np.newaxis], self._channels, axis=1)  # [S] -> [S, channels]
+        with self._explained("has gone"):
+            return bool(self._stream.write(np.clip(frames, -1.0, 1.0)))
+
+    def drain(self) -> None:
+        with self._explained("has gone"):
+            self._stream.stop()
+
+    def abort(self) -> None:
+        with self._explained("has gone"):
+            self._stream.abort()
+
+    def close(self) -> None:
+        self._stream.close(ignore_errors=True)
+
+    def _explained(self, what: str) -> Any:
+        return _explained(f"the sound device {self.device.name!r} {what}")
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn PortAudio's errors into one a user can act on."""
+    sounddevice = import_sounddevice()
+    try:
+        yield
+    except (sounddevice.PortAudioError, ValueError) as err:
+        reason = str(err.args[0] if err.args else err).rstrip(".")
+        raise DeviceError(f"{what}: {reason}", hint=LIST_HINT) from err

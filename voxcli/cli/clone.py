@@ -1,0 +1,183 @@
+"""`voxcli clone`: a text in the voice of a recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import output, speaking
+from voxcli.cli.options import EngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.references import Reference, ReferenceOptions, load_reference
+from voxcli.cli.speaking import ShowOptions, TargetOptions
+from voxcli.config import UserSettings
+from voxcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from voxcli.utterance import Recording
+
+LOW_SIMILARITY = 0.7  # cosine below which the reference's speaker is another one
+
+EXAMPLES = (
+    'voxcli clone "See you at the harbour." --ref samples/voices/oscar.flac -o oscar.wav',
+    'voxcli clone "See you there." --ref samples/voices/clara.flac '
+    "--ref-text-file samples/voices/clara.txt -o clara.flac",
+    'voxcli clone "Rain again." --ref samples/voices/emma.flac --ref-auto --dry-run --json',
+)
+
+
+@dataclass(frozen=True)
+class CloneOptions:
+    """What the speech continues and how it sounds."""
+
+    prompt_audio: Annotated[
+        Path | None,
+        typer.Option("--prompt-audio", metavar="FILE", help="Recording that the speech continues."),
+    ] = None
+    prompt_text: Annotated[
+        str | None,
+        typer.Option("--prompt-text", metavar="TEXT|auto", help="What is said in --prompt-audio."),
+    ] = None
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style",
+            metavar="WORDS",
+            help="How it should sound, such as 'warm, slow'; not every model can.",
+            show_default=False,
+        ),
+    ] = ""
+    continuity: Annotated[
+        bool,
+        typer.Option("--continuity", help="Let each segment of a long text continue the last one."),
+    ] = False
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Compare the voice of the result with the recording's."),
+    ] = False
+
+
+@grouped
+def clone(
+    source: TextSource,
+    reference: ReferenceOptions,
+    clone: CloneOptions,
+    targets: TargetOptions,
+    speech: SpeechOptions,
+    engine: EngineOptions,
+    show: ShowOptions,
+) -> None:
+    """Speak a text in the voice of a recording."""
+    _check(reference, clone, speech, targets)
+    settings = engine.settings()
+    utterance = replace(
+        speech.utterance(source.read(), settings),
+        voice=None,
+        style=clone.style,
+        continuity=clone.continuity,
+    )
+    heard, prompt = _recordings(reference, clone, settings, speech.language)
+    utterance = replace(
+        utterance,
+        reference=heard.recording if heard else None,
+        prompt=prompt.recording if prompt else None,
+    )
+    judged = heard or prompt
+    assert judged is not None, "_check lets no command without a recording pass"
+
+    def add_facts(report: dict[str, Any]) -> None:
+        rate = report.pop("reference_sample_rate", None)
+        for name, recording in (("reference", heard), ("prompt", prompt)):
+            report[name] = recording.as_json() if recording else None
+            if recording and rate:
+                report[name] |= {"used_rate": rate, "used_channels": 1}
+        if clone.verify and report.get("path"):
+            report["similarity"] = _similarity(report["path"], judged.recording)
+
+    speaking.run(utterance, targets, engine, settings, show, add_facts)
+
+
+def _check(
+    reference: ReferenceOptions, clone: CloneOptions, speech: SpeechOptions, targets: TargetOptions
+) -> None:
+    """Refuse what contradicts itself, before anything is read."""
+    reference.check()
+    if speech.voice is not None:
+        raise UsageError(
+            f"--voice is '{speech.voice}', but clone takes its voice from a recording",
+            hint=f"use 'voxcli speak --voice {speech.voice}'",
+        )
+    if clone.prompt_text is not None and clone.prompt_audio is None:
+        raise UsageError(
+            "--prompt-text is the transcript of a recording, but --prompt-audio is not given",
+            hint="add --prompt-audio FILE",
+        )
+    if clone.prompt_audio is not None and clone.prompt_text is None:
+        raise UsageError(
+            "--prompt-audio needs its transcript",
+            hint="add --prompt-text, or use --ref, which needs none",
+        )
+    if reference.ref is None and clone.prompt_audio is None:
+        raise UsageError(
+            "no recording was given", hint="add --ref FILE, or use 'voxcli speak' for other voices"
+        )
+    has_ref_text = reference.ref_text is not None or reference.ref_text_file is not None
+    if has_ref_text and clone.prompt_audio is not None:
+        raise UsageError(
+            "the transcript of --ref makes it the speech to continue, and so does --prompt-audio",
+            hint="drop one of them",
+        )
+    if clone.style.strip() and (has_ref_text or clone.prompt_audio is not None):
+        raise UsageError(
+            "--style and speech to continue exclude each other",
+            hint="drop --style, or the transcript and --prompt-audio",
+        )
+    if clone.verify and targets.out == speaking.STDOUT:
+        raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")
+    if clone.verify:
+        _load_similarity()
+
+
+def _recordings(
+    reference: ReferenceOptions, clone: CloneOptions, settings: UserSettings, language: str | None
+) -> tuple[Reference | None, Reference | None]:
+    """The voice to imitate and the speech to continue; one recording with a transcript is both."""
+    heard = reference.load(settings, language)
+    if clone.prompt_audio is not None:
+        model = reference.asr_model
+        prompt = load_reference(
+            clone.prompt_audio, clone.prompt_text, None, settings, model, language
+        )
+        return heard, prompt
+    return heard, heard if heard and heard.recording.text else None
+
+
+def _load_similarity() -> Any:
+    """The function that compares two voices; loaded by name, as its encoder is optional."""
+    try:
+        return import_module("voxcli.similarity").similarity
+    except ModuleNotFoundError as err:
+        raise UsageError(
+            f"--verify needs {err.name}, which is not installed", hint="leave --verify out"
+        ) from err
+
+
+def _similarity(path: str, recording: Recording) -> float:
+    """How near the voice of the written file is to the recording's: 1 is the same."""
+    from voxcli.audio.read import read_audio
+
+    spoken = read_audio(path)
+    score = float(
+        _load_similarity()(
+            spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate
+        )
+    )
+    output.note(f"similarity of the voices: {score:.2f}")
+    if score < LOW_SIMILARITY:
+        output.warn(
+            f"the voice is not the recording's: similarity {score:.2f}, below {LOW_SIMILARITY:g}"
+        )
+    return score

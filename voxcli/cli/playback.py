@@ -1,0 +1,244 @@
+"""A run of `voxcli stream`: the sound device, the file beside it, the live line and the report."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.cli import output
+from voxcli.cli.interrupt import on_interrupt
+from voxcli.errors import DeviceError, TextError, VoxError
+
+if TYPE_CHECKING:
+    from voxcli.audio.heard import HeardFile
+    from voxcli.audio.player import Player
+    from voxcli.audio.sound import SoundOutput
+    from voxcli.audio.write import WrittenAudio
+    from voxcli.streaming import Outlet, Source, Streamer, StreamReport
+    from voxcli.synthesizer import Synthesizer
+
+COMPUTE_DEVICES = ("cpu", "cuda", "mps", "gpu", "auto")  # what people give other commands
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the speech goes: the loudspeaker or, with `is_pipe`, stdout; and into a file.
+
+    Attributes:
+        rate: asked for, of all of them; None for the device's own and the model's.
+        container: "wav" or "raw", of stdout alone.
+        buffer_s: prebuffer asked for, or None.
+    """
+
+    device: str | None
+    save: Path | None
+    is_pipe: bool
+    container: str
+    bits: str | None
+    rate: int | None
+    buffer_s: float | None
+    is_overwriting: bool
+
+
+def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
+    """The open sound device, or why there is none where a file is wanted all the same.
+
+    Raises:
+        DeviceError: none can be opened, and there is no file.
+    """
+    if target.is_pipe:
+        return None, None
+    from voxcli.audio.sound import SoundOutput, find_device
+
+    try:
+        return SoundOutput(find_device(target.device), target.rate), None
+    except DeviceError as err:
+        if target.device is not None and target.device.split(":")[0] in COMPUTE_DEVICES:
+            err.hint = f"to choose where the model runs, use --compute-device {target.device}"
+        if target.save is None:
+            raise
+        output.warn(f"{err.message}; the speech goes to {target.save} alone")
+        return None, err
+
+
+def play(
+    synthesizer: Synthesizer,
+    source: Source,
+    target: Target,
+    sound: SoundOutput | None,
+    failure: DeviceError | None,
+    *,
+    is_quiet: bool,
+) -> dict[str, Any]:
+    """Speak a source to its end, and return the report.
+
+    Args:
+        sound: the open device, or None for a pipe or a file alone.
+        failure: why there is no device.
+
+    Raises:
+        DeviceError: nothing could be played, or not to the end; the file is whole.
+        KeyboardInterrupt: the file has what was heard.
+        VoxError: the one text, the engine or the file failed.
+    """
+    from voxcli.audio.player import Player
+    from voxcli.audio.stream_out import ReaderClosedError
+    from voxcli.streaming import Streamer
+
+    with ExitStack() as stack:
+        file = _open_file(synthesizer, target, stack)
+        player = Player(sound, synthesizer.sample_rate) if sound is not None else None
+        outlet = _open_outlet(synthesizer, target, player, file, stack)
+        line = output.LiveLine(is_quiet=is_quiet)
+        stack.callback(line.clear)
+
+        def fail(number: int, err: VoxError) -> None:
+            line.clear()
+            output.error(f"line {number}: {err.message}", err.hint)
+
+        streamer = Streamer(
+            synthesizer, source, outlet,
+            on_progress=lambda: line.show(_live_text(streamer, player)), on_failure=fail,
+        )  # fmt: skip
+        try:
+            with on_interrupt(player.stop if player is not None else lambda: None):
+                run = streamer.run()
+        except (KeyboardInterrupt, ReaderClosedError):
+            _commit(file)
+            raise
+        if not run.num_texts and not run.failed:
+            raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
+        written = _commit(file)
+    for segment in run.segments:
+        for warning in segment.warnings:
+            output.warn(f"'{segment.text[:40]}': {warning}")
+    report = _report(synthesizer, run, written) | _heard_report(run, outlet, sound)
+    output.note(_summary(report), is_quiet=is_quiet)
+    failure = failure or outlet.error
+    if failure is not None:
+        path = f"; all of it is in {written.path}" if written else ""
+        raise DeviceError(f"{failure.message}: not played to the end{path}", hint=failure.hint)
+    return report
+
+
+def _open_file(synthesizer: Synthesizer, target: Target, stack: ExitStack) -> HeardFile | None:
+    if target.save is None:
+        return None
+    from voxcli.audio.heard import HeardFile
+    from voxcli.audio.write import AudioWriter
+
+    writer = AudioWriter(
+        target.save, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+        overwrite=target.is_overwriting,
+    )  # fmt: skip
+    return HeardFile(stack.enter_context(writer))
+
+
+def _commit(file: HeardFile | None) -> WrittenAudio | None:
+    return None if file is None else file.commit()
+
+
+def _open_outlet(
+    synthesizer: Synthesizer,
+    target: Target,
+    player: Player | None,
+    file: HeardFile | None,
+    stack: ExitStack,
+) -> Outlet:
+    from voxcli.audio.prebuffer import Prebuffer
+    from voxcli.audio.stream_out import StreamWriter, open_stdout
+    from voxcli.streaming import Loudspeaker, Outlet, Pipe
+
+    if player is not None:
+        player.start()
+        return Loudspeaker(player, Prebuffer(target.buffer_s), file)
+    if not target.is_pipe:
+        return Outlet(file)
+    pipe = StreamWriter(
+        stack.enter_context(open_stdout()), synthesizer.sample_rate, rate=target.rate,
+        bits=target.bits, container=target.container,
+    )  # fmt: skip
+    return Pipe(pipe, file)
+
+
+def _live_text(streamer: Streamer, player: Player | None) -> str:
+    report = streamer.report
+    elapsed_s = 0.0 if report.begun_at is None else streamer.clock() - report.begun_at
+    text = f"{elapsed_s:.1f} s elapsed"
+    if player is not None:
+        text += f", {player.heard_s:.1f} s heard, {player.buffered_s:.1f} s buffered"
+    if report.wall_s:
+        text += f", {report.audio_s / report.wall_s:.1f}x real time"
+    if player is not None and player.stats.num_underruns:
+        text += f", {player.stats.num_underruns} underruns"
+    return text
+
+
+def _report(
+    synthesizer: Synthesizer, run: StreamReport, written: WrittenAudio | None
+) -> dict[str, Any]:
+    setup = synthesizer.setup
+    plan = run.plan
+    return {
+        "path": str(written.path) if written else None,
+        "audio_s": run.audio_s,
+        "sample_rate": written.sample_rate if written else None,
+        "peak": round(written.peak, 4) if written else None,
+        "model_sample_rate": synthesizer.sample_rate,
+        "wall_s": run.wall_s,
+        "ttfa_s": run.ttfa_s,
+        "rtf": run.wall_s / run.audio_s if run.audio_s else None,
+        "speed_x": run.audio_s / run.wall_s if run.audio_s else None,
+        "seed": plan.seed if plan else None,
+        "steps": plan.steps if plan else None,
+        "cfg": plan.cfg if plan else None,
+        "language": plan.text.language if plan else None,
+        "attempts": max((segment.attempts for segment in run.segments), default=0),
+        "texts": run.num_texts,
+        "failed": [
+            {"line": line, "type": type(err).__name__, "message": err.message}
+            for line, err in run.failed
+        ],
+        "segments": [asdict(segment) for segment in run.segments],
+        "model": setup.model,
+        "device": setup.device_type,
+        "device_name": setup.device,
+        "precision": setup.precision,
+        "threads": setup.threads,
+        "load_s": setup.load_s,
+        "graph_captures": setup.num_captures,
+        "capture_s": setup.capture_s,
+    }
+
+
+def _heard_report(run: StreamReport, outlet: Outlet, sound: SoundOutput | None) -> dict[str, Any]:
+    """What only a loudspeaker knows; null for a pipe or a file alone."""
+    heard = outlet.heard()
+    begun_at, first_at = run.begun_at, heard.first_sound_at
+    is_known = begun_at is not None and first_at is not None
+    return {
+        "first_sound_s": first_at - begun_at if is_known else None,  # type: ignore[operator]
+        "played_s": heard.played_s,
+        "underruns": heard.num_underruns,
+        "underrun_s": heard.underrun_s,
+        "prebuffer_s": heard.prebuffer_s,
+        "prebuffer_reason": heard.reason,
+        "sound_device": sound.device.name if sound else None,
+        "sound_rate": sound.sample_rate if sound else None,
+    }
+
+
+def _summary(report: dict[str, Any]) -> str:
+    text = f"{report['audio_s']:.1f} s of audio in {report['wall_s']:.2f} s"
+    if report["ttfa_s"] is not None:
+        text += f" (TTFA {report['ttfa_s']:.2f} s"
+        if report["first_sound_s"] is not None:
+            text += f", first sound {report['first_sound_s']:.2f} s"
+        text += f", {report['speed_x']:.1f}x real time, seed {report['seed']})"
+    if report["prebuffer_reason"]:
+        text += f"\n{report['prebuffer_reason']}"
+    if report["underruns"]:
+        text += f"\n{report['underruns']} underruns: {report['underrun_s']:.2f} s without sound"
+    return text

@@ -1,0 +1,262 @@
+"""`voxcli stream`: a text, or lines as they arrive, to the loudspeaker while it is generated."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voxcli.cli import output
+from voxcli.cli.options import (
+    STDIN,
+    EngineOptions,
+    JsonOption,
+    OverwriteOption,
+    QuietOption,
+    SpeechOptions,
+    TextSource,
+    find_model,
+    grouped,
+    resolve_voice,
+)
+from voxcli.cli.playback import Target, open_sound, play
+from voxcli.cli.speaking import STDOUT, check_stdout
+from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
+from voxcli.utterance import Mode, Utterance
+
+if TYPE_CHECKING:
+    from voxcli.plan import Plan, VoiceModel
+    from voxcli.streaming import Source
+
+EXAMPLES = (
+    'voxcli stream "The ferry leaves at noon."',
+    "date | voxcli stream -",
+    "voxcli stream --file samples/hello.txt --save hello.flac",
+    "voxcli stream --list-devices",
+    'voxcli stream "The ferry leaves at noon." -o - --format raw > noon.raw',
+)
+
+FIRST_LINE_S = 0.1  # a pipe that is empty from the start says so within it
+
+
+@dataclass(frozen=True)
+class ComputeOptions(EngineOptions):
+    """`EngineOptions` for a command whose `--device` is the sound device."""
+
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--compute-device",
+            metavar="DEVICE",
+            help="Where the model runs: auto, cpu, cuda or cuda:N ('--device' elsewhere).",
+            show_default="auto",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SoundOptions:
+    """Where the sound goes."""
+
+    sound_device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="NAME|INDEX",
+            help="Sound device: its number, its name, or a part that no other name has.",
+            show_default="the system's",
+        ),
+    ] = None
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Also write what is heard to a file; its suffix is the format.",
+        ),
+    ] = None
+    overwrite: OverwriteOption = False
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="-", help="'-' sends the sound to stdout, not to a device."
+        ),
+    ] = None
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
+        ),
+    ] = "wav"
+    bits: Annotated[
+        str | None,
+        typer.Option(
+            "--bits",
+            metavar="N",
+            help="Bits a sample of --save and '-o -': 8, 16, 24 or 32f.",
+            show_default="16",
+        ),
+    ] = None
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate",
+            metavar="HZ",
+            help="Sample rate in Hz of the sound device, --save and '-o -'.",
+            show_default="the device's own, else the model's",
+        ),
+    ] = None
+    buffer_ms: Annotated[
+        int | None,
+        typer.Option(
+            "--buffer-ms",
+            metavar="MS",
+            help="Speech to make before it is played, from 0 to 120000 milliseconds.",
+            show_default="from the measured speed",
+        ),
+    ] = None
+
+    def check(self, *, is_json: bool) -> Target:
+        """Refuse what cannot be heard or written, before anything loads."""
+        from voxcli.audio.formats import resolve_format
+        from voxcli.audio.prebuffer import MAX_PREBUFFER_S
+        from voxcli.audio.stream_out import STREAM_FORMATS
+        from voxcli.audio.write import check_output
+
+        is_pipe = self.out == STDOUT
+        if self.out is not None and not is_pipe:
+            hint = f"use --save {self.out} for a file, -o - for a pipe"
+            raise UsageError(f"-o is '{self.out}'", hint=hint)
+        if self.format not in STREAM_FORMATS:
+            raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
+        if self.format != "wav" and not is_pipe:
+            hint = "drop it, or add -o -"
+            raise UsageError(f"--format {self.format} is for '-o -' alone", hint=hint)
+        if is_pipe and self.sound_device is not None:
+            raise UsageError("--device and '-o -' both say where the sound goes", hint="drop one")
+        if self.bits is not None and self.save is None and not is_pipe:
+            raise UsageError("--bits is for --save and '-o -'", hint="drop it, or add --save FILE")
+        if self.buffer_ms is not None and not 0 <= self.buffer_ms <= 1000 * MAX_PREBUFFER_S:
+            hint = f"give milliseconds from 0 to {1000 * MAX_PREBUFFER_S:.0f}"
+            raise UsageError(f"--buffer-ms is {self.buffer_ms}", hint=hint)
+        wav = resolve_format("wav", self.bits if is_pipe else None)
+        if self.rate is not None:
+            wav.choose_rate(self.rate, self.rate)
+        if is_pipe:
+            check_stdout(is_json=is_json)
+        if self.save is not None:
+            check_output(self.save, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
+        return Target(
+            self.sound_device, self.save, is_pipe, self.format, self.bits, self.rate,
+            None if self.buffer_ms is None else self.buffer_ms / 1000, self.overwrite,
+        )  # fmt: skip
+
+
+@grouped
+def stream(
+    text: TextSource,
+    sound: SoundOptions,
+    speech: SpeechOptions,
+    engine: ComputeOptions,
+    list_devices: Annotated[
+        bool, typer.Option("--list-devices", help="List the sound devices and stop.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Speak a text to the loudspeaker while it is generated.
+
+    With '-' every line of stdin is spoken as it arrives; an empty line is a pause. Ctrl-C stops the
+    sound at once; --save then holds what was heard.
+    """
+    from voxcli.plan import MAX_CHOSEN_SEED, voice_model
+
+    if list_devices:
+        _show_devices(is_json=json)
+        return
+    settings = engine.settings()
+    if speech.seed is None:  # chosen here, because it is the same for all lines
+        speech = replace(speech, seed=secrets.randbelow(MAX_CHOSEN_SEED))
+    utterance = speech.utterance("", settings)
+    target = sound.check(is_json=json)
+    files = find_model(settings)
+    model = voice_model(files)
+    utterance = resolve_voice(utterance, files)
+    source = _open_source(text, utterance, model)
+    # one slot: segments made side by side would slow down the one that is being heard
+    config = replace(engine.config(settings), max_slots=1, solver=_solver(utterance, model))
+    with ExitStack() as stack:
+        device, failure = open_sound(target)
+        if device is not None:
+            stack.callback(device.close)
+        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
+        synthesizer = stack.enter_context(Synthesizer.load_files(files, config))
+        if synthesizer.setup.warning and not quiet:
+            output.warn(synthesizer.setup.warning)
+        report = play(synthesizer, source, target, device, failure, is_quiet=quiet)
+    if json:
+        output.result_json(report)
+    elif report["path"] is not None and not target.is_pipe:
+        output.result(report["path"])
+    if report["failed"]:
+        raise typer.Exit(EXIT_ITEM_FAILED)
+
+
+def _show_devices(*, is_json: bool) -> None:
+    from voxcli.audio.sound import list_devices
+
+    devices = list_devices()
+    if is_json:
+        output.result_json({"devices": [asdict(device) for device in devices]})
+        return
+    if not devices:
+        raise DeviceError("there is no sound device to play on", hint="see 'voxcli doctor'")
+    rows = [("", "index", "name", "system", "channels", "rate")]
+    rows += [
+        (
+            "*" if device.is_default else "", str(device.index), device.printable_name,
+            device.api, str(device.channels), f"{device.sample_rate} Hz",
+        )
+        for device in devices
+    ]  # fmt: skip
+    output.result(output.table(rows))
+
+
+def _open_source(text: TextSource, utterance: Utterance, model: VoiceModel) -> Source:
+    """One text, planned, or the lines of stdin.
+
+    Raises:
+        UsageError, TextError: as `TextSource.read` and `make_plan`; stdin ends without a word.
+    """
+    from voxcli.plan import make_plan
+    from voxcli.streaming import OneText, TextLines
+    from voxcli.text.lines import LineReader
+
+    def plan(said: str) -> Plan:
+        made = make_plan(replace(utterance, text=said), model)
+        for lost in made.text.unspeakable:
+            output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
+        return made
+
+    if text.text != STDIN or text.file is not None:
+        return OneText(plan(text.read()))
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("stdin is closed", hint="give TEXT or --file")
+    lines = TextLines(LineReader(sys.stdin.fileno(), encoding=text.encoding), plan)
+    if lines.is_empty(FIRST_LINE_S):
+        raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
+    return lines
+
+
+def _solver(utterance: Utterance, model: VoiceModel) -> tuple[tuple[int, bool], ...]:
+    """What every text will ask of the engine, known before the first line has come."""
+    best, sampling = model.settings, utterance.sampling
+    cfg = best.cfg if utterance.mode is Mode.ZERO_SHOT else best.clone_cfg
+    cfg = cfg if sampling.cfg is None else sampling.cfg
+    return ((sampling.steps or best.steps, cfg != 1.0),)

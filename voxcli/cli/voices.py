@@ -1,0 +1,267 @@
+"""`voxcli voices`: save a voice once, use it everywhere with `--voice NAME`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import new_app, output
+from voxcli.cli.options import (
+    EngineOptions,
+    JsonOption,
+    OverwriteOption,
+    QuietOption,
+    find_model,
+    grouped,
+)
+from voxcli.cli.references import ReferenceOptions
+from voxcli.errors import UsageError, VoiceFileError
+from voxcli.utterance import Mode
+
+if TYPE_CHECKING:
+    from voxcli.config import UserSettings
+    from voxcli.hub import ModelFiles
+    from voxcli.utterance import Recording
+    from voxcli.voices import Encoding, Voice
+
+EXAMPLES = (
+    "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'a synthetic voice' && "
+    "voxcli voices export oscar -o oscar.safetensors",
+    "voxcli voices list",
+)
+
+app = new_app("Save, list, inspect and share voices.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a saved voice.")]
+
+
+@app.command()
+@grouped
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What --voice will call it.")],
+    reference: ReferenceOptions,
+    engine: EngineOptions,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language",
+            metavar="CODE",
+            help="Language of a transcript that is 'auto', such as en.",
+            show_default="found from the recording",
+        ),
+    ] = None,
+    consent: Annotated[
+        str,
+        typer.Option(
+            "--consent",
+            metavar="NOTE",
+            help="Whose voice it is and what they agreed to; kept with it.",
+            show_default=False,
+        ),
+    ] = "",
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Save the voice of a recording under a name."""
+    from voxcli.voices import Voice, VoiceStore
+
+    store = VoiceStore()
+    name = store.check_free(name, overwrite=overwrite)
+    if reference.ref is None:
+        raise UsageError("no recording was given", hint=f"voxcli voices add {name} --ref FILE")
+    settings = engine.settings()
+    files = find_model(settings)
+    _require_modes(files)
+    heard = reference.load(settings, language)
+    assert heard is not None
+    voice = Voice(
+        name=name,
+        recording=heard.recording,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        consent=consent.strip(),
+        facts=heard.as_json(),
+    )
+    voice = voice.encoded(_encode(heard.recording, files, engine, settings))
+    path = store.add(voice, overwrite=overwrite)
+    _show_saved(voice, path, is_json=json, is_quiet=quiet)
+
+
+@app.command()
+@grouped
+def encode(
+    name: NameArgument, engine: EngineOptions, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Encode a saved voice for another model, from its kept recording."""
+    from voxcli.voices import VoiceStore
+
+    store = VoiceStore()
+    voice = store.find(name)
+    settings = engine.settings()
+    files = find_model(settings)
+    _require_modes(files)
+    voice = voice.encoded(_encode(voice.recording, files, engine, settings))
+    path = store.add(voice, overwrite=True)
+    _show_saved(voice, path, is_json=json, is_quiet=quiet)
+
+
+@app.command("list")
+def list_voices(json: JsonOption = False) -> None:
+    """List the saved voices."""
+    from voxcli.voices import VoiceStore
+
+    store, rows = VoiceStore(), []
+    for name in store.names():
+        try:
+            rows.append(_summary(store.find(name)))
+        except VoiceFileError as err:
+            rows.append({"name": name, "problem": str(err)})
+    if json:
+        output.result_json({"voices": rows})
+        return
+    if not rows:
+        output.note("no voices are saved yet; add one with: voxcli voices add NAME --ref FILE")
+        return
+    cells = [
+        (
+            row["name"],
+            f"{row['duration_s']:.1f} s",
+            "yes" if row["text"] else "no",
+            " ".join(row["models"]),
+            row["created"][:10],
+        )
+        if "problem" not in row
+        else (row["name"], "damaged", "", "", "")
+        for row in rows
+    ]
+    output.result(output.table([("NAME", "LENGTH", "TRANSCRIPT", "MODELS", "CREATED"), *cells]))
+
+
+@app.command()
+def show(name: NameArgument, json: JsonOption = False) -> None:
+    """Show all that is kept of a voice."""
+    from voxcli.voices import VoiceStore
+
+    store = VoiceStore()
+    voice = store.find(name)
+    row = {**_summary(voice), "path": str(store.path(name)), "facts": dict(voice.facts)}
+    if json:
+        output.result_json(row)
+        return
+    facts = row.pop("facts")
+    shown = [*row.items(), *((f"facts.{key}", value) for key, value in facts.items())]
+    output.result(
+        output.table([(key, _flat(value)) for key, value in shown if value not in ("", [], None)])
+    )
+
+
+@app.command()
+def remove(name: NameArgument, json: JsonOption = False) -> None:
+    """Delete a saved voice."""
+    from voxcli.voices import VoiceStore
+
+    path = VoiceStore().remove(name)
+    if json:
+        output.result_json({"name": name, "removed": str(path)})
+    else:
+        output.result(path)
+
+
+@app.command()
+def export(
+    name: NameArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Output file.", show_default="by name"),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Copy a voice into one file, to keep or to give away."""
+    from voxcli.voices import SUFFIX, VoiceStore
+
+    path = VoiceStore().export(name, out or Path(f"{name}{SUFFIX}"), overwrite=overwrite)
+    if json:
+        output.result_json({"name": name, "path": str(path)})
+    else:
+        output.result(path)
+
+
+@app.command("import")
+def import_voice(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that export wrote.")],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Another name.", show_default="its own"),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Save a voice from an exported file."""
+    from voxcli.voices import VoiceStore, read_voice
+
+    path = VoiceStore().import_file(file, name, overwrite=overwrite)
+    _show_saved(read_voice(path), path, is_json=json, is_quiet=quiet)
+
+
+def _require_modes(files: ModelFiles) -> None:
+    """Refuse a model that cannot imitate a recording."""
+    from voxcli.catalog import models_with
+
+    if Mode.REFERENCE not in files.modes:
+        others = ", ".join(models_with(Mode.REFERENCE))
+        raise UsageError(
+            f"model '{files.name}' has no {Mode.REFERENCE} mode", hint=f"it is in: {others}"
+        )
+
+
+def _encode(
+    recording: Recording, files: ModelFiles, engine: EngineOptions, settings: UserSettings
+) -> Encoding:
+    """What the model hears in a recording; loads the model."""
+    from voxcli.hub import encoder_checksum
+    from voxcli.synthesizer import Synthesizer
+    from voxcli.voices import Encoding
+
+    config = replace(engine.config(settings), eager=True, max_slots=1)  # nothing is spoken
+    with Synthesizer.load_files(files, config) as synthesizer:
+        return Encoding(
+            files.name,
+            encoder_checksum(files),
+            synthesizer.encode(recording),
+            synthesizer.encode(recording, pad_left=True) if recording.text else None,
+        )
+
+
+def _summary(voice: Voice) -> dict[str, Any]:
+    return {
+        "name": voice.name,
+        "duration_s": round(voice.duration_s, 3),
+        "sample_rate": voice.recording.sample_rate,
+        "text": voice.recording.text,
+        "models": list(voice.models),
+        "created": voice.created,
+        "consent": voice.consent,
+    }
+
+
+def _show_saved(voice: Voice, path: Path, *, is_json: bool, is_quiet: bool) -> None:
+    output.note(
+        f"voice '{voice.name}': {voice.duration_s:.1f} s, for {', '.join(voice.models)}; "
+        f"use it with --voice {voice.name}",
+        is_quiet=is_quiet,
+    )
+    if is_json:
+        row = {**_summary(voice), "path": str(path), "facts": dict(voice.facts)}
+        output.result_json(row)
+    else:
+        output.result(path)
+
+
+def _flat(value: object) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
