@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from fakes import FakeAcousticModel, fake_synthesizer
 
+from voxcli.audio.fit import SpeedLimits
 from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder, file_matches
 from voxcli.batch.manifest import DONE, Manifest
@@ -65,11 +66,12 @@ def prepare(
     choices: Choices | None = None,
     mapping: dict[str, str] | None = None,
     checksum: str = "0" * 64,
+    fit: SpeedLimits | None = None,
 ) -> Session:
     """Read a table and check it; nothing is written."""
     table = read_table(path, mapping=mapping)
     defaults = defaults or Defaults(seed=SEED)
-    rules = Rules(defaults, fake_synthesizer().model, checksum)
+    rules = Rules(defaults, fake_synthesizer().model, checksum, fit=fit)
     casting = Casting(defaults, path.parent, named=named, imitate=imitate)
     columns = {name for record in table.records for name in record.values}
     names = Namer(out, Template(template, columns) if template else None, is_numbering=is_numbering)

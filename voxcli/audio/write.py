@@ -142,6 +142,7 @@ class AudioWriter:
         rate: rate of the file in Hz; None means the source's, or the next one the format takes.
         bits: "8", "16", "24" or "32f"; None means the format's default (16).
         overwrite: replace a file of that name.
+        is_mostly_silent: one sound is enough, such as a word in an hour of a timeline.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class AudioWriter:
         rate: int | None = None,
         bits: str | int | None = None,
         overwrite: bool = False,
+        is_mostly_silent: bool = False,
     ) -> None:
         self.path = Path(path)
         self.format = resolve_format(self.path, bits)
@@ -159,6 +161,7 @@ class AudioWriter:
         self.sample_rate = self.format.choose_rate(source_rate, rate)
         self.num_frames = 0
         self._overwrite = overwrite
+        self._is_mostly_silent = is_mostly_silent
         self._target = _final_path(self.path) if overwrite else self.path
         self._temp = files.hidden_name(self._target)
         self._resampler = Resampler(source_rate, self.sample_rate)
@@ -255,7 +258,8 @@ class AudioWriter:
                 hint="check the disk and try again",
             )
         rms_dbfs = 20 * math.log10(max(found.rms, 1e-10))
-        if not found.is_finite or rms_dbfs < SILENT_DBFS:
+        level = found.peak if self._is_mostly_silent else found.rms
+        if not found.is_finite or level < 10 ** (SILENT_DBFS / 20):
             what = f"silent ({rms_dbfs:.0f} dBFS)" if found.is_finite else "not a number"
             raise SynthesisError(
                 f"the generated audio is {what}, so no file is written", hint="try another --seed"

@@ -10,17 +10,19 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from voxcli.audio.fit import SpeedLimits
 from voxcli.audio.pace import speaking_time
+from voxcli.batch import fitting
 from voxcli.batch.casting import Casting
 from voxcli.batch.names import Namer
 from voxcli.batch.rows import Defaults, Problem, Row, parse_row, utterance_of
 from voxcli.batch.tables import Table
 from voxcli.catalog import known_models
 from voxcli.config import SamplingParams
-from voxcli.errors import VoxError
+from voxcli.errors import UsageError, VoxError
 from voxcli.plan import VoiceModel, make_plan
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
@@ -35,6 +37,7 @@ class Job:
         utterance: without the voice, see `Casting.fill`.
         key: SHA-256 of all that decides the file's samples.
         problems: what must be corrected; such a job is not run.
+        fit: how it is fitted into its slot; None where it is not.
     """
 
     row: Row
@@ -42,6 +45,7 @@ class Job:
     utterance: Utterance
     key: str = ""
     problems: tuple[Problem, ...] = ()
+    fit: SpeedLimits | None = None
 
     @property
     def estimated_audio_s(self) -> float:
@@ -56,12 +60,14 @@ class Rules:
         model: the voice model, for languages and settings.
         checksum: of the model's files.
         storage: bit depth, rate and whatever else changes the samples in the file.
+        fit: tempo that slots may ask for; None fits no row.
     """
 
     defaults: Defaults
     model: VoiceModel
     checksum: str
     storage: Mapping[str, Any] = field(default_factory=dict)
+    fit: SpeedLimits | None = None
 
 
 def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> list[Job]:
@@ -75,16 +81,20 @@ def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> l
             jobs.append(Job(row, "", utterance_of(row, rules.defaults), "", tuple(problems)))
             continue
         name, wrong = namer.name(row, has_output=has_output) if not record.problem else ("", [])
-        utterance = utterance_of(row, rules.defaults)
-        key, more = _check(row, utterance, rules, casting)
+        utterance, limits = utterance_of(row, rules.defaults), None
+        try:
+            utterance, limits = fitting.prepare(row, utterance, rules.fit)
+        except UsageError as err:
+            problems.append(Problem(row.number, row.line, "speed", str(err)))
+        key, more = _check(row, utterance, rules, casting, limits)
         is_readable = not record.problem and row.text.strip()
         found = (*problems, *wrong, *(more if is_readable else ()))
-        jobs.append(Job(row, name, utterance, key, found))
+        jobs.append(Job(row, name, utterance, key, found, limits))
     return jobs
 
 
 def _check(
-    row: Row, utterance: Utterance, rules: Rules, casting: Casting
+    row: Row, utterance: Utterance, rules: Rules, casting: Casting, limits: SpeedLimits | None
 ) -> tuple[str, list[Problem]]:
     problems = []
     voice: Mapping[str, Any] = {}
@@ -97,7 +107,10 @@ def _check(
     except VoxError as err:
         column = "ref" if casting.part_of(row).ref else "voice"
         problems.append(Problem(row.number, row.line, column, str(err)))
-    return ("", problems) if problems else (content_key(utterance, rules, voice), problems)
+    if problems:
+        return "", problems
+    fit = {**asdict(limits), "slot_s": row.slot_s} if limits else {}
+    return content_key(utterance, rules, voice, fit), problems
 
 
 def check_words(utterance: Utterance, model: VoiceModel) -> None:
@@ -116,8 +129,10 @@ def check_words(utterance: Utterance, model: VoiceModel) -> None:
         ), model)  # fmt: skip
 
 
-def content_key(utterance: Utterance, rules: Rules, voice: Mapping[str, Any]) -> str:
-    """Hash of what decides the samples: text, voice, seed, model, settings, storage.
+def content_key(
+    utterance: Utterance, rules: Rules, voice: Mapping[str, Any], fit: Mapping[str, Any]
+) -> str:
+    """Hash of what decides the samples: text, voice, seed, model, settings, storage, slot.
 
     Device and number format are left out: the same batch may go on on another machine.
     """
@@ -137,6 +152,7 @@ def content_key(utterance: Utterance, rules: Rules, voice: Mapping[str, Any]) ->
         "model": rules.checksum,
         "voice": dict(voice),
         "storage": dict(rules.storage),
+        **({"fit": dict(fit)} if fit else {}),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

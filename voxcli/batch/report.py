@@ -27,6 +27,7 @@ COLUMNS = (
     *("number", "line", "output", "status", "reason", "text", "speaker", "start", "end"),
     *("audio_s", "voice", "ref", "ref_text", "style", "language", "speed", "seed", "steps", "cfg"),
     *("takes", "attempts", "seeds", "wer", "sample_rate", "num_frames", "peak", "bytes", "sha256"),
+    *("trimmed_s", "overflow_s", "placed_s", "shift_s", "cut_s", "overlap_s"),
     *("warnings", "refused", "heard"),
 )
 

@@ -32,6 +32,7 @@ from voxcli.batch.resume import Standing, Status, take_stock
 from voxcli.batch.rows import Problem
 from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
 from voxcli.batch.tables import Table
+from voxcli.batch.timeline import Timeline
 from voxcli.errors import OutputError, OutputExistsError, UsageError
 from voxcli.hub import ModelFiles
 from voxcli.plan import MAX_CHOSEN_SEED
@@ -80,6 +81,7 @@ class Session:
     folder: OutputFolder
     storage: Storage
     choices: Choices
+    timeline: Timeline | None = None
 
     @property
     def problems(self) -> list[Problem]:
@@ -90,7 +92,8 @@ class Session:
 
         Raises:
             TableError: with every problem.
-            OutputExistsError: a report of something else is in the folder.
+            OutputExistsError: a report or a mix of something else is there.
+            UsageError, OutputError: the timeline cannot be made.
         """
         bad = sum(bool(job.problems) for job in self.jobs)
         if bad and not self.choices.keep_going:
@@ -106,6 +109,8 @@ class Session:
                 f"{foreign} exists and is not from a batch",
                 hint="choose another -o, or add --overwrite to replace it",
             )
+        if self.timeline is not None:
+            self.timeline.check([job.row for job in self.jobs], Manifest(self.folder.root))
 
     def take_stock(self, manifest: Manifest) -> list[Standing]:
         """How each row stands against what earlier runs did."""
@@ -154,7 +159,13 @@ class Session:
                     )
                 raise
             report = log.report(is_complete=not is_stopping())
-            write_reports(self.folder.root, self.folder.staging, report)
+            try:
+                if self.timeline is not None and report["is_complete"]:
+                    report["timeline"] = self.timeline.make(
+                        report["rows"], self.folder.root, manifest
+                    )
+            finally:
+                write_reports(self.folder.root, self.folder.staging, report)
             return report
 
 

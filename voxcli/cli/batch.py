@@ -24,10 +24,12 @@ from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
+    from voxcli.audio.fit import SpeedLimits
     from voxcli.batch.resume import Standing
     from voxcli.batch.rows import Defaults, Problem
     from voxcli.batch.run import Judge
     from voxcli.batch.session import Session
+    from voxcli.batch.timeline import Timeline
     from voxcli.hub import ModelFiles
     from voxcli.utterance import Utterance
 
@@ -35,6 +37,7 @@ EXAMPLES = (
     "voxcli batch samples/dubbing.csv -o lines/",
     "voxcli batch samples/dubbing.srt -o cues/ --name '{index:04d}_{speaker}' --format flac",
     "voxcli batch samples/dubbing.csv -o lines/ --dry-run",
+    "voxcli batch samples/dubbing.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
 )  # fmt: skip
 
 SHOWN_PROBLEMS = 200
@@ -205,6 +208,131 @@ class VerifyOptions:
         )
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """Speech fitted into the slots of a timeline."""
+
+    fit: Annotated[
+        bool,
+        typer.Option("--fit", help="Trim each row that has start and end, and fit its tempo."),
+    ] = False
+    min_speed: Annotated[
+        float,
+        typer.Option(
+            "--min-speed",
+            metavar="X",
+            help="Least tempo, 0.5 to 2; under 1, short speech is slowed to fill its slot.",
+        ),
+    ] = 1.0
+    max_speed: Annotated[
+        float,
+        typer.Option(
+            "--max-speed", metavar="X", help="Greatest tempo, 0.5 to 2; longer speech overflows."
+        ),
+    ] = 1.3
+
+    def limits(self) -> SpeedLimits | None:
+        """None without --fit.
+
+        Raises:
+            UsageError: a bound out of range, or given in vain.
+        """
+        from voxcli.audio.fit import SpeedLimits
+
+        limits = SpeedLimits(self.min_speed, self.max_speed)
+        if not self.fit and limits != SpeedLimits():
+            raise UsageError("--min-speed and --max-speed are for --fit", hint="add --fit")
+        return limits if self.fit else None
+
+
+@dataclass(frozen=True)
+class TimelineOptions:
+    """The rows as one timeline."""
+
+    mix: Annotated[
+        Path | None,
+        typer.Option("--mix", metavar="FILE", help="All rows at their start times in one file."),
+    ] = None
+    overlap: Annotated[
+        str | None,
+        typer.Option(
+            "--overlap",
+            metavar="POLICY",
+            help="Cues that would sound at once: mix them, shift the later one, cut what outgrew "
+            "its slot, or fail.",
+            show_default="cut with --fit, else mix",
+        ),
+    ] = None
+    lufs: Annotated[
+        float | None,
+        typer.Option(
+            "--lufs",
+            metavar="X",
+            help="Loudness of the mix, -40 to -5; -16 for podcasts, -23 for broadcast.",
+            show_default="as it comes",
+        ),
+    ] = None
+    bed: Annotated[
+        Path | None,
+        typer.Option("--bed", metavar="FILE", help="Sound under the speech; audio or video."),
+    ] = None
+    bed_db: Annotated[
+        float, typer.Option("--bed-db", metavar="DB", help="Gain of the bed, -60 to 20.")
+    ] = 0.0
+    duck_db: Annotated[
+        float,
+        typer.Option("--duck-db", metavar="DB", help="How much lower under speech, 0 to 60."),
+    ] = 12.0
+    duck_attack_ms: Annotated[
+        float,
+        typer.Option("--duck-attack-ms", metavar="MS", help="Its way down before speech."),
+    ] = 150.0
+    duck_release_ms: Annotated[
+        float, typer.Option("--duck-release-ms", metavar="MS", help="Its way up after speech.")
+    ] = 500.0
+    stems: Annotated[
+        Path | None,
+        typer.Option("--stems", metavar="FOLDER", help="One file a speaker, as long as the mix."),
+    ] = None
+    subs: Annotated[
+        Path | None,
+        typer.Option("--subs", metavar="FILE", help="Subtitles of what was spoken: srt, vtt, ass."),
+    ] = None
+
+    def timeline(self, names: FileOptions, *, is_fitting: bool) -> Timeline | None:
+        """None where nothing of it is asked.
+
+        Raises:
+            UsageError: a value that cannot be, or one given in vain.
+        """
+        from voxcli.audio.ducking import Ducking
+        from voxcli.audio.placing import Policy
+        from voxcli.batch.timeline import Timeline
+
+        ducking = Ducking(
+            self.bed_db, self.duck_db, self.duck_attack_ms / 1000, self.duck_release_ms / 1000
+        )
+        known = ", ".join(Policy)
+        if self.overlap is not None and self.overlap not in list(Policy):
+            raise UsageError(f"--overlap is '{self.overlap}'", hint=f"use one of {known}")
+        if self.mix is None and self.lufs is not None:
+            raise UsageError("--lufs is for --mix", hint="add --mix FILE")
+        if self.mix is None and self.stems is None and self.bed is not None:
+            raise UsageError("--bed is for --mix", hint="add --mix FILE")
+        if self.bed is None and ducking != Ducking():
+            raise UsageError("--bed-db and --duck-... are for --bed", hint="add --bed FILE")
+        if self.mix is None and self.stems is None and self.subs is None:
+            if self.overlap is not None:
+                raise UsageError("--overlap is for a timeline", hint="add --mix, --stems or --subs")
+            return None
+        default = Policy.CUT if is_fitting else Policy.MIX
+        return Timeline(
+            Policy(self.overlap) if self.overlap else default,
+            mix=self.mix, stems=self.stems, subs=self.subs, bed=self.bed, ducking=ducking,
+            lufs=self.lufs, bits=names.bits, rate=names.rate, overwrite=names.overwrite,
+        )  # fmt: skip
+
+
 @grouped
 def batch(
     input: Annotated[
@@ -216,6 +344,8 @@ def batch(
     speech: SpeechOptions,
     imitation: ImitationOptions,
     verify: VerifyOptions,
+    fitting: FitOptions,
+    timeline: TimelineOptions,
     engine: EngineOptions,
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
@@ -240,7 +370,8 @@ def batch(
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, language, start, end or
     duration, speaker; others are kept for the report. What a row leaves empty the options give.
     Every problem of the table is reported before the model loads. Run it again to go on where it
-    stopped: rows that are done and unchanged are kept. Ctrl-C finishes the rows in flight; twice
+    stopped: rows that are done and unchanged are kept. --fit, --mix and --subs make a timeline of
+    the rows by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in flight; twice
     stops at once. Ends with 1 when a row failed.
     """
     from voxcli.batch.session import Choices
@@ -251,7 +382,12 @@ def batch(
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
     files = find_model(settings)
     choices = Choices(names.overwrite, force, keep_going)
-    session = _prepare(input, out, tables, names, speech, imitation, settings, files, choices)
+    session = replace(
+        _prepare(
+            input, out, tables, names, speech, imitation, settings, files, choices, fitting.limits()
+        ),
+        timeline=timeline.timeline(names, is_fitting=fitting.fit),
+    )
     _show_problems(session.problems)
     session.check()
     output.note(f"{input}: {len(session.jobs)} rows, read as {session.table.how}", is_quiet=quiet)
@@ -259,6 +395,10 @@ def batch(
         _show_plan(session, names, files, is_json=json)
         return
     judges = verify.judges(speech.retries, settings.threads)
+    if fitting.fit:
+        from voxcli.batch.fitting import FitJudge
+
+        judges = (*judges, FitJudge())  # after those that listen to the voice's own tempo
     config = replace(engine.config(settings), max_slots=slots, solver=_solver(session))
     report = _run(session, files, config, judges, names, is_quiet=quiet)
     _finish(session, report, is_json=json, is_quiet=quiet)
@@ -274,6 +414,7 @@ def _prepare(
     settings: UserSettings,
     files: ModelFiles,
     choices: Any,
+    limits: SpeedLimits | None,
 ) -> Session:
     """Read the table and find everything that is wrong with it."""
     from voxcli.batch.casting import Casting
@@ -295,6 +436,7 @@ def _prepare(
         model=model,
         checksum=model_checksum(files),
         storage={"bits": names.bits, "rate": names.rate},
+        fit=limits,
     )
     casting = Casting(
         rules.defaults,
@@ -456,6 +598,7 @@ def _finish(session: Session, report: dict[str, Any], *, is_json: bool, is_quiet
     for row in report["rows"]:
         if row["status"] == "skipped" and row["output"]:
             output.warn(f"row {row['number']}: {row['output']}: {row['reason']}")
+    _show_timeline(report)
     counts = report["counts"]
     words = ", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items() if count)
     speed = (
@@ -471,6 +614,25 @@ def _finish(session: Session, report: dict[str, Any], *, is_json: bool, is_quiet
         output.result(session.folder.root)
     if counts["failed"] or counts["invalid"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
+
+
+def _show_timeline(report: dict[str, Any]) -> None:
+    """What does not lie on the timeline as it was asked."""
+    overflowing = [row for row in report["rows"] if row.get("overflow_s", 0) > 0]
+    for row in overflowing[:SHOWN_PROBLEMS]:
+        lost = f", {row['cut_s']:.2f} s of it cut" if row.get("cut_s") else ""
+        output.warn(
+            f"row {row['number']} overflows its slot by {row['overflow_s']:.2f} s at "
+            f"{row['speed']:g}x{lost}"
+        )
+    made = report.get("timeline")
+    if made is None:
+        return
+    for what in ("overlapping", "shifted", "cut"):
+        if made[what]:
+            output.warn(f"timeline: {made[what]} rows {what}; see report.csv")
+    if made.get("limited_db"):
+        output.warn(f"timeline: the limiter took away up to {made['limited_db']:.1f} dB")
 
 
 def _clock(seconds: float) -> str:

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Dubs a video from subtitles: the new voice over the old sound, which steps back while it speaks.
+#
+#     recipes/dub_video.sh [VIDEO.mp4 CUES.srt OUT.mp4]
+#
+# Needs ffmpeg. Without arguments it makes a test picture with a tone as sound, and dubs it with
+# samples/dubbing.srt. Expected: out/dubbed.mp4 as long as the video, the picture untouched, speech at
+# the cues' times, the tone 12 dB lower under it; and out/dubbed.srt with what was spoken and when.
+# To replace the old sound instead, leave out --bed.
+set -eu
+cd "$(dirname "$0")/.."
+mkdir -p out
+video=${1:-out/test.mp4} cues=${2:-samples/dubbing.srt} dubbed=${3:-out/dubbed.mp4}
+name=${dubbed%.*}
+
+if [ ! -e "$video" ]; then
+    ffmpeg -loglevel error -f lavfi -i testsrc=duration=24:size=320x180:rate=10 \
+        -f lavfi -i sine=frequency=220:duration=24 -c:v mpeg4 -c:a aac -shortest "$video"
+fi
+voxcli batch "$cues" -o "$name-lines" --fit --max-speed 1.4 --seed 1 \
+    --mix "$name.wav" --bed "$video" --bed-db -6 --lufs -16 --subs "$name.srt"
+ffmpeg -loglevel error -y -i "$video" -i "$name.wav" -map 0:v -map 1:a \
+    -c:v copy -c:a aac -b:a 128k "$dubbed"
+echo "$dubbed"

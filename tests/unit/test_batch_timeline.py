@@ -1,0 +1,149 @@
+"""A batch as a timeline: fitting, policies, mix, stems and subtitles on the fake model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pysubs2
+import pytest
+import soundfile
+from batches import prepare, speak, statuses
+
+from voxcli.audio.fit import SpeedLimits
+from voxcli.audio.placing import Policy
+from voxcli.batch.fitting import FitJudge
+from voxcli.batch.session import Session
+from voxcli.batch.timeline import Timeline, stem_names
+from voxcli.errors import OutputExistsError, SynthesisError, UsageError
+
+OVERLAPPING = """start,end,speaker,text
+0,2.5,Anna,First speaker talks.
+2,4,Ben,Second one cuts in.
+5,7,Anna,"Same time, line one."
+5,7,Ben,"Same time, line two."
+8,12,Anna,Outer cue.
+9,10,,Inner cue.
+"""
+
+
+def session(
+    folder: Path, table: str = OVERLAPPING, *, fit: SpeedLimits | None = None, **options: Any
+) -> Session:
+    path = folder / "table.csv"
+    path.write_text(table, "utf-8")
+    policy = options.pop("policy", Policy.MIX)
+    made = prepare(path, folder / "out", fit=fit)
+    return replace(made, timeline=Timeline(policy, **options))
+
+
+@pytest.mark.parametrize("policy", [Policy.MIX, Policy.SHIFT, Policy.CUT])
+def test_no_cue_is_lost_and_nothing_clips(tmp_path: Path, policy: Policy) -> None:
+    mix = tmp_path / "mix.wav"
+    report = speak(session(tmp_path, mix=mix, policy=policy))
+    made = report["timeline"]
+    assert statuses(report) == ["ok"] * 6
+    assert (made["policy"], made["rows"]) == (policy.value, 6)
+    assert made["peak"] <= 1.0
+    samples, rate = soundfile.read(mix)
+    for row in report["rows"]:
+        first = round(row["placed_s"] * rate)
+        assert abs(samples[first : first + row["num_frames"]]).max() > 0
+        if policy is not Policy.SHIFT:
+            assert row["placed_s"] == row["start"]
+
+
+def test_fail_refuses_overlapping_slots_before_anything_runs(tmp_path: Path) -> None:
+    mix = tmp_path / "mix.wav"
+    with pytest.raises(UsageError, match=r"rows 1 and 2 by 0\.50 s.*rows 5 and 6 by 1\.00 s"):
+        speak(session(tmp_path, mix=mix, policy=Policy.FAIL))
+    assert not mix.exists()
+
+
+def test_fail_makes_no_mix_of_speech_that_overlaps(tmp_path: Path) -> None:
+    table = "start,text\n0,A long sentence that takes its time.\n0.01,Another one.\n"
+    mix = tmp_path / "mix.wav"
+    with pytest.raises(SynthesisError, match="no timeline"):
+        speak(session(tmp_path, table, mix=mix, policy=Policy.FAIL))
+    assert not mix.exists()
+    report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert statuses(report) == ["ok", "ok"]
+
+
+def test_a_row_that_cannot_fit_is_flagged_and_cut_at_the_next(tmp_path: Path) -> None:
+    table = "start,end,text\n0,0.2,A sentence far too long for it.\n0.3,9,The next line.\n"
+    wanted = session(
+        tmp_path, table, fit=SpeedLimits(), mix=tmp_path / "mix.wav", policy=Policy.CUT
+    )
+    first, second = speak(wanted, judges=[FitJudge()])["rows"]
+    assert first["speed"] == 1.3
+    assert first["overflow_s"] > 0
+    assert first["overlap_s"] == second["overlap_s"] == 0
+    assert second["placed_s"] == 0.3
+    assert second["speed"] == 1.0
+
+
+def test_the_fit_is_part_of_what_a_row_is(tmp_path: Path) -> None:
+    def run(fit: SpeedLimits | None) -> list[str]:
+        return statuses(speak(session(tmp_path, fit=fit), judges=[FitJudge()]))
+
+    assert set(run(None)) == {"ok"}
+    assert set(run(None)) == {"kept"}
+    assert set(run(SpeedLimits())) == {"ok"}
+    assert set(run(SpeedLimits())) == {"kept"}
+    assert set(run(SpeedLimits(max_speed=1.2))) == {"ok"}
+
+
+def test_a_row_faster_than_the_greatest_tempo_is_a_problem(tmp_path: Path) -> None:
+    table = "start,end,speed,text\n0,1,1.8,Fast.\n"
+    (problem,) = session(tmp_path, table, fit=SpeedLimits()).problems
+    assert problem.column == "speed"
+
+
+def test_the_mix_is_made_again_from_rows_that_were_kept(tmp_path: Path) -> None:
+    mix = tmp_path / "mix.wav"
+    speak(session(tmp_path, mix=mix))
+    before = mix.read_bytes()
+    mix.unlink()
+    assert set(statuses(speak(session(tmp_path, mix=mix)))) == {"kept"}
+    assert mix.read_bytes() == before
+    speak(session(tmp_path, mix=mix))  # ours, so it may be replaced
+    mix.write_bytes(b"somebody else's")
+    with pytest.raises(OutputExistsError, match=r"mix\.wav exists"):
+        speak(session(tmp_path, mix=mix))
+    assert mix.read_bytes() == b"somebody else's"
+
+
+def test_stems_and_subtitles_are_those_of_the_mix(tmp_path: Path) -> None:
+    report = speak(
+        session(
+            tmp_path, mix=tmp_path / "mix.wav", stems=tmp_path / "stems", subs=tmp_path / "a.srt",
+            policy=Policy.SHIFT,
+        )
+    )  # fmt: skip
+    assert {path.name for path in (tmp_path / "stems").iterdir()} == {
+        "anna.wav", "ben.wav", "speech.wav",
+    }  # fmt: skip
+    events = list(pysubs2.load(str(tmp_path / "a.srt")))
+    rows = sorted(report["rows"], key=lambda row: row["placed_s"])
+    assert [event.text for event in events] == [row["text"] for row in rows]
+    for event, row in zip(events, rows, strict=True):
+        assert event.start == pytest.approx(row["placed_s"] * 1000, abs=1)
+        assert event.end == pytest.approx((row["placed_s"] + row["audio_s"]) * 1000, abs=1)
+
+
+def test_speakers_get_stems_of_different_names() -> None:
+    names = stem_names(["Anna", "anna", "", "bed", "../x"])
+    assert len(set(names.values()) | {"bed"}) == 6
+    assert not any("/" in name or "." in name for name in names.values())
+
+
+@pytest.mark.parametrize("options", [{"lufs": -3.0}, {"bed": Path("nothing.wav")}])
+def test_what_cannot_be_is_refused_before_anything_runs(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        speak(session(tmp_path, mix=tmp_path / "mix.wav", **options))
+    assert not (tmp_path / "out").exists()

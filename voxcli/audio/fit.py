@@ -1,0 +1,83 @@
+"""Speech into a time slot: silence trimmed, tempo chosen within bounds, the rest reported.
+
+Pure functions on samples. Knows nothing about subtitles, rows or neighbours; where a cue lies on
+the timeline is `placing.py`'s matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from voxcli.audio.joins import trim_silence
+from voxcli.audio.resample import Samples
+from voxcli.audio.stretch import MAX_SPEED, MIN_SPEED, stretch
+from voxcli.errors import UsageError
+
+KEEP_S = 0.03  # silence kept at each end: a soft first consonant survives, and the cue is on time
+
+
+@dataclass(frozen=True)
+class SpeedLimits:
+    """The tempo a slot may ask for; 1.0 is the voice's own.
+
+    Attributes:
+        min_speed: under 1.0, short speech is slowed to fill its slot, down to this.
+        max_speed: never exceeded; what is still too long overflows.
+    """
+
+    min_speed: float = 1.0
+    max_speed: float = 1.3
+
+    def __post_init__(self) -> None:
+        for option, speed in (("--min-speed", self.min_speed), ("--max-speed", self.max_speed)):
+            if not MIN_SPEED <= speed <= MAX_SPEED:
+                raise UsageError(
+                    f"{option} is {speed:g}",
+                    hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}",
+                )
+        if self.min_speed > self.max_speed:
+            raise UsageError(
+                f"--min-speed {self.min_speed:g} is above --max-speed {self.max_speed:g}",
+                hint="swap them, or raise --max-speed",
+            )
+
+    def choose(self, audio_s: float, slot_s: float) -> float:
+        """The tempo nearest to filling the slot."""
+        needed = audio_s / slot_s if slot_s > 0 else self.max_speed
+        return min(max(needed, self.min_speed), self.max_speed)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Speech after fitting.
+
+    Attributes:
+        samples: float32 `[S]`.
+        speed: tempo relative to the speech that was handed in.
+        trimmed_s: outer silence taken away.
+        overflow_s: seconds that stick out of the slot; 0.0 when it fits.
+    """
+
+    samples: Samples
+    speed: float
+    trimmed_s: float
+    overflow_s: float
+
+
+def fit_to_slot(spoken: Samples, rate: int, slot_s: float, limits: SpeedLimits) -> Fitted:
+    """Trim `spoken` and set its tempo so that it fits into `slot_s`, as far as `limits` let it.
+
+    Silence alone comes back as it is: refusing it is the output guard's task.
+    """
+    trimmed = trim_silence(spoken, rate, keep_s=KEEP_S)
+    if len(trimmed) == 0:
+        return Fitted(spoken, 1.0, 0.0, max(0.0, len(spoken) / rate - slot_s))
+    slot = round(slot_s * rate)
+    speed = limits.choose(len(trimmed), slot)
+    samples = stretch(trimmed, rate, speed)
+    return Fitted(
+        samples=samples,
+        speed=speed,
+        trimmed_s=(len(spoken) - len(trimmed)) / rate,
+        overflow_s=max(0, len(samples) - slot) / rate,
+    )

@@ -1,0 +1,235 @@
+"""Clips on disk to one timeline on disk, each at its own start, exact to the sample.
+
+Only the clips that sound at a moment are open, and of each a piece is held: memory grows with how
+many overlap, not with how long the timeline is. What needs to know the whole (loudness) reads the
+clips again, a pass over small files.
+
+    mix = Mix(clips, 24_000, bed=..., target_lufs=-16.0)
+    written = write_mix(mix, "timeline.wav")
+
+Knows nothing about rows, texts or speakers. Letters: `S` samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from voxcli.audio.clips import ClipReader
+from voxcli.audio.ducking import BedGain, Ducking
+from voxcli.audio.joins import FADE_S, fade
+from voxcli.audio.limiter import Limiter
+from voxcli.audio.loudness import LoudnessMeter
+from voxcli.audio.resample import Samples
+from voxcli.audio.write import AudioWriter, WrittenAudio
+
+BLOCK = 1 << 15
+MAX_PASSES = 5  # to reach a loudness that the limiter works against
+CLOSE_LU = 0.1  # to the target; the promise is 0.5
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A file and its place.
+
+    Attributes:
+        start: sample of the timeline at which it begins.
+        length: samples that sound; the file's rest is cut off.
+        is_cut: whether its end is faded out.
+    """
+
+    path: Path
+    start: int
+    length: int
+    is_cut: bool = False
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.length
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Sound under the speech, from the timeline's beginning."""
+
+    path: Path
+    ducking: Ducking
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What sounds when; nothing is read before it is asked.
+
+    Attributes:
+        rate: of the timeline in Hz; clips at other rates are resampled.
+        target_lufs: integrated loudness of the result; None leaves it as it comes.
+        is_bed_alone: the clips only turn the bed down and are not heard.
+    """
+
+    clips: Sequence[Clip]
+    rate: int
+    bed: Bed | None = None
+    target_lufs: float | None = None
+    is_bed_alone: bool = False
+
+    def stem(self, clips: Sequence[Clip]) -> Mix:
+        """Some of the clips alone. All stems add up to `blocks`, the bed's with them."""
+        return Mix(clips, self.rate)
+
+    def bed_stem(self) -> Mix:
+        """The bed alone, turned down where the clips sound."""
+        return Mix(self.clips, self.rate, self.bed, is_bed_alone=True)
+
+    def blocks(self) -> Iterator[Samples]:
+        """The sum of all, before loudness and limiter, float32 `[<= BLOCK]` each."""
+        bed_gain = BedGain(self._spans, self.bed.ducking) if self.bed else None
+        with ExitStack() as stack:
+            playing = _Playing(() if self.is_bed_alone else self.clips, self.rate, stack)
+            bed = stack.enter_context(ClipReader(self.bed.path, self.rate)) if self.bed else None
+            at = 0
+            while True:
+                block = np.zeros(BLOCK, np.float32)
+                end = playing.add_to(block, at)
+                if bed is not None and bed_gain is not None:
+                    piece = bed.read(BLOCK)
+                    block[: len(piece)] += piece * bed_gain.at(at, len(piece), self.rate)
+                    end = max(end, at + len(piece))
+                if end < at + BLOCK and not playing.is_more:
+                    yield block[: end - at]
+                    return
+                yield block
+                at += BLOCK
+
+    @cached_property
+    def gain_db(self) -> float:
+        """What brings the limited sum to the target loudness; 0.0 without one, or for silence."""
+        if self.target_lufs is None:
+            return 0.0
+        gain_db = 0.0
+        for is_limited in (False, *(True,) * (MAX_PASSES - 1)):
+            blocks = self.limited(gain_db) if is_limited else self.blocks()
+            found = loudness(blocks, self.rate)
+            if not math.isfinite(found):
+                return 0.0
+            if is_limited and abs(found - self.target_lufs) <= CLOSE_LU:
+                break
+            gain_db += self.target_lufs - found
+        return gain_db
+
+    def limited(self, gain_db: float, limiter: Limiter | None = None) -> Iterator[Samples]:
+        """The sum with a gain, no peak above the ceiling."""
+        limiter = limiter or Limiter(self.rate)
+        gain = np.float32(10 ** (gain_db / 20))
+        for block in self.blocks():
+            yield limiter.push(block * gain)
+        yield limiter.flush()
+
+    @property
+    def _spans(self) -> list[tuple[float, float]]:
+        return [(clip.start / self.rate, clip.stop / self.rate) for clip in self.clips]
+
+
+class _Playing:
+    """The clips that sound, opened when their time comes and closed after it."""
+
+    def __init__(self, clips: Sequence[Clip], rate: int, stack: ExitStack) -> None:
+        self._waiting = deque(sorted(clips, key=lambda clip: clip.start))
+        self._open: list[tuple[Clip, ClipReader]] = []
+        self._rate = rate
+        stack.callback(self._close_all)
+
+    @property
+    def is_more(self) -> bool:
+        return bool(self._waiting or self._open)
+
+    def add_to(self, block: Samples, at: int) -> int:
+        """Add what sounds from sample `at` on; returns where the last of it ends."""
+        stop = at + len(block)
+        while self._waiting and self._waiting[0].start < stop:
+            clip = self._waiting.popleft()
+            self._open.append((clip, ClipReader(clip.path, self._rate)))
+        end = at
+        for clip, reader in self._open:
+            first, last = max(clip.start, at), min(clip.stop, stop)
+            piece = reader.read(last - first)
+            if clip.is_cut:
+                piece = _faded(piece, first, clip, self._rate)
+            block[first - at :][: len(piece)] += piece
+            end = max(end, last)
+        for clip, reader in self._open:
+            if clip.stop <= stop:
+                reader.close()
+        self._open = [entry for entry in self._open if entry[0].stop > stop]
+        return end
+
+    def _close_all(self) -> None:
+        for _, reader in self._open:
+            reader.close()
+
+
+def _faded(piece: Samples, first: int, clip: Clip, rate: int) -> Samples:
+    """The part of a piece that lies in the fade at the clip's end, turned down."""
+    length = min(round(FADE_S * rate), clip.length)
+    begin = clip.stop - length
+    if first + len(piece) <= begin:
+        return piece
+    ramp = fade(np.ones(length, np.float32), rate, in_s=0.0, out_s=length / rate)
+    gain = np.ones(len(piece), np.float32)
+    inside = np.arange(max(begin, first), first + len(piece))
+    gain[inside - first] = ramp[inside - begin]
+    return piece * gain
+
+
+def loudness(blocks: Iterable[Samples], rate: int) -> float:
+    """Integrated loudness in LUFS; -inf for silence."""
+    meter = LoudnessMeter(rate)
+    for block in blocks:
+        meter.push(block)
+    return meter.integrated()
+
+
+@dataclass(frozen=True)
+class WrittenMix:
+    """A mix that was written.
+
+    Attributes:
+        lufs: its loudness; -inf for silence.
+        gain_db: applied to reach it.
+        limited_db: the most that the limiter took away; 0.0 where it had nothing to do.
+    """
+
+    audio: WrittenAudio
+    lufs: float
+    gain_db: float
+    limited_db: float
+
+
+def write_mix(
+    mix: Mix, path: Path, *, bits: str | None = None, overwrite: bool = False
+) -> WrittenMix:
+    """Write the timeline to `path`, in the format of its suffix, whole or not at all.
+
+    The mix's rate must be one that the format stores, since resampling would lift peaks again.
+
+    Raises:
+        OutputError, OutputExistsError, SynthesisError: see `AudioWriter`.
+        RecordingError: a clip or the bed cannot be read.
+    """
+    limiter, meter = Limiter(mix.rate), LoudnessMeter(mix.rate)
+    with AudioWriter(
+        path, mix.rate, bits=bits, overwrite=overwrite, is_mostly_silent=True
+    ) as writer:
+        assert writer.sample_rate == mix.rate, f"{path.suffix} cannot store {mix.rate} Hz"
+        for block in mix.limited(mix.gain_db, limiter):
+            writer.write(block)
+            meter.push(block)
+        audio = writer.commit()
+    limited_db = -20 * math.log10(limiter.lowest_gain)
+    return WrittenMix(audio, meter.integrated(), mix.gain_db, limited_db)

@@ -1,0 +1,52 @@
+"""Speech of rows that have a slot on a timeline, fitted into it.
+
+`prepare` settles in the preflight what a row is spoken and fitted with; `FitJudge` does it once the
+row is spoken. Such a row is spoken at the voice's own tempo, so that it is stretched once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from voxcli.audio.fit import SpeedLimits, fit_to_slot
+from voxcli.batch.rows import Row
+from voxcli.utterance import Utterance
+
+if TYPE_CHECKING:
+    from voxcli.batch.run import Take, Verdict
+
+
+def prepare(
+    row: Row, utterance: Utterance, limits: SpeedLimits | None
+) -> tuple[Utterance, SpeedLimits | None]:
+    """The utterance to speak, and the limits to fit it with; None where it is not fitted.
+
+    A tempo that was asked for takes the place of the least one.
+
+    Raises:
+        UsageError: it is above the greatest one.
+    """
+    if limits is None or row.slot_s is None:
+        return utterance, None
+    if utterance.speed != 1.0:
+        limits = replace(limits, min_speed=utterance.speed)
+    return replace(utterance, speed=1.0), limits
+
+
+class FitJudge:
+    """Fits each row that has limits; others pass."""
+
+    def __call__(self, take: Take) -> Verdict:
+        from voxcli.batch.run import Verdict
+
+        limits, slot_s = take.job.fit, take.job.row.slot_s
+        if limits is None or slot_s is None:
+            return Verdict(take.samples)
+        fitted = fit_to_slot(take.samples, take.sample_rate, slot_s, limits)
+        facts = {
+            "speed": round(fitted.speed, 4),
+            "trimmed_s": round(fitted.trimmed_s, 4),
+            "overflow_s": round(fitted.overflow_s, 4),
+        }
+        return Verdict(fitted.samples, facts)

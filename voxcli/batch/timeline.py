@@ -1,0 +1,317 @@
+"""The rows of a batch as one timeline: mix, stems and subtitles, made from the files in the folder.
+
+Each run makes them anew from all rows that have a file, whichever run spoke them. The manifest
+remembers which of these files are ours and may be replaced.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.audio.ducking import Ducking
+from voxcli.audio.files import (
+    create,
+    exists_error,
+    hidden_name,
+    output_error,
+    probe_folder,
+    publish,
+)
+from voxcli.audio.formats import AudioFormat, resolve_format
+from voxcli.audio.names import slug
+from voxcli.audio.placing import Cue, Placement, Policy, overlaps, place
+from voxcli.audio.write import check_output
+from voxcli.batch.folder import file_matches, file_sha256
+from voxcli.batch.manifest import DONE, Manifest
+from voxcli.batch.resume import Status
+from voxcli.batch.rows import Row
+from voxcli.batch.subtitles import Line, as_subtitles, check_suffix
+from voxcli.errors import SynthesisError, UsageError
+
+if TYPE_CHECKING:
+    from voxcli.audio.mixdown import Clip, Mix
+
+LOWEST_LUFS, HIGHEST_LUFS = -40.0, -5.0
+SHOWN_OVERLAPS = 10
+UNNAMED, BED = "speech", "bed"  # stems of rows without a speaker, and of the bed
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What to make of the rows.
+
+    Attributes:
+        policy: what happens to cues that would sound at once.
+        mix, stems, subs: a file, a folder, a file; None is not made.
+        bed: sound under the speech; a recording or a video.
+        lufs: integrated loudness of the mix; None leaves it as it comes.
+        bits, rate: of the mix and the stems, where their format has a choice.
+        overwrite: replace files that are not from this batch.
+    """
+
+    policy: Policy
+    mix: Path | None = None
+    stems: Path | None = None
+    subs: Path | None = None
+    bed: Path | None = None
+    ducking: Ducking = field(default_factory=Ducking)
+    lufs: float | None = None
+    bits: str | None = None
+    rate: int | None = None
+    overwrite: bool = False
+
+    def check(self, rows: Sequence[Row], manifest: Manifest) -> None:
+        """Refuse before a model loads what could not be made after it.
+
+        Raises:
+            UsageError: cues that overlap where that is refused, a bed or a value that cannot be.
+            OutputExistsError: a file is there that is not from this batch.
+            OutputError: a file could not be written.
+        """
+        if self.policy is Policy.FAIL:
+            _refuse_overlaps(rows)
+        if self.lufs is not None and not LOWEST_LUFS <= self.lufs <= HIGHEST_LUFS:
+            hint = f"give {LOWEST_LUFS:g} to {HIGHEST_LUFS:g}, such as -16"
+            raise UsageError(f"--lufs is {self.lufs:g}", hint=hint)
+        if self.bed is not None:
+            from voxcli.audio.clips import ClipReader
+
+            ClipReader(self.bed, 48_000).close()
+        if self.mix is not None:
+            check_output(self.mix, overwrite=self._may_replace(self.mix, manifest), rate=self.rate)
+        if self.stems is not None:
+            names = [*stem_names(row.speaker for row in rows).values(), BED]
+            for path in [self._stem_path(name) for name in names]:
+                self._check_free(path, manifest)
+        if self.subs is not None:
+            check_suffix(self.subs)
+            self._check_free(self.subs, manifest)
+            try:
+                probe_folder(self.subs)
+            except OSError as err:
+                raise output_error(err, self.subs) from err
+
+    def make(
+        self, rows: Sequence[dict[str, Any]], folder: Path, manifest: Manifest
+    ) -> dict[str, Any]:
+        """Place the rows that have a file, write what was asked, and tell each row its place.
+
+        Args:
+            rows: of the report; placements are added to them.
+
+        Returns:
+            what was made, for the report.
+
+        Raises:
+            SynthesisError: no row has a file, or cues overlap where that is refused.
+            OutputError, OutputExistsError: a file could not be written.
+        """
+        spoken = [row for row in rows if row["status"] in (Status.OK, Status.KEPT)]
+        if not spoken:
+            raise SynthesisError("no row has a file, so there is no timeline")
+        placements = place([_cue(row) for row in spoken], self.policy)
+        for row, placed in zip(spoken, placements, strict=True):
+            row |= _told(placed)
+        if self.policy is Policy.FAIL and (number := sum(p.overlap_s > 0 for p in placements)):
+            raise SynthesisError(
+                f"{number} rows are spoken into the next one, so no timeline is made",
+                hint="see overlap_s in report.csv; add --fit, or --overlap shift, cut or mix",
+            )
+        made: dict[str, Any] = {
+            "policy": self.policy.value,
+            "rows": len(spoken),
+            "length_s": round(max(placed.end_s for placed in placements), 6),
+            "overlapping": sum(placed.overlap_s > 0 for placed in placements),
+            "shifted": sum(placed.shift_s > 0 for placed in placements),
+            "cut": sum(placed.cut_s > 0 for placed in placements),
+            "overflowing": sum(row.get("overflow_s", 0) > 0 for row in spoken),
+        }
+        if self.mix is not None or self.stems is not None:
+            made |= self._write_audio(spoken, placements, folder, manifest)
+        if self.subs is not None:
+            self._write_subs(spoken, placements, manifest)
+            made["subs"] = str(self.subs)
+        return made
+
+    # ------------------------------------------------------------ audio
+
+    def _write_audio(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        placements: Sequence[Placement],
+        folder: Path,
+        manifest: Manifest,
+    ) -> dict[str, Any]:
+        from voxcli.audio.mixdown import Bed, Mix
+
+        source_rate = max(row["sample_rate"] for row in rows)
+        rate = self._audio_format.choose_rate(source_rate, self.rate)
+        clips = [
+            _clip(row, placed, folder, rate) for row, placed in zip(rows, placements, strict=True)
+        ]
+        bed = Bed(self.bed, self.ducking) if self.bed is not None else None
+        mix = Mix(clips, rate, bed, self.lufs)
+        made: dict[str, Any] = {"sample_rate": rate, "bed": str(self.bed) if self.bed else None}
+        if self.mix is not None:
+            made |= {"mix": str(self.mix), **self._write(mix, self.mix, manifest)}
+        if self.stems is not None:
+            made["stems"] = list(self._write_stems(mix, rows, self.stems, manifest))
+        return made
+
+    def _write_stems(
+        self,
+        mix: Mix,
+        rows: Sequence[Mapping[str, Any]],
+        folder: Path,
+        manifest: Manifest,
+    ) -> Iterator[str]:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise output_error(err, folder) from err
+        names = stem_names(row["speaker"] for row in rows)
+        stems = {
+            name: mix.stem([
+                clip for clip, row in zip(mix.clips, rows, strict=True) if row["speaker"] == speaker
+            ])
+            for speaker, name in names.items()
+        }  # fmt: skip
+        if mix.bed is not None:
+            stems[BED] = mix.bed_stem()
+        for name, stem in stems.items():
+            path = self._stem_path(name)
+            self._write(stem, path, manifest)
+            yield str(path)
+
+    def _write(self, mix: Mix, path: Path, manifest: Manifest) -> dict[str, Any]:
+        from voxcli.audio.mixdown import write_mix
+
+        written = write_mix(mix, path, bits=self._bits, overwrite=self._may_replace(path, manifest))
+        _remember(path, manifest)
+        return {
+            "peak": round(written.audio.peak, 4),
+            "num_frames": written.audio.num_frames,
+            "lufs": round(written.lufs, 2) if math.isfinite(written.lufs) else None,
+            "gain_db": round(written.gain_db, 2),
+            "limited_db": round(written.limited_db, 2),
+        }
+
+    @property
+    def _audio_format(self) -> AudioFormat:
+        return resolve_format(self.mix or "wav")
+
+    @property
+    def _bits(self) -> str | None:
+        return self.bits if self.bits in self._audio_format.depths else None
+
+    def _stem_path(self, name: str) -> Path:
+        assert self.stems is not None
+        return self.stems / f"{name}{self._audio_format.suffix}"
+
+    # ------------------------------------------------------------ subtitles
+
+    def _write_subs(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        placements: Sequence[Placement],
+        manifest: Manifest,
+    ) -> None:
+        assert self.subs is not None
+        lines = [
+            Line(placed.start_s, placed.end_s, row["text"])
+            for row, placed in zip(rows, placements, strict=True)
+        ]
+        temp = hidden_name(self.subs)
+        try:
+            create(temp)
+            temp.write_text(as_subtitles(lines, self.subs), "utf-8")
+            publish(temp, self.subs, overwrite=self._may_replace(self.subs, manifest))
+        except OSError as err:
+            raise output_error(err, self.subs) from err
+        finally:
+            temp.unlink(missing_ok=True)
+        _remember(self.subs, manifest)
+
+    # ------------------------------------------------------------ whose files they are
+
+    def _check_free(self, path: Path, manifest: Manifest) -> None:
+        if os.path.lexists(path) and not self._may_replace(path, manifest):
+            raise exists_error(path)
+
+    def _may_replace(self, path: Path, manifest: Manifest) -> bool:
+        return self.overwrite or file_matches(path, manifest.rows.get(_key(path), {}))
+
+
+def _key(path: Path) -> str:
+    """In the manifest; no row has such a name, since theirs are never absolute."""
+    return str(path.resolve())
+
+
+def _remember(path: Path, manifest: Manifest) -> None:
+    manifest.append({
+        "output": _key(path), "status": DONE,
+        "bytes": path.stat().st_size, "sha256": file_sha256(path),
+    })  # fmt: skip
+
+
+def _refuse_overlaps(rows: Sequence[Row]) -> None:
+    slots = [
+        (row, (row.start, row.end))
+        for row in rows
+        if not row.skipped and row.start is not None and row.end is not None
+    ]
+    found = overlaps([(start, end) for _, (start, end) in slots])
+    if not found:
+        return
+    shown = [
+        f"rows {slots[one][0].number} and {slots[other][0].number} by {seconds:.2f} s"
+        for one, other, seconds in found[:SHOWN_OVERLAPS]
+    ]
+    more = f" and {len(found) - SHOWN_OVERLAPS} more" if len(found) > SHOWN_OVERLAPS else ""
+    raise UsageError(
+        f"cues overlap: {', '.join(shown)}{more}",
+        hint="correct their times, or use --overlap shift, cut or mix",
+    )
+
+
+def _cue(row: Mapping[str, Any]) -> Cue:
+    return Cue(row["num_frames"] / row["sample_rate"], row["start"], row["end"])
+
+
+def _told(placed: Placement) -> dict[str, float]:
+    values = {
+        "placed_s": placed.start_s,
+        "shift_s": placed.shift_s,
+        "cut_s": placed.cut_s,
+        "overlap_s": placed.overlap_s,
+    }
+    return {name: round(value, 6) for name, value in values.items()}
+
+
+def _clip(row: Mapping[str, Any], placed: Placement, folder: Path, rate: int) -> Clip:
+    from voxcli.audio.mixdown import Clip
+
+    return Clip(
+        folder / row["output"], round(placed.start_s * rate), round(placed.audio_s * rate),
+        is_cut=placed.cut_s > 0,
+    )  # fmt: skip
+
+
+def stem_names(speakers: Iterable[str]) -> dict[str, str]:
+    """A file name without suffix for each speaker, no two alike."""
+    names: dict[str, str] = {}
+    taken = {BED}
+    for speaker in dict.fromkeys(speakers):
+        name = asked = slug(speaker) if speaker else UNNAMED
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{asked}-{number}"
+        taken.add(name)
+        names[speaker] = name
+    return names
