@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from voxcli.audio.joins import trim_silence
 from voxcli.audio.resample import Samples
-from voxcli.audio.stretch import MAX_SPEED, MIN_SPEED, stretch
+from voxcli.audio.stretch import stretch
+from voxcli.config import MAX_SPEED, MIN_SPEED
 from voxcli.errors import UsageError
 
 KEEP_S = 0.03  # silence kept at each end: a soft first consonant survives, and the cue is on time
