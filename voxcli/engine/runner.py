@@ -40,11 +40,13 @@ class Runner(Protocol):
     Attributes:
         graph_captures, capture_s, capture_bytes: CUDA graphs captured so far, the seconds it took
             and the device memory that torch reserved for it.
+        prefixes: beginnings of prompts that are kept.
     """
 
     graph_captures: int
     capture_s: float
     capture_bytes: int
+    prefixes: PrefixCache
 
     def prefill(self, requests: Sequence[Request]) -> None:
         """Run the prompts of newcomers into their slots."""
