@@ -126,6 +126,7 @@ def test_a_hundred_utterances_encode_and_prefill_their_reference_once() -> None:
     assert (model.num_encoded, synthesizer.num_encoded) == (1, 1)
     assert (model.num_run, len(model.copied_to)) == (1, 100)
     prefixes = synthesizer.engine.runner.prefixes
+    assert prefixes is not None
     assert (prefixes.num_run, prefixes.num_shared) == (1, 99)
 
 

@@ -307,8 +307,8 @@ def _report(
         "graph_captures": setup.num_captures,
         "capture_s": setup.capture_s,
         "recordings_encoded": synthesizer.num_encoded,
-        "prefixes_run": prefixes.num_run,
-        "prefixes_shared": prefixes.num_shared,
+        "prefixes_run": prefixes.num_run if prefixes else 0,
+        "prefixes_shared": prefixes.num_shared if prefixes else 0,
     }
 
 
