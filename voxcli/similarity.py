@@ -1,11 +1,10 @@
 """How alike two voices are: the cosine of their embeddings by Resemblyzer's speaker encoder.
 
-    similarity(spoken, 24_000, reference, 16_000)     about 0.9 for one voice, 0.6 for two
+    similarity(spoken, 24_000, reference, 16_000)     1 for the same recording
 
 Only the weights are taken from the package `Resemblyzer`; nothing of it is imported. It hears
-timbre and pitch, no words, and little of a voice's manner. Average three clips or more before a
-decision. Knows no model and no utterance. Letters: `S` samples, `T` frames, `M` mel bands, `W`
-windows.
+timbre and pitch, not the words. One short clip says little: average several. Knows no model and no
+utterance. Letters: `S` samples, `T` frames, `M` mel bands, `W` windows.
 
 Source: Resemblyzer 0.1.4 `voice_encoder.py` and `audio.py` (Apache-2.0). Difference: silence is cut
 by energy instead of webrtcvad.
@@ -26,8 +25,7 @@ from voxcli.errors import UsageError
 
 Samples = NDArray[np.float32]
 
-LOW_SIMILARITY = 0.7  # below it most listeners, and the encoder, hear another person
-SAME_VOICE = 0.82
+LOW_SIMILARITY = 0.7  # a rule of thumb: below it --verify warns
 
 RATE = 16_000
 _WINDOW = 160  # frames: 1.6 s
@@ -63,7 +61,7 @@ def find_weights() -> Path:
             return path
     raise UsageError(
         "comparing voices needs Resemblyzer's weights, which are not installed",
-        hint="pip install 'voxcli[eval]', or only the weights: pip install --no-deps Resemblyzer",
+        hint="run: pip install --no-deps Resemblyzer (its dependencies are not needed)",
     )
 
 

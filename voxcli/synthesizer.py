@@ -209,12 +209,16 @@ class Synthesizer(_Closing):
         engine: with the model.
         model: what planning needs of it.
         setup: facts for reports.
+
+    Attributes:
+        num_encoded: recordings that had to be encoded, once for each use.
     """
 
     def __init__(self, engine: Engine, model: VoiceModel, setup: Setup) -> None:
         self.engine = engine
         self.model = model
         self.setup = setup
+        self.num_encoded = 0
         self._latents: OrderedDict[tuple[str, bool], np.ndarray] = OrderedDict()
 
     @classmethod
@@ -331,6 +335,7 @@ class Synthesizer(_Closing):
             rate = self.engine.model.info.reference_sample_rate
             samples = resample(recording.samples, recording.sample_rate, rate)
             self._latents[key] = self.engine.model.encode_audio(samples, pad_left=pad_left)
+            self.num_encoded += 1
             while len(self._latents) > MAX_CACHED_RECORDINGS:
                 self._latents.popitem(last=False)
         self._latents.move_to_end(key)

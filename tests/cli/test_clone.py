@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -155,6 +153,7 @@ def test_a_recording_alone_is_imitated(run: Run, model: ListeningModel) -> None:
     assert report["reference"]["path"] == EMMA
     assert report["prompt"] is None
     assert report["cfg"] == 1.5
+    assert report["recordings_encoded"] == 1
 
 
 def test_a_recording_with_its_words_is_imitated_and_continued(
@@ -239,13 +238,26 @@ def test_a_chosen_pause_is_between_segments(run: Run, model: ListeningModel) -> 
 def test_verify_compares_the_result_with_the_recording(
     run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = ModuleType("voxcli.similarity")
-    judge.similarity = lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "voxcli.similarity", judge)
+    monkeypatch.setattr("voxcli.similarity.find_weights", lambda: None)
+    monkeypatch.setattr(
+        "voxcli.similarity.similarity",
+        lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0,
+    )
     code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify", "--json")
     assert code == 0
     assert json.loads(out)["similarity"] == 0.4
     assert "similarity 0.40, below 0.7" in err
+
+
+def test_verify_without_the_encoder_is_refused_before_a_model_loads(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("voxcli.similarity.find_spec", lambda _: None)
+    code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify")
+    assert (code, out) == (2, "")
+    assert "pip install --no-deps Resemblyzer" in err
+    assert not os.listdir()
 
 
 # voices

@@ -50,3 +50,27 @@ def test_latents_and_samples_are_those_of_the_official_model(
         if value is not None
     }
     assert max(differences.values()) < cases.TOLERANCE, differences
+
+
+@pytest.mark.parametrize("name", ["mini", "tiny"])
+def test_a_reference_is_padded_at_its_end_and_a_prompt_at_its_start(
+    models: Models, name: str
+) -> None:
+    model = models(name)
+    patch = model.info.patch_shape[0] * model.config.vae.encoder_hop
+    samples = cases.speech_like(model.info.reference_sample_rate, 2.5, pitch=150.0)
+    samples = samples[: 2 * patch + patch // 3]
+    missing = 3 * patch - len(samples)
+    reference, prompt = model.encode_audio(samples), model.encode_audio(samples, pad_left=True)
+    assert len(reference) == len(prompt) == 3
+    assert np.array_equal(reference, model.encode_audio(np.pad(samples, (0, missing))))
+    assert np.array_equal(prompt, model.encode_audio(np.pad(samples, (missing, 0))))
+    assert cases.difference(reference, prompt) > 0.01
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_goldens_hear_recordings_that_need_padding(models: Models, name: str) -> None:
+    info, vae = models(name).info, models(name).config.vae
+    seconds = [s for case in cases.CASES[name] for s in (case.reference_s, case.prompt_s) if s]
+    for length in (round(each * info.reference_sample_rate) for each in seconds):
+        assert length % (info.patch_shape[0] * vae.encoder_hop), length

@@ -97,6 +97,39 @@ def test_a_recording_is_encoded_once_for_each_use() -> None:
     assert np.all(given["prompt_audio"] == 2.0)
 
 
+class _SharingModel(_ListeningModel):
+    """Counts the beginnings of prompts that it runs and copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_run = 0
+        self.copied_to: list[int] = []
+
+    def encode_prompt(self, text: str, **given: object) -> Prompt:
+        return replace(super().encode_prompt(text, **given), prefix_len=2, prefix_key="voice")
+
+    def prefill_prefix(self, state: object, prompt: Prompt, row: int) -> None:
+        self.num_run += 1
+
+    def copy_prefix(self, state: object, row: int, slot: int, length: int) -> None:
+        self.copied_to.append(slot)
+
+
+def test_a_hundred_utterances_encode_and_prefill_their_reference_once() -> None:
+    model = _SharingModel()
+    synthesizer = fake_synthesizer(model, max_slots=32)
+    reference = replace(VOICE, key="")
+    settings = SamplingParams(seed=5)
+    synthesizer.synthesize(
+        [Utterance(f"Line {n}.", reference=reference, sampling=settings) for n in range(100)]
+    )
+    assert (model.num_encoded, synthesizer.num_encoded) == (1, 1)
+    assert (model.num_run, len(model.copied_to)) == (1, 100)
+    prefixes = synthesizer.engine.runner.prefixes
+    assert prefixes is not None
+    assert (prefixes.num_run, prefixes.num_shared) == (1, 99)
+
+
 def test_with_continuity_each_segment_continues_the_one_before() -> None:
     listener = _ListeningModel()
     first, second = "The first sentence is this one.", "The second sentence is that one."

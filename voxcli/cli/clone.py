@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +17,6 @@ from voxcli.errors import UsageError
 
 if TYPE_CHECKING:
     from voxcli.utterance import Recording
-
-LOW_SIMILARITY = 0.7  # cosine below which the reference's speaker is another one
 
 EXAMPLES = (
     'voxcli clone "See you at the harbour." --ref samples/voices/oscar.flac -o oscar.wav',
@@ -138,7 +135,9 @@ def _check(
     if clone.verify and targets.out == speaking.STDOUT:
         raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")
     if clone.verify:
-        _load_similarity()
+        from voxcli.similarity import find_weights
+
+        find_weights()
 
 
 def _recordings(
@@ -155,26 +154,14 @@ def _recordings(
     return heard, heard if heard and heard.recording.text else None
 
 
-def _load_similarity() -> Any:
-    """The function that compares two voices; loaded by name, as its encoder is optional."""
-    try:
-        return import_module("voxcli.similarity").similarity
-    except ModuleNotFoundError as err:
-        raise UsageError(
-            f"--verify needs {err.name}, which is not installed", hint="leave --verify out"
-        ) from err
-
-
 def _similarity(path: str, recording: Recording) -> float:
     """How near the voice of the written file is to the recording's: 1 is the same."""
     from voxcli.audio.read import read_audio
+    from voxcli.similarity import LOW_SIMILARITY, similarity
 
     spoken = read_audio(path)
-    score = float(
-        _load_similarity()(
-            spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate
-        )
-    )
+    assert recording.samples is not None, "a recording from a file has samples"
+    score = similarity(spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate)
     output.note(f"similarity of the voices: {score:.2f}")
     if score < LOW_SIMILARITY:
         output.warn(

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from voxcli import kernels
 from voxcli.engine.memory import GIB, free_memory, require_memory
+from voxcli.engine.prefixes import PrefixCache
 from voxcli.engine.prompts import (
     PromptShape,
     StaticPrompts,
@@ -135,6 +136,7 @@ class GraphRunner:
         self.capture_s = 0.0
         self.compile_s = 0.0
         self.capture_bytes = 0
+        self.prefixes: PrefixCache | None = None
         self._graphs: dict[tuple[Setting, int], torch.cuda.CUDAGraph] = {}
         self._prompt_graphs: dict[PromptShape, torch.cuda.CUDAGraph] = {}
         self._in_flight: dict[Setting, Launch] = {}

@@ -40,11 +40,13 @@ class Runner(Protocol):
     Attributes:
         graph_captures, capture_s, capture_bytes: CUDA graphs captured so far, the seconds it took
             and the device memory that torch reserved for it.
+        prefixes: beginnings of prompts that are kept; None where each prompt is run whole.
     """
 
     graph_captures: int
     capture_s: float
     capture_bytes: int
+    prefixes: PrefixCache | None
 
     def prefill(self, requests: Sequence[Request]) -> None:
         """Run the prompts of newcomers into their slots."""
@@ -86,7 +88,9 @@ class ModelRunner:
         self.device = device
         with torch.inference_mode():
             self.state = model.new_state(num_slots + NUM_PREFIXES, num_positions)
-        self.prefixes = PrefixCache(model, self.state, range(num_slots, num_slots + NUM_PREFIXES))
+        rows = range(num_slots, num_slots + NUM_PREFIXES)
+        self._prefixes = PrefixCache(model, self.state, rows)
+        self.prefixes: PrefixCache | None = self._prefixes
         P, D = model.info.patch_shape
         self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
@@ -95,7 +99,7 @@ class ModelRunner:
         """Run the prompts of newcomers into their slots."""
         for request in requests:
             assert request.slot is not None
-            start = self.prefixes.load(request.prompt, request.slot)
+            start = self._prefixes.load(request.prompt, request.slot)
             self.model.prefill(self.state, request.prompt, request.slot, start)
 
     @torch.inference_mode()
