@@ -276,6 +276,16 @@ class Synthesizer(_Closing):
     def sample_rate(self) -> int:
         return self.engine.model.info.sample_rate
 
+    @property
+    def reference_sample_rate(self) -> int:
+        """Hz of what the model hears of a recording."""
+        return self.engine.model.info.reference_sample_rate
+
+    @property
+    def max_streams(self) -> int:
+        """Utterances that are spoken at once without waiting for each other."""
+        return self.engine.scheduler.num_free_slots
+
     def plan(self, utterance: Utterance) -> Plan:
         """What would be spoken; see `make_plan`."""
         return make_plan(utterance, self.model)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
-from tests.fakes import FakeAcousticModel, FakeState, fake_synthesizer
+from tests.fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
 from voxcli.config import EngineConfig
 from voxcli.hot.place import Place
 from voxcli.hub import resolve_model
@@ -33,6 +34,9 @@ class GatedModel(FakeAcousticModel):
         super().__init__(fail_at_step=fail_at_step)
         self.gate = threading.Event()
         self.gate.set()
+
+    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        return np.full((len(samples) // 2560, P, D), float(pad_left), np.float32)
 
     def decode(self, state: FakeState, rows: Rows) -> StepOutput:
         assert self.gate.wait(WAIT_S)
@@ -139,4 +143,5 @@ def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """Where this test's commands look for a server."""
     folder: Path = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.delenv("VOXCLI_SERVER", raising=False)
     return Place.default()

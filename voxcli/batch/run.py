@@ -177,7 +177,7 @@ class BatchRun:
         todo = [standing for standing in standings if standing.status is Status.PENDING]
         self.tally = Tally(len(todo), sum(each.job.estimated_audio_s for each in todo))
         queue = deque(_Row(standing) for standing in in_order_of_work(todo))
-        max_rows = self._synthesizer.engine.scheduler.num_free_slots
+        max_rows = self._synthesizer.max_streams
         pool = ThreadPoolExecutor(NUM_WRITERS, "writer")
         try:
             with self._synthesizer.group() as group:

@@ -11,7 +11,7 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import (
-    EngineOptions,
+    HotEngineOptions,
     JsonOption,
     QuietOption,
     SpeechOptions,
@@ -346,7 +346,7 @@ def batch(
     verify: VerifyOptions,
     fitting: FitOptions,
     timeline: TimelineOptions,
-    engine: EngineOptions,
+    engine: HotEngineOptions,
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ],
@@ -400,7 +400,7 @@ def batch(
 
         judges = (*judges, FitJudge())  # after those that listen to the voice's own tempo
     config = replace(engine.config(settings), max_slots=slots, solver=_solver(session))
-    report = _run(session, files, config, judges, names, is_quiet=quiet)
+    report = _run(session, engine, settings, files, config, judges, names, is_quiet=quiet)
     _finish(session, report, is_json=json, is_quiet=quiet)
 
 
@@ -532,6 +532,8 @@ def _show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_js
 
 def _run(
     session: Session,
+    engine: HotEngineOptions,
+    settings: UserSettings,
     files: ModelFiles,
     config: EngineConfig,
     judges: Sequence[Judge],
@@ -558,9 +560,7 @@ def _run(
         progress.update(tally.num_done)
 
     def load() -> Any:
-        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
-
-        synthesizer = Synthesizer.load_files(files, config)
+        synthesizer = engine.load(settings, files, config, is_quiet=is_quiet)
         if synthesizer.setup.warning and not is_quiet:
             output.warn(synthesizer.setup.warning)
         return synthesizer

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from voxcli.hot.client import RemoteSynthesizer
     from voxcli.hub import ModelFiles
     from voxcli.plan import Plan
+    from voxcli.synthesizer import Synthesizer
 
 STDIN = "-"
 MAX_PAUSE_S = 10
@@ -371,6 +372,21 @@ class HotEngineOptions(EngineOptions):
         elif why_not is not None:
             output.note(f"the running server is not used: {why_not}", is_quiet=is_quiet)
         return remote
+
+    def load(
+        self, settings: UserSettings, files: ModelFiles, config: EngineConfig, *, is_quiet: bool
+    ) -> Synthesizer:
+        """Who speaks: a running server with the calls of a `Synthesizer`, or an engine of our own.
+
+        Raises:
+            DeviceError, CheckpointError: our own engine cannot be made; else as `remote`.
+        """
+        remote = self.remote(settings, is_quiet=is_quiet)
+        if remote is not None:
+            return cast("Synthesizer", remote)
+        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
+        return Synthesizer.load_files(files, config)
 
 
 def find_model(settings: UserSettings) -> ModelFiles:

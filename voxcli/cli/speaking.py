@@ -314,7 +314,7 @@ def _report(
         "audio_s": audio_s,
         "sample_rate": rate,
         "model_sample_rate": synthesizer.sample_rate,
-        "reference_sample_rate": synthesizer.engine.model.info.reference_sample_rate,
+        "reference_sample_rate": synthesizer.reference_sample_rate,
         "peak": peak,
         "wall_s": speech.wall_s,
         "ttfa_s": speech.ttfa_s,

@@ -14,7 +14,7 @@ import typer
 from voxcli.cli import output
 from voxcli.cli.options import (
     STDIN,
-    EngineOptions,
+    HotEngineOptions,
     JsonOption,
     OverwriteOption,
     QuietOption,
@@ -45,8 +45,8 @@ FIRST_LINE_S = 0.1  # a pipe that is empty from the start says so within it
 
 
 @dataclass(frozen=True)
-class ComputeOptions(EngineOptions):
-    """`EngineOptions` for a command whose `--device` is the sound device."""
+class ComputeOptions(HotEngineOptions):
+    """`HotEngineOptions` for a command whose `--device` is the sound device."""
 
     device: Annotated[
         str | None,
@@ -193,9 +193,7 @@ def stream(
         device, failure = open_sound(target)
         if device is not None:
             stack.callback(device.close)
-        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
-
-        synthesizer = stack.enter_context(Synthesizer.load_files(files, config))
+        synthesizer = stack.enter_context(engine.load(settings, files, config, is_quiet=quiet))
         if synthesizer.setup.warning and not quiet:
             output.warn(synthesizer.setup.warning)
         report = play(synthesizer, source, target, device, failure, is_quiet=quiet)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from voxcli.errors import VoxError
 from voxcli.hot import wire
@@ -120,7 +120,7 @@ class RemoteGroup(_Closing):
 
     def add(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteSpeech:
         """Let an utterance join."""
-        plan = utterance if isinstance(utterance, RemotePlan) else self._server.plan(utterance)
+        plan = self._server.plan(utterance) if isinstance(utterance, Utterance) else utterance
         stream = RemoteStream(self._server, plan, is_live=is_live)
         self._streams[stream.speech] = stream
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
@@ -171,17 +171,19 @@ class RemoteSynthesizer(_Closing):
     """A server that speaks what was wanted.
 
     Args:
-        setup: of the server's engine.
-        sample_rate: of its samples, in Hz.
+        facts: what the server answered to `wire.PATH_MATCH`.
+
+    Attributes:
+        setup, sample_rate, reference_sample_rate, max_streams: as of a `Synthesizer`.
         name: what messages call it, such as "pid 12, http://127.0.0.1:8091".
     """
 
-    def __init__(
-        self, target: Target, api_key: str | None, setup: Setup, sample_rate: int, name: str
-    ) -> None:
-        self.setup = setup
-        self.sample_rate = sample_rate
-        self.name = name
+    def __init__(self, target: Target, api_key: str | None, facts: dict[str, Any]) -> None:
+        self.setup = Setup(**{**facts["setup"], "warning": None})  # its starter was warned
+        self.sample_rate: int = facts["sample_rate"]
+        self.reference_sample_rate: int = facts["reference_sample_rate"]
+        self.max_streams: int = facts["max_streams"]
+        self.name: str = facts["name"]
         self._target = target
         self._api_key = api_key
 
@@ -210,7 +212,7 @@ class RemoteSynthesizer(_Closing):
 
     def stream(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteStream:
         """Speak one utterance, chunk by chunk; arguments and errors as `Synthesizer.stream`."""
-        plan = utterance if isinstance(utterance, RemotePlan) else self.plan(utterance)
+        plan = self.plan(utterance) if isinstance(utterance, Utterance) else utterance
         return RemoteStream(self, plan, is_live=is_live)
 
     def synthesize(self, utterances: Sequence[Utterance | RemotePlan]) -> list[Result]:

@@ -23,7 +23,6 @@ from voxcli.hot import wire
 from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.place import Place
 from voxcli.hot.transport import Target, ask, refusal
-from voxcli.setup import Setup
 
 logger = logging.getLogger(__name__)
 
@@ -109,8 +108,7 @@ def _match(
         found = json.loads(answer.read())
     if found["mismatch"]:
         return None, found["mismatch"]
-    setup = Setup(**{**found["setup"], "warning": None})  # its starter was warned
-    return RemoteSynthesizer(target, api_key, setup, found["sample_rate"], found["name"]), None
+    return RemoteSynthesizer(target, api_key, found), None
 
 
 def _as_json(wanted: Wanted) -> dict[str, Any]:

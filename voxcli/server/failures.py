@@ -14,8 +14,10 @@ from voxcli.errors import (
     EngineError,
     ModelError,
     OutputError,
+    OutputExistsError,
     SynthesisError,
     UsageError,
+    VoiceFileError,
     VoiceNotFoundError,
     VoxError,
 )
@@ -26,6 +28,8 @@ from voxcli.server.worker import RETRY_AFTER_S, BusyError, UnavailableError
 _STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
     (BusyError, 429, "rate_limit_error", "busy"),
     (UnavailableError, 503, "server_error", "unavailable"),
+    (OutputExistsError, 409, "invalid_request_error", "exists"),
+    (VoiceFileError, 400, "invalid_request_error", "voice_damaged"),
     (VoiceNotFoundError, 400, "invalid_request_error", "voice_not_found"),
     (UsageError, 400, "invalid_request_error", "invalid_value"),
     (OutputError, 400, "invalid_request_error", "format_unavailable"),

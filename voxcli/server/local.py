@@ -36,6 +36,8 @@ async def match(request: Request) -> Response:
             "mismatch": why,
             "setup": asdict(synthesizer.setup),
             "sample_rate": synthesizer.sample_rate,
+            "reference_sample_rate": synthesizer.reference_sample_rate,
+            "max_streams": service.worker.limits.max_streams,
             "name": f"pid {os.getpid()}, {service.url}",
         }
     )

@@ -114,7 +114,7 @@ class ModelList(BaseModel):
 
 
 class VoiceRow(BaseModel):
-    """One voice; `languages` are those of the model, `duration_s` that of its recording."""
+    """One voice; `problem` says why it cannot be used."""
 
     name: str
     object: Literal["audio.voice"] = "audio.voice"
@@ -122,7 +122,9 @@ class VoiceRow(BaseModel):
     consent: str = ""
     duration_s: float | None = None
     has_transcript: bool = False
+    models: list[str] = []
     warnings: list[str] = []
+    problem: str | None = None
 
 
 class VoiceList(BaseModel):

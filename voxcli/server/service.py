@@ -11,19 +11,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from voxcli.config import EngineConfig
 from voxcli.errors import VoxError
-from voxcli.hub import ModelFiles, locate_model
+from voxcli.hub import ModelFiles, encoder_checksum, locate_model
 from voxcli.plan import Plan, VoiceModel, make_plan
 from voxcli.server.listener import Listener
 from voxcli.server.metrics import Metrics
 from voxcli.server.worker import EngineWorker
 from voxcli.setup import Setup
 from voxcli.synthesizer import Synthesizer
-from voxcli.utterance import Utterance
+from voxcli.utterance import Mode, Recording, Utterance
+from voxcli.voices import Encoding, VoiceStore
 
 NUM_PLANNERS = 2
+
+T = TypeVar("T")
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]  # name, size, time, inode of each file
 
@@ -35,6 +39,8 @@ class Service:
     Attributes:
         files: of the model; None for one that is no files, in tests.
         url: where it listens, for messages.
+        store: of the saved voices.
+        checksum: of what encodes recordings.
     """
 
     worker: EngineWorker
@@ -45,6 +51,8 @@ class Service:
     offline: bool = False
     url: str = ""
     started: int = field(default_factory=lambda: int(time.time()))
+    store: VoiceStore = field(default_factory=VoiceStore)
+    checksum: str = field(init=False)
     loaded_files: Fingerprint = field(init=False)
     metrics: Metrics = field(init=False)
     planners: ThreadPoolExecutor = field(init=False, repr=False)
@@ -52,11 +60,10 @@ class Service:
     def __post_init__(self) -> None:
         paths = self.files.files if self.files else ()
         object.__setattr__(self, "loaded_files", fingerprint(paths))
+        checksum = encoder_checksum(self.files) if self.files else ""
+        object.__setattr__(self, "checksum", checksum)
         object.__setattr__(self, "metrics", Metrics(self.worker))
         object.__setattr__(self, "planners", ThreadPoolExecutor(NUM_PLANNERS, "planner"))
-
-    def with_voice(self, utterance: Utterance) -> Utterance:
-        return utterance
 
     @property
     def synthesizer(self) -> Synthesizer:
@@ -79,9 +86,32 @@ class Service:
         return end
 
     async def plan(self, utterance: Utterance) -> Plan:
-        """As `make_plan`, without holding up other clients."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.planners, make_plan, utterance, self.model)
+        """As `make_plan`, with the recordings of a voice by name, and beside other clients."""
+        return await self.beside(lambda: make_plan(self._with_voice(utterance), self.model))
+
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Work for another thread than that of the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self.planners, work)
+
+    def _with_voice(self, utterance: Utterance) -> Utterance:
+        if utterance.voice in (None, "default") or utterance.mode is not Mode.ZERO_SHOT:
+            return utterance
+        assert utterance.voice is not None
+        voice = self.store.find(utterance.voice)
+        return voice.apply(utterance, self.model.name, self.checksum)
+
+    async def encode(self, recording: Recording) -> Encoding:
+        """What the model hears in a recording."""
+
+        def encode(synthesizer: Synthesizer) -> Encoding:
+            return Encoding(
+                self.model.name,
+                self.checksum,
+                synthesizer.encode(recording),
+                synthesizer.encode(recording, pad_left=True) if recording.text else None,
+            )
+
+        return await asyncio.wrap_future(self.worker.call(encode))
 
 
 def fingerprint(paths: tuple[Path, ...]) -> Fingerprint:

@@ -59,7 +59,7 @@ async def create_speech(body: SpeechRequest, request: Request) -> Response:
     coding = choose_coding(body.response_format, synthesizer.sample_rate, body.sample_rate)
     if body.is_streamed:
         coding.stream(synthesizer.sample_rate)  # refuses what cannot be streamed
-    plan = await service.plan(service.with_voice(body.utterance()))
+    plan = await service.plan(body.utterance())
     listener = Listener.submit(service.worker, plan, is_live=body.is_streamed)
     headers = {
         "X-Sample-Rate": str(coding.rate),

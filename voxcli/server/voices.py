@@ -1,16 +1,102 @@
-"""`/v1/audio/voices`: the voices that speech can be asked in."""
+"""`/v1/audio/voices`: saved voices listed, made from a recording, removed."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from voxcli.server.schema import VoiceList, VoiceRow
+from fastapi import APIRouter, File, Form, Request, UploadFile
+
+from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError
+from voxcli.server.failures import ApiError
+from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
+from voxcli.server.service import Service
+from voxcli.utterance import Mode
+from voxcli.voices import MAX_TEXT_CHARS, Voice, VoiceStore
 
 router = APIRouter()
 DEFAULT = VoiceRow(name="default")
+MAX_CONSENT = 1000
+
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody} for status in (400, 401, 404, 409, 413, 503)
+}
 
 
 @router.get("/v1/audio/voices")
-async def list_voices() -> VoiceList:
-    """The model's own voice."""
-    return VoiceList(voices=[DEFAULT])
+async def list_voices(request: Request) -> VoiceList:
+    """The model's own voice, and the saved ones."""
+    service: Service = request.app.state.service
+    saved = await service.beside(lambda: [_row(service.store, n) for n in service.store.names()])
+    return VoiceList(voices=[DEFAULT, *saved])
+
+
+@router.post("/v1/audio/voices", responses=_REFUSALS)
+async def create_voice(
+    request: Request,
+    name: Annotated[str, Form(max_length=200)],
+    audio_sample: Annotated[UploadFile, File(description="Recording: 3 to 30 s of speech.")],
+    consent: Annotated[
+        str, Form(min_length=1, max_length=MAX_CONSENT, description="What its owner agreed to.")
+    ],
+    ref_text: Annotated[
+        str, Form(max_length=MAX_TEXT_CHARS, description="What is said in it.")
+    ] = "",
+) -> VoiceRow:
+    """Check a recording, encode it and keep it under a name."""
+    service: Service = request.app.state.service
+    service.worker.check_ready()
+    if Mode.REFERENCE not in service.model.modes:
+        raise UsageError(f"model '{service.model.name}' cannot imitate a voice", hint="see modes")
+    name = service.store.check_free(name.strip(), overwrite=False)
+    data = await audio_sample.read()
+    voice = await service.beside(lambda: _hear(name, data, ref_text, consent))
+    encoded = voice.encoded(await service.encode(voice.recording))
+    await service.beside(lambda: service.store.add(encoded))
+    return await service.beside(lambda: _row(service.store, name))
+
+
+@router.delete("/v1/audio/voices/{name}", responses=_REFUSALS)
+async def delete_voice(request: Request, name: str) -> VoiceRow:
+    """Remove a saved voice; answers with what it was."""
+    service: Service = request.app.state.service
+    try:
+        row = await service.beside(lambda: _row(service.store, name))
+        await service.beside(lambda: service.store.remove(name))
+    except VoiceNotFoundError as err:
+        raise ApiError(404, str(err), code="voice_not_found", param="name") from err
+    return row
+
+
+def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
+    """A recording that passed its checks, as a voice without encodings."""
+    from voxcli.audio.read import decode_audio
+    from voxcli.audio.reference import add_transcript, prepare_reference
+
+    recording, report = prepare_reference(decode_audio(data, "the recording"))
+    if text.strip():
+        recording, report = add_transcript(recording, report, text)
+    return Voice(
+        name=name,
+        recording=recording,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        consent=consent.strip(),
+        facts={**asdict(report), "transcript": recording.text},
+    )
+
+
+def _row(store: VoiceStore, name: str) -> VoiceRow:
+    try:
+        voice = store.find(name)
+    except VoiceFileError as err:
+        return VoiceRow(name=name, problem=str(err))
+    return VoiceRow(
+        name=voice.name,
+        created=voice.created,
+        consent=voice.consent,
+        duration_s=round(voice.duration_s, 2),
+        has_transcript=bool(voice.recording.text),
+        models=list(voice.models),
+        warnings=[str(warning) for warning in voice.facts.get("warnings", ())],
+    )

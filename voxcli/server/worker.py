@@ -14,8 +14,10 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.plan import Plan
@@ -24,6 +26,8 @@ from voxcli.synthesizer import SpeechGroup, Synthesizer
 from voxcli.utterance import AudioChunk
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RETRY_AFTER_S = 2  # what a refused client is told to wait: about one short sentence
 
@@ -163,6 +167,27 @@ class EngineWorker:
             self.check_open()
             self._waiting.append(job)
             self._changed.notify()
+
+    def call(self, function: Callable[[Synthesizer], T]) -> Future[T]:
+        """Do something with the model between two steps; those who listen wait for it.
+
+        Raises:
+            UnavailableError: as `check_ready`; later, in the future, what the function raises.
+        """
+        self.check_ready()
+        future: Future[T] = Future()
+
+        def order(group: SpeechGroup) -> None:
+            assert self.synthesizer is not None
+            try:
+                future.set_result(function(self.synthesizer))
+            except Exception as err:
+                future.set_exception(err)
+
+        with self._changed:
+            self._orders.append(order)
+            self._changed.notify()
+        return future
 
     def cancel(self, job: Job) -> None:
         """Forget a job, wherever it is; nothing more is delivered. Always safe."""

@@ -58,7 +58,8 @@ async function start() {
 
 async function showVoices(chosen = "default") {
   const { voices } = await (await ask("/v1/audio/voices")).json();
-  const options = voices.map(({ name }) => new Option(name, name, false, name === chosen));
+  const usable = voices.filter(({ name, models }) => name === "default" || models.includes(page.model.id));
+  const options = usable.map(({ name }) => new Option(name, name, false, name === chosen));
   $("voice").replaceChildren(...options);
 }
 

@@ -1,0 +1,97 @@
+"""Voices over HTTP: a recording becomes a voice, speaks, and goes; what is no voice is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.conftest import Running, run_server
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with run_server() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client
+
+
+def add(client: httpx.Client, **fields: Any) -> httpx.Response:
+    data = {"name": "clara", "consent": "She agreed.", **fields}
+    audio = data.pop("audio", (SAMPLES / "clara.flac").read_bytes())
+    return client.post("/v1/audio/voices", data=data, files={"audio_sample": ("a.flac", audio)})
+
+
+def speak(client: httpx.Client, voice: str) -> httpx.Response:
+    body = {"model": "fake", "input": "Hello there, my friend.", "voice": voice}
+    return client.post("/v1/audio/speech", json=body)
+
+
+def names(client: httpx.Client) -> list[str]:
+    return [row["name"] for row in client.get("/v1/audio/voices").json()["voices"]]
+
+
+def test_a_recording_becomes_a_voice_that_speaks_and_goes(client: httpx.Client) -> None:
+    made = add(client, ref_text=(SAMPLES / "clara.txt").read_text("utf-8"))
+    assert made.status_code == 200, made.text
+    row = made.json()
+    assert (row["name"], row["consent"], row["has_transcript"]) == ("clara", "She agreed.", True)
+    assert row["models"] == ["fake"]
+    assert row["duration_s"] > 2
+    assert names(client) == ["default", "clara"]
+    assert speak(client, "clara").status_code == 200
+    assert speak(client, "Clara").status_code == 200
+    near = speak(client, "klara")
+    assert near.status_code == 400
+    assert "did you mean 'clara'" in near.json()["error"]["message"]
+    assert client.delete("/v1/audio/voices/clara").json()["name"] == "clara"
+    assert names(client) == ["default"]
+    assert client.delete("/v1/audio/voices/clara").status_code == 404
+    assert speak(client, "clara").status_code == 400
+
+
+def test_a_name_is_not_taken_twice(client: httpx.Client) -> None:
+    assert add(client).status_code == 200
+    again = add(client)
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "exists"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"name": "../../escape"}, "cannot be the name of a voice"),
+        ({"name": "default"}, "is reserved"),
+        ({"name": " "}, "empty"),
+        ({"consent": ""}, "consent"),
+        ({"audio": b"this is no audio" * 100}, "the recording"),
+        ({"audio": b""}, "empty file"),
+    ],
+)
+def test_what_is_no_voice_is_refused(
+    client: httpx.Client, fields: dict[str, Any], words: str
+) -> None:
+    answer = add(client, **fields)
+    assert answer.status_code == 400, answer.text
+    assert words in answer.json()["error"]["message"]
+    assert names(client) == ["default"]
+
+
+def test_a_damaged_profile_is_listed_with_its_problem(client: httpx.Client, tmp_path: Path) -> None:
+    add(client)
+    (file,) = (tmp_path / "voxcli" / "voices").iterdir()
+    file.write_bytes(b"not a profile")
+    assert client.get("/v1/audio/voices").json()["voices"][1]["problem"]
+    assert speak(client, "clara").status_code == 400
+    assert client.delete("/v1/audio/voices/clara").status_code == 200
