@@ -331,6 +331,15 @@ class Synthesizer(_Closing):
             prompt=self.encode(prompt, pad_left=True) if prompt else None,
         )
 
+    def voice_counts(self) -> dict[str, int]:
+        """Work that voices took so far: recordings encoded, their positions prefilled or shared."""
+        prefixes = self.engine.runner.prefixes
+        return {
+            "recordings_encoded": self.num_encoded,
+            "prefixes_run": prefixes.num_run if prefixes else 0,
+            "prefixes_shared": prefixes.num_shared if prefixes else 0,
+        }
+
     def encode(self, recording: Recording, *, pad_left: bool = False) -> np.ndarray:
         """Latents `[A, P, D]` of a recording; the same recording is encoded once.
 

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from voxcli.server.worker import State
 
 EXAMPLES = (
-    "voxcli serve --background",
-    "voxcli serve --status",
-    "voxcli serve --stop",
-    "VOXCLI_API_KEY=a-long-secret voxcli serve --host 0.0.0.0 --max-streams 32",
+    "voxcli serve --background && voxcli serve --status && voxcli serve --stop",
+    "VOXCLI_API_KEY=a-long-secret voxcli serve --host 0.0.0.0 --max-streams 8 --background "
+    "&& voxcli serve --stop",
 )
 
 START_S = 600.0  # a large model may take its time to load and to be captured

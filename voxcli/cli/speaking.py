@@ -304,7 +304,6 @@ def _report(
     peak: float | None,
 ) -> dict[str, Any]:
     setup, speech = synthesizer.setup, stream.speech
-    prefixes = synthesizer.engine.runner.prefixes
     audio_s = speech.num_samples / synthesizer.sample_rate
     for segment in speech.reports:
         for warning in segment.warnings:
@@ -337,9 +336,7 @@ def _report(
         "load_s": setup.load_s,
         "graph_captures": setup.num_captures,
         "capture_s": setup.capture_s,
-        "recordings_encoded": synthesizer.num_encoded,
-        "prefixes_run": prefixes.num_run if prefixes else 0,
-        "prefixes_shared": prefixes.num_shared if prefixes else 0,
+        **synthesizer.voice_counts(),
     }
 
 

@@ -187,6 +187,10 @@ class RemoteSynthesizer(_Closing):
         self._target = target
         self._api_key = api_key
 
+    def voice_counts(self) -> dict[str, int]:
+        """None: the server counts for all its clients together, in its metrics."""
+        return {}
+
     def plan(self, utterance: Utterance) -> RemotePlan:
         """What would be spoken.
 
