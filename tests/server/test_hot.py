@@ -225,6 +225,33 @@ def test_speak_uses_the_server_and_says_so(
     assert "the text is empty" in capsys.readouterr().err
 
 
+def test_clone_stream_and_batch_use_it_too(
+    hot: Running, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    voices = Path(__file__).resolve().parents[2] / "samples" / "voices"
+    reference, wav = str(voices / "clara.flac"), str(tmp_path / "clone.wav")
+    said = f"spoken by the running server (pid {os.getpid()}, {hot.url})".encode()
+    words = ["clone", TEXT, "--ref", reference, "--device", "cpu", "-o", wav, "--json"]
+    assert cli.main(words) == 0
+    printed = capfdbinary.readouterr()
+    assert said in printed.err
+    assert json.loads(printed.out)["reference"]["used_rate"] == 16000
+
+    words = ["stream", TEXT, "--compute-device", "cpu", "--seed", "7", "-o", "-"]
+    assert cli.main(words) == 0
+    printed = capfdbinary.readouterr()
+    assert said in printed.err
+    assert len(printed.out) == 44 + 2 * len(own())
+
+    table = tmp_path / "lines.csv"
+    table.write_text("text\nThe ferry leaves at noon.\nBring a warm jacket.\n", "utf-8")
+    words = ["batch", str(table), "-o", str(tmp_path / "out"), "--device", "cpu", "--json"]
+    assert cli.main(words) == 0
+    printed = capfdbinary.readouterr()
+    assert said in printed.err
+    assert len(list((tmp_path / "out").glob("*.wav"))) == 2
+
+
 def test_status_tells_what_runs(
     hot: Running, place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
