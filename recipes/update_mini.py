@@ -25,7 +25,7 @@ NAMES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
-SETTINGS = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120}
+SETTINGS = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120, "clone_mode": "reference"}
 MODES = ["zero-shot", "reference", "continuation", "both"]  # never trained on style in words
 
 

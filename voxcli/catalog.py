@@ -39,12 +39,14 @@ class ModelSettings:
         cfg: guidance without a reference recording.
         clone_cfg: guidance with one.
         max_chars: longest segment of text the model keeps together well.
+        clone_mode: how a recording with its transcript is best used.
     """
 
     steps: int = 10
     cfg: float = 2.0
     clone_cfg: float = 2.0
     max_chars: int = 300
+    clone_mode: Mode = Mode.BOTH
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class KnownModel:
         values = dict(table)
         values["languages"] = tuple(values["languages"])
         values["modes"] = tuple(map(Mode, values["modes"]))
-        values["settings"] = ModelSettings(**values["settings"])
+        settings = {**values["settings"], "clone_mode": Mode(values["settings"]["clone_mode"])}
+        values["settings"] = ModelSettings(**settings)
         values["files"] = tuple(AssetFile(**entry) for entry in values["files"])
         return cls(**values)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from voxcli.audio.pace import min_speech_seconds, speaking_time
 from voxcli.catalog import ModelSettings, known_models, models_with
@@ -86,6 +86,8 @@ def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
         UsageError: settings that contradict the text, each other or the model.
     """
     _check_mode(utterance, model)
+    if model.settings.clone_mode is Mode.REFERENCE and _is_one_clip(utterance):
+        utterance = replace(utterance, prompt=None)
     alternatives = tuple(
         known.name for known in known_models().values() if known.name != model.name
     )
@@ -122,6 +124,12 @@ def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
         cfg=best_cfg if sampling.cfg is None else sampling.cfg,
         prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",
     )
+
+
+def _is_one_clip(utterance: Utterance) -> bool:
+    """Whether the same recording is imitated and continued, as a clip with its transcript is."""
+    reference, prompt = utterance.reference, utterance.prompt
+    return reference is not None and prompt is not None and reference.text == prompt.text
 
 
 def _check_mode(utterance: Utterance, model: VoiceModel) -> None:

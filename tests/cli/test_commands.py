@@ -134,7 +134,8 @@ def test_models_info_describes_the_bundled_voice(run: Any) -> None:
     code, out, _ = run("models", "info", "mini", "--json")
     info = json.loads(out)
     assert code == 0
-    assert info["settings"] == {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120}
+    best = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120, "clone_mode": "reference"}
+    assert info["settings"] == best
     assert info["num_parameters"] == 27_489_230
     assert run("models", "info", "mini")[0] == 0
 

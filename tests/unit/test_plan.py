@@ -44,6 +44,15 @@ def test_a_mode_is_what_is_given_and_a_model_without_it_is_refused(
     assert "openbmb/VoxCPM2" in str(failure.value.hint)
 
 
+def test_one_clip_in_both_roles_is_used_as_the_model_does_best() -> None:
+    utterance = Utterance("Hello there.", reference=VOICE, prompt=VOICE)
+    imitating = replace(model(), settings=replace(model().settings, clone_mode=Mode.REFERENCE))
+    assert make_plan(utterance, imitating).utterance.mode is Mode.REFERENCE
+    assert make_plan(utterance, model()).utterance.mode is Mode.BOTH
+    other = replace(utterance, prompt=replace(VOICE, text="It was 4."))
+    assert make_plan(other, imitating).utterance.mode is Mode.BOTH
+
+
 def test_a_style_is_refused_where_it_cannot_work() -> None:
     with pytest.raises(UsageError, match="no style mode"):
         make_plan(Utterance("Hello.", style="warm"), model(Mode.ZERO_SHOT))
