@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from fakes import FakeAcousticModel, fake_synthesizer
 
-from tests.fakes import FakeAcousticModel, fake_synthesizer
 from voxcli import cli
 from voxcli.audio.resample import resample
 from voxcli.models.base import Prompt
@@ -156,13 +156,24 @@ def test_a_recording_alone_is_imitated(run: Run, model: ListeningModel) -> None:
     assert report["recordings_encoded"] == 1
 
 
-def test_a_recording_with_its_words_is_imitated_and_continued(
+def test_a_recording_with_its_words_is_used_as_the_bundled_voice_does_best(
     run: Run, model: ListeningModel
 ) -> None:
     words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
     text, given = model.prompts[0]
     assert text == WORDS
+    assert given["reference"].mean() == 1.0
+    assert given["prompt_audio"] is None
+    assert report["mode"] == "reference"
+
+
+def test_another_recording_is_continued_in_the_voice_of_the_first(
+    run: Run, model: ListeningModel
+) -> None:
+    words = ["--ref", EMMA, "--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
+    report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
+    _, given = model.prompts[0]
     assert given["reference"].mean() == 1.0
     assert given["prompt_audio"].mean() == 2.0  # padded on the left
     assert given["prompt_text"].startswith("A good map tells you")

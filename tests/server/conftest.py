@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
 
-from tests.fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
 from voxcli.config import EngineConfig
 from voxcli.hot.place import Place
 from voxcli.hub import resolve_model

@@ -14,10 +14,10 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
+from fakes import SAMPLE_RATE, fake_synthesizer
 from hypothesis import HealthCheck, given, settings
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.fakes import SAMPLE_RATE, fake_synthesizer
 from tests.server.conftest import Running, run_server
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams

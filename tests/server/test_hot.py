@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import fake_synthesizer
 
-from tests.fakes import fake_synthesizer
 from tests.server.conftest import Running, run_server, until
 from voxcli import cli
 from voxcli.config import SamplingParams

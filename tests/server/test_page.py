@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, Browser
 
-from tests.browser import CHROMIUM, Browser
 from tests.server.conftest import Running, run_server, until
 from voxcli.server.app import PAGE
 

@@ -8,8 +8,8 @@ import threading
 from typing import Any
 
 import pytest
+from fakes import fake_synthesizer
 
-from tests.fakes import fake_synthesizer
 from tests.server.conftest import GatedModel, Running, run_server, until
 from voxcli.errors import EngineError
 from voxcli.server import listener, response

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import FakeAcousticModel, fake_synthesizer
 
-from tests.fakes import FakeAcousticModel, fake_synthesizer
 from voxcli.config import SamplingParams
 from voxcli.errors import UsageError, VoiceNotFoundError
 from voxcli.models.base import Prompt
