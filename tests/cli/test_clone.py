@@ -284,9 +284,9 @@ def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
     assert model.num_encoded == 2
     code, out, _ = run("speak", WORDS, "--voice", "emma", "-o", "a.wav", "--json")
     report = json.loads(out)
-    assert (code, report["mode"], report["voice"]) == (0, "both", "emma")
+    assert (code, report["mode"], report["voice"]) == (0, "reference", "emma")
     assert model.num_encoded == 2
-    assert model.prompts[-1][1]["prompt_audio"].mean() == 2.0
+    assert model.prompts[-1][1]["reference"].mean() == 1.0
     assert run("voices", "add", "Emma", *words)[0] == 2
 
 

@@ -17,8 +17,8 @@ import schemathesis
 from fakes import SAMPLE_RATE, fake_synthesizer
 from hypothesis import HealthCheck, given, settings
 from prometheus_client.parser import text_string_to_metric_families
+from running import Running, run_server
 
-from tests.server.conftest import Running, run_server
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
 from voxcli.server.guard import TEXT_BYTES

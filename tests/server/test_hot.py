@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import fake_synthesizer
+from running import Running, run_server, until
 
-from tests.server.conftest import Running, run_server, until
 from voxcli import cli
 from voxcli.config import SamplingParams
 from voxcli.errors import EngineError, TextError, UsageError, VoxError

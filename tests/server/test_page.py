@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
+from running import Running, run_server, until
 
-from tests.server.conftest import Running, run_server, until
 from voxcli.server.app import PAGE
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

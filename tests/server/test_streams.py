@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from fakes import fake_synthesizer
+from running import GatedModel, Running, run_server, until
 
-from tests.server.conftest import GatedModel, Running, run_server, until
 from voxcli.errors import EngineError
 from voxcli.server import listener, response
 from voxcli.server.worker import EngineWorker, Job, State, WorkerLimits

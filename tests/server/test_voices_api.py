@@ -8,8 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from tests.server.conftest import Running, run_server
+from running import Running, run_server
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 

@@ -1,0 +1,130 @@
+"""A server on a fake model, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import numpy as np
+from fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
+
+from voxcli.config import EngineConfig
+from voxcli.hot.place import Place
+from voxcli.hub import resolve_model
+from voxcli.models.base import Rows, StepOutput
+from voxcli.server.app import build_app
+from voxcli.server.guard import LOOPBACK
+from voxcli.server.run import Ending, ServerProcess, listen_tcp, listen_unix
+from voxcli.server.service import Service
+from voxcli.server.worker import EngineWorker, State, WorkerLimits
+
+WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for milliseconds
+
+
+class GatedModel(FakeAcousticModel):
+    """Steps only while its gate is open."""
+
+    def __init__(self, fail_at_step: int | None = None) -> None:
+        super().__init__(fail_at_step=fail_at_step)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        return np.full((len(samples) // 2560, P, D), float(pad_left), np.float32)
+
+    def decode(self, state: FakeState, rows: Rows) -> StepOutput:
+        assert self.gate.wait(WAIT_S)
+        return super().decode(state, rows)
+
+
+@dataclass
+class Running:
+    """A server under test."""
+
+    url: str
+    model: GatedModel
+    service: Service
+    process: ServerProcess
+    thread: threading.Thread
+    endings: list[Ending]
+
+    @property
+    def worker(self) -> EngineWorker:
+        return self.service.worker
+
+    def client(self, **headers: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=WAIT_S)
+
+    def stop(self) -> None:
+        loop = self.process.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.process.stop)
+
+    def join(self) -> Ending:
+        self.thread.join(WAIT_S)
+        assert not self.thread.is_alive()
+        return self.endings[0]
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.service.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def until(is_true: Callable[[], bool]) -> None:
+    """Wait for another thread."""
+    pause = threading.Event()
+    for _ in range(int(WAIT_S / 0.005)):
+        if is_true():
+            return
+        pause.wait(0.005)
+    raise AssertionError("it never came true")
+
+
+@contextmanager
+def run_server(
+    *,
+    model: GatedModel | None = None,
+    max_streams: int = 4,
+    max_queue: int = 8,
+    api_key: str | None = None,
+    grace_s: float = 5.0,
+    place: Place | None = None,
+) -> Iterator[Running]:
+    """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
+    model = model or GatedModel()
+    synthesizer = fake_synthesizer(model, max_slots=max_streams)
+    worker = EngineWorker(lambda: synthesizer, WorkerLimits(max_streams, max_queue))
+    files = resolve_model("mini") if place else None
+    tcp = listen_tcp("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
+    service = Service(worker, synthesizer.model, EngineConfig(), files, url=url)
+    app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK)
+    hold = place.hold() if place else None
+    sockets = [tcp]
+    if hold is not None:
+        sockets.append(listen_unix(hold.place.socket))
+        hold.write({"pid": os.getpid(), "model": "mini", "url": url})
+    process = ServerProcess(app, worker, sockets, grace_s=grace_s)
+    endings: list[Ending] = []
+    thread = threading.Thread(target=lambda: endings.append(process.run()), daemon=True)
+    thread.start()
+    running = Running(url, model, service, process, thread, endings)
+    until(lambda: worker.state is State.READY and _answers(url))
+    try:
+        yield running
+    finally:
+        model.gate.set()
+        running.stop()
+        thread.join(WAIT_S)
+        if hold is not None:
+            hold.release()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=WAIT_S).status_code == 200
+    except httpx.TransportError:
+        return False
