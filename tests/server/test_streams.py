@@ -161,7 +161,7 @@ def test_an_engine_that_fails_fails_all_in_flight_and_ends_the_process() -> None
     with run_server(model=model) as running:
         model.gate.clear()
         held = [begin(running), begin(running, stream=False, response_format="wav")]
-        until(lambda: running.worker.num_running == 2)
+        until(lambda: running.worker.num_running + running.worker.num_waiting == 2)
         model.gate.set()
         answers = [rest(raw) for raw in held]
         assert b"illegal memory access" in answers[1]
