@@ -19,7 +19,7 @@ from voxcli import Recording, SamplingParams, Synthesizer, Utterance
 if TYPE_CHECKING:
     from scorer import Scorer
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.speech, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FOLDER = Path(__file__).parents[2] / "samples" / "voices"
 NAMES = ("heart", "oscar", "bruno", "hugo", "felix", "nora", "clara", "mia")

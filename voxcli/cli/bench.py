@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "voxcli bench --prompts short --repeats 2",
     "voxcli bench --prompts short --concurrency 1,2 --repeats 1 --json new.json --html new.html",
-    "voxcli bench --prompts short --json old.json && voxcli bench --prompts short --json new.json "
-    "&& voxcli bench compare old.json new.json --fail-over 100%",
+    "voxcli bench --prompts short --json old.json && voxcli bench compare old.json old.json",
 )
 STDOUT = "-"
 DEFAULT_PROMPTS = "short,medium,long"
