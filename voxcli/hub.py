@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,14 +222,9 @@ def verify_file(
         return FileCheck(asset.name, False, f"{size:,} bytes, should be {asset.size:,}")
     if not is_hashed:
         return FileCheck(asset.name, True, "size ok")
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            digest.update(block)
-            if on_bytes:
-                on_bytes(len(block))
-    if digest.hexdigest() != asset.sha256:
-        found = f"sha256 is {digest.hexdigest()[:12]}…, should be {asset.sha256[:12]}…"
+    digest = file_sha256(path, on_bytes)
+    if digest != asset.sha256:
+        found = f"sha256 is {digest[:12]}…, should be {asset.sha256[:12]}…"
         return FileCheck(asset.name, False, found)
     return FileCheck(asset.name, True, "sha256 ok")
 
@@ -242,8 +237,30 @@ def encoder_checksum(model: ModelFiles) -> str:
         if path.name in known:
             digest.update(bytes.fromhex(known[path.name]))
         else:
-            with path.open("rb") as handle:
-                digest.update(hashlib.file_digest(handle, "sha256").digest())
+            digest.update(bytes.fromhex(file_sha256(path)))
+    return digest.hexdigest()
+
+
+def model_checksum(model: ModelFiles) -> str:
+    """One hash over all files: from the table of known models, else from the files."""
+    known = {file.name: file.sha256 for file in model.known.files} if model.known else {}
+    return joint_checksum({p.name: known.get(p.name) or file_sha256(p) for p in model.files})
+
+
+def joint_checksum(hashes: Mapping[str, str]) -> str:
+    """One SHA-256 over the hashes of files, in the order of their names."""
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def file_sha256(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file in hex; `on_bytes` is told of every part that was read."""
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK):
+            digest.update(block)
+            if on_bytes:
+                on_bytes(len(block))
     return digest.hexdigest()
 
 

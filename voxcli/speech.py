@@ -147,9 +147,6 @@ class Speech:
 
     # ------------------------------------------------------------ outputs
 
-    def owns(self, request: Request) -> bool:
-        return request in self._by_request
-
     def accept(
         self, request: Request, samples: np.ndarray, reason: FinishReason | None
     ) -> Request | None:

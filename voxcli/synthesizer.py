@@ -14,12 +14,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from voxcli.audio.resample import resample
+from voxcli.closing import Closing
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.engine import Engine
 from voxcli.engine.request import Request
@@ -35,25 +35,7 @@ logger = logging.getLogger(__name__)
 MAX_CACHED_RECORDINGS = 64  # encoded ones: 25 latents a second each, so a few megabytes in all
 
 
-class _Closing:
-    """Closes itself at the end of a `with` block."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class SpeechStream(_Closing, Iterator[AudioChunk]):
+class SpeechStream(Closing, Iterator[AudioChunk]):
     """Chunks of one utterance; closing it early frees what it holds in the engine."""
 
     def __init__(self, speech: Speech, chunks: Iterator[AudioChunk]) -> None:
@@ -68,7 +50,7 @@ class SpeechStream(_Closing, Iterator[AudioChunk]):
         close()
 
 
-class SpeechGroup(_Closing):
+class SpeechGroup(Closing):
     """Speeches side by side on one engine. They may join and leave between steps, and fail alone.
 
     Args:
@@ -202,7 +184,7 @@ class SpeechGroup(_Closing):
         self._paused.clear()
 
 
-class Synthesizer(_Closing):
+class Synthesizer(Closing):
     """A loaded model behind an engine.
 
     Args:

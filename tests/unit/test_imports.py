@@ -17,6 +17,7 @@ PACKAGE = ROOT / "voxcli"
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "errors": set(),
+    "closing": set(),
     "config": {"errors"},
     "utterance": {"config"},
     "catalog": {"errors", "utterance"},
@@ -24,10 +25,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "download": {"catalog", "errors"},
     "hub": {"catalog", "checkpoint", "download", "errors", "config", "utterance"},
     "text": {"errors", "config", "utterance"},
-    "audio": {"errors", "config", "utterance"},
+    "audio": {"errors", "closing", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio"},
     "setup": set(),
-    "hot": {"errors", "config", "utterance", "setup", "text"},
+    "hot": {"errors", "closing", "config", "utterance", "setup", "text"},
     "layers": set(),
     "kernels": {"layers"},
     "models": {"layers", "kernels", "errors"},
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
         *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
-        *("config", "utterance", "errors", "setup", "__init__"),
+        *("config", "utterance", "errors", "closing", "setup", "__init__"),
     },
 }
 MAY_IMPORT["streaming"] = {
@@ -54,7 +55,8 @@ MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench
 MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
-    *("__init__", "errors", "config", "utterance", "catalog", "checkpoint", "download", "hub"),
+    *("__init__", "errors", "closing", "config", "utterance", "catalog", "checkpoint"),
+    *("download", "hub"),
     *("text", "audio", "voices", "plan", "streaming", "batch", "setup", "hot"),
 }
 # What command modules may import only inside a command body, for help without delay.

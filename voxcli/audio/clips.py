@@ -9,20 +9,19 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import soundfile
 
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import EMPTY, Resampler, Samples
+from voxcli.closing import Closing
 from voxcli.errors import RecordingError
 
 PIECE = 1 << 14  # samples a read
 
 
-class ClipReader:
+class ClipReader(Closing):
     """Reads `path` from its start.
 
     Raises:
@@ -43,17 +42,6 @@ class ClipReader:
             if len(self._held) == 0:
                 self._held = next(self._pieces, EMPTY)
         return np.concatenate(parts) if parts else EMPTY
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file; safe to call twice."""

@@ -7,12 +7,9 @@ nothing about names, rates or atomic renames; `write.py` does.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -20,6 +17,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from voxcli.audio import pcm
+from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.files import create, hidden_name
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
@@ -188,29 +186,6 @@ def open_encoder(path: Path, sample_rate: int, audio_format: AudioFormat) -> Enc
     if audio_format.encoder == "sndfile":
         return SndfileEncoder(path, sample_rate, audio_format)
     return FfmpegEncoder(path, sample_rate, audio_format)
-
-
-@contextmanager
-def native_stderr_hidden() -> Iterator[None]:
-    """Send what C code prints to stderr nowhere; Python's own messages wait in `sys.stderr`.
-
-    libmpg123, inside libsndfile, complains about frames whose bits lie in the frame before, as
-    every encoder makes them at 24 kHz and below, and there is no switch to stop it.
-    """
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    try:
-        kept = os.dup(2)
-    except OSError:  # stderr is closed, so nothing is seen anyway
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.encode import import_pydub
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import Samples
@@ -144,7 +143,7 @@ def _decode_sndfile(data: bytes) -> tuple[Samples, int, str] | None:
     import soundfile
 
     try:
-        with _quiet_stderr(), soundfile.SoundFile(io.BytesIO(data)) as file:
+        with native_stderr_hidden(), soundfile.SoundFile(io.BytesIO(data)) as file:
             frames: Samples = file.read(dtype="float32", always_2d=True)
             return frames, file.samplerate, f"{file.format} {file.subtype}"
     except (soundfile.SoundFileError, OSError):
@@ -193,24 +192,3 @@ def _level_db(frames: Samples) -> NDArray[Any]:
     power = np.square(frames, dtype=np.float64).mean(axis=0)
     levels: NDArray[Any] = 10 * np.log10(power + 1e-20)
     return levels
-
-
-@contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """Keeps what C libraries print from the user: mpg123 writes its doubts about a file to stderr.
-
-    NOTE: the whole process has no stderr meanwhile, other threads included.
-    """
-    try:
-        kept = os.dup(2)
-    except OSError:  # closed by the shell
-        yield
-        return
-    sink = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(sink)

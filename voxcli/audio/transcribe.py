@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from voxcli.audio.resample import Samples, resample
 from voxcli.errors import RecordingError, UsageError
 
 DEFAULT_MODEL = "base"
-RATE = 16_000
+RATE = 16_000  # Hz, of every Whisper model
 
 
 def transcribe(
@@ -36,17 +37,10 @@ def transcribe(
         RecordingError: no words were heard.
     """
     check_transcriber()
-    from faster_whisper import WhisperModel
     from faster_whisper.utils import _MODELS as sizes
 
     try:
-        whisper = WhisperModel(
-            model,
-            device="cpu",
-            compute_type="int8",
-            local_files_only=True,
-            download_root=str(cache_dir) if cache_dir else None,
-        )
+        whisper = local_whisper(model, cache_dir=cache_dir)
     except (OSError, ValueError, RuntimeError) as err:
         at = f" --cache-dir {cache_dir}" if cache_dir else ""
         raise UsageError(
@@ -59,6 +53,29 @@ def transcribe(
     if not text:
         raise RecordingError("no words were recognised in the recording", hint="give --ref-text")
     return text
+
+
+def local_whisper(model: str, *, threads: int = 0, cache_dir: Path | None = None) -> Any:
+    """A `WhisperModel` for the CPU from files on this machine alone.
+
+    Args:
+        model, cache_dir: as `transcribe`.
+        threads: of the CPU; 0 is the package's own choice.
+
+    Raises:
+        ImportError: faster-whisper is not installed.
+        OSError, ValueError, RuntimeError: the model is not here or not usable.
+    """
+    from faster_whisper import WhisperModel
+
+    return WhisperModel(
+        model,
+        device="cpu",
+        compute_type="int8",
+        cpu_threads=threads,
+        local_files_only=True,
+        download_root=str(cache_dir) if cache_dir else None,
+    )
 
 
 def check_transcriber() -> None:

@@ -7,7 +7,6 @@ without a record, which would look like somebody else's.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,8 +20,7 @@ from typing import Any
 from voxcli.audio.files import output_error, publish
 from voxcli.batch.names import WORK_FOLDER
 from voxcli.errors import OutputError, UsageError
-
-_BLOCK = 1 << 20
+from voxcli.hub import file_sha256
 
 
 class OutputFolder:
@@ -114,15 +112,6 @@ def _writing(path: Path) -> Iterator[None]:
 def _me() -> dict[str, Any]:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def file_matches(path: Path, entry: dict[str, Any]) -> bool:

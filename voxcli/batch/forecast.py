@@ -38,10 +38,6 @@ class Forecast:
     num_bytes: int
     free_bytes: int
 
-    @property
-    def fits(self) -> bool:
-        return self.num_bytes < self.free_bytes
-
 
 def forecast(
     standings: Sequence[Standing],

@@ -20,12 +20,13 @@ import numpy as np
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import AudioWriter
 from voxcli.batch.casting import Casting
-from voxcli.batch.folder import OutputFolder, file_sha256
+from voxcli.batch.folder import OutputFolder
 from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.preflight import Job
 from voxcli.batch.resume import Standing, Status
 from voxcli.config import MAX_SEED
 from voxcli.errors import OutputError, OutputExistsError, SynthesisError, VoxError
+from voxcli.hub import file_sha256
 from voxcli.utterance import SegmentReport, Utterance
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Tally:
     """How far a run is.
 
     Attributes:
-        estimated_s: audio expected of all rows to do; done_estimated_s: of those that ended.
+        estimated_s: audio expected of all rows to do.
     """
 
     num_rows: int
@@ -104,7 +105,6 @@ class Tally:
     num_done: int = 0
     num_failed: int = 0
     audio_s: float = 0.0
-    done_estimated_s: float = 0.0
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -119,7 +119,6 @@ class Tally:
         self.num_done += 1
         self.num_failed += outcome.status is Status.FAILED
         self.audio_s += outcome.facts.get("audio_s", 0.0)
-        self.done_estimated_s += outcome.job.estimated_audio_s
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ report = session.run(load, ...)      speak what is left
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli import __version__
 from voxcli.batch.casting import Casting
-from voxcli.batch.folder import OutputFolder, file_sha256
+from voxcli.batch.folder import OutputFolder
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.preflight import Job, Rules
 from voxcli.batch.report import (
@@ -34,7 +33,6 @@ from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
 from voxcli.batch.tables import Table
 from voxcli.batch.timeline import Timeline
 from voxcli.errors import OutputError, OutputExistsError, UsageError
-from voxcli.hub import ModelFiles
 from voxcli.plan import MAX_CHOSEN_SEED
 
 if TYPE_CHECKING:
@@ -50,7 +48,9 @@ class TableError(UsageError):
         problems: all of them, in the order of the table.
     """
 
-    def __init__(self, message: str, *, hint: str, problems: Sequence[Problem]) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, problems: Sequence[Problem] = ()
+    ) -> None:
         super().__init__(message, hint=hint)
         self.problems = [asdict(problem) for problem in problems]
 
@@ -236,11 +236,3 @@ def choose_seed(asked: int | None, root: Path) -> int:
         return asked
     before = Manifest(root).run
     return before["seed"] if before else secrets.randbelow(MAX_CHOSEN_SEED)
-
-
-def model_checksum(files: ModelFiles) -> str:
-    """One hash over a model's files: from the table of known models, else from the files."""
-    known = {file.name: file.sha256 for file in files.known.files} if files.known else {}
-    paths = sorted(files.files, key=lambda path: path.name)
-    lines = "".join(f"{known.get(path.name) or file_sha256(path)}  {path.name}\n" for path in paths)
-    return hashlib.sha256(lines.encode()).hexdigest()

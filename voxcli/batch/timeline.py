@@ -26,12 +26,13 @@ from voxcli.audio.formats import AudioFormat, resolve_format
 from voxcli.audio.names import slug
 from voxcli.audio.placing import Cue, Placement, Policy, overlaps, place
 from voxcli.audio.write import check_output
-from voxcli.batch.folder import file_matches, file_sha256
+from voxcli.batch.folder import file_matches
 from voxcli.batch.manifest import DONE, Manifest
 from voxcli.batch.resume import Status
 from voxcli.batch.rows import Row
 from voxcli.batch.subtitles import Line, as_subtitles, check_suffix
 from voxcli.errors import SynthesisError, UsageError
+from voxcli.hub import file_sha256
 
 if TYPE_CHECKING:
     from voxcli.audio.mixdown import Clip, Mix

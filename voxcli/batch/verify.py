@@ -14,12 +14,11 @@ from pathlib import Path
 from threading import Lock
 
 from voxcli.audio.resample import Samples, resample
+from voxcli.audio.transcribe import RATE, local_whisper
 from voxcli.batch.run import Take, Verdict, next_take
 from voxcli.errors import ModelNotFoundError, SynthesisError, UsageError
 from voxcli.text import normalise
 
-RATE = 16_000  # Hz, of every Whisper model
-DEFAULT_MODEL = "base"
 SEED_STEP = 101  # clear of the seeds that the output guard's own retries use
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my"})  # compared by character
 
@@ -92,18 +91,14 @@ def load_whisper(model: str, threads: int = 0) -> Hear:
         UsageError: the packages are missing.
         ModelNotFoundError: the model is not here.
     """
+    is_folder = Path(model).is_dir()
     try:
-        from faster_whisper import WhisperModel
+        whisper = local_whisper(model, threads=threads)
     except ImportError as err:
         raise UsageError(
             "--verify needs faster-whisper, which is not installed",
             hint="run: pip install 'voxcli[asr]'",
         ) from err
-    is_folder = Path(model).is_dir()
-    try:
-        whisper = WhisperModel(
-            model, device="cpu", compute_type="int8", cpu_threads=threads, local_files_only=True
-        )
     except (RuntimeError, OSError, ValueError) as err:
         what = (
             f"{model} holds no faster-whisper model"

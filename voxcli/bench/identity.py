@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import subprocess
@@ -13,10 +12,8 @@ from typing import Any
 
 import voxcli
 from voxcli.config import EngineConfig
-from voxcli.hub import ModelFiles
+from voxcli.hub import ModelFiles, file_sha256, joint_checksum
 from voxcli.setup import Setup
-
-_BLOCK = 1 << 22  # bytes read at a time
 
 
 def identity(
@@ -89,14 +86,6 @@ def _output(*command: str) -> str | None:
 
 def checksum(files: ModelFiles) -> dict[str, Any]:
     """SHA-256 of each of the model's files, and one over them all in the order of their names."""
-    hashes = {path.name: _sha256(path) for path in sorted(files.files, key=lambda path: path.name)}
-    lines = "".join(f"{digest}  {name}\n" for name, digest in hashes.items())
-    return {"checksum": hashlib.sha256(lines.encode()).hexdigest(), "files": hashes}
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    paths = sorted(files.files, key=lambda path: path.name)
+    hashes = {path.name: file_sha256(path) for path in paths}
+    return {"checksum": joint_checksum(hashes), "files": hashes}

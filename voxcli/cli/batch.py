@@ -11,6 +11,7 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import (
+    BitsOption,
     HotEngineOptions,
     JsonOption,
     QuietOption,
@@ -105,12 +106,7 @@ class FileOptions:
         str,
         typer.Option("--format", metavar="NAME", help="Format of files whose name has no suffix."),
     ] = "wav"
-    bits: Annotated[
-        str | None,
-        typer.Option(
-            "--bits", metavar="N", help="Bits a sample: 8, 16, 24 or 32f.", show_default="16"
-        ),
-    ] = None
+    bits: BitsOption = None
     rate: Annotated[
         int | None,
         typer.Option(
@@ -422,8 +418,9 @@ def _prepare(
     from voxcli.batch.names import Namer, Template
     from voxcli.batch.preflight import Rules, check_table
     from voxcli.batch.run import Storage
-    from voxcli.batch.session import Session, model_checksum
+    from voxcli.batch.session import Session
     from voxcli.batch.tables import read_table
+    from voxcli.hub import model_checksum
     from voxcli.plan import make_plan, voice_model
 
     model = voice_model(files)

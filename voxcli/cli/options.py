@@ -221,6 +221,16 @@ PauseOption = Annotated[
         show_default="by punctuation",
     ),
 ]
+BitsOption = Annotated[
+    str | None,
+    typer.Option("--bits", metavar="N", help="Bits a sample: 8, 16, 24 or 32f.", show_default="16"),
+]
+StreamFormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
+    ),
+]
 TextArgument = Annotated[
     str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
 ]

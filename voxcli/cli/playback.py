@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.cli import output
 from voxcli.cli.interrupt import on_interrupt
+from voxcli.cli.speaking import setup_facts
 from voxcli.errors import DeviceError, TextError, VoxError
 
 if TYPE_CHECKING:
@@ -179,7 +180,6 @@ def _live_text(streamer: Streamer, player: Player | None) -> str:
 def _report(
     synthesizer: Synthesizer, run: StreamReport, written: WrittenAudio | None
 ) -> dict[str, Any]:
-    setup = synthesizer.setup
     plan = run.plan
     return {
         "path": str(written.path) if written else None,
@@ -202,14 +202,7 @@ def _report(
             for line, err in run.failed
         ],
         "segments": [asdict(segment) for segment in run.segments],
-        "model": setup.model,
-        "device": setup.device_type,
-        "device_name": setup.device,
-        "precision": setup.precision,
-        "threads": setup.threads,
-        "load_s": setup.load_s,
-        "graph_captures": setup.num_captures,
-        "capture_s": setup.capture_s,
+        **setup_facts(synthesizer.setup),
     }
 
 

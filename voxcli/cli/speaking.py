@@ -15,10 +15,12 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import (
+    BitsOption,
     HotEngineOptions,
     JsonOption,
     OverwriteOption,
     QuietOption,
+    StreamFormatOption,
     find_model,
     resolve_voice,
 )
@@ -28,6 +30,7 @@ from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan
+    from voxcli.setup import Setup
     from voxcli.synthesizer import SpeechStream, Synthesizer
 
 STDOUT = "-"
@@ -63,18 +66,8 @@ class TargetOptions:
             show_default="a free .wav name made from the text",
         ),
     ] = None
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
-        ),
-    ] = "wav"
-    bits: Annotated[
-        str | None,
-        typer.Option(
-            "--bits", metavar="N", help="Bits a sample: 8, 16, 24 or 32f.", show_default="16"
-        ),
-    ] = None
+    format: StreamFormatOption = "wav"
+    bits: BitsOption = None
     rate: Annotated[
         int | None,
         typer.Option(
@@ -303,7 +296,7 @@ def _report(
     rate: int,
     peak: float | None,
 ) -> dict[str, Any]:
-    setup, speech = synthesizer.setup, stream.speech
+    speech = stream.speech
     audio_s = speech.num_samples / synthesizer.sample_rate
     for segment in speech.reports:
         for warning in segment.warnings:
@@ -328,6 +321,14 @@ def _report(
         "finish_reason": "stop",
         "attempts": max(segment.attempts for segment in speech.reports),
         "segments": [asdict(segment) for segment in speech.reports],
+        **setup_facts(synthesizer.setup),
+        **synthesizer.voice_counts(),
+    }
+
+
+def setup_facts(setup: Setup) -> dict[str, Any]:
+    """What the engine ran on, as `--json` names it."""
+    return {
         "model": setup.model,
         "device": setup.device_type,
         "device_name": setup.device,
@@ -336,7 +337,6 @@ def _report(
         "load_s": setup.load_s,
         "graph_captures": setup.num_captures,
         "capture_s": setup.capture_s,
-        **synthesizer.voice_counts(),
     }
 
 

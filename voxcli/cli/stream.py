@@ -19,6 +19,7 @@ from voxcli.cli.options import (
     OverwriteOption,
     QuietOption,
     SpeechOptions,
+    StreamFormatOption,
     TextSource,
     find_model,
     grouped,
@@ -87,12 +88,7 @@ class SoundOptions:
             "-o", "--output", metavar="-", help="'-' sends the sound to stdout, not to a device."
         ),
     ] = None
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
-        ),
-    ] = "wav"
+    format: StreamFormatOption = "wav"
     bits: Annotated[
         str | None,
         typer.Option(

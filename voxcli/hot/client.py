@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from voxcli.closing import Closing
 from voxcli.errors import VoxError
 from voxcli.hot import wire
 from voxcli.hot.speech import RemotePlan, RemoteSpeech
@@ -31,25 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class _Closing:
-    """Closes itself at the end of a `with` block."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class RemoteStream(_Closing, Iterator[AudioChunk]):
+class RemoteStream(Closing, Iterator[AudioChunk]):
     """Chunks of one utterance; closing it early frees what it holds in the server."""
 
     def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
@@ -104,7 +86,7 @@ class RemoteStream(_Closing, Iterator[AudioChunk]):
         self._connection.close()
 
 
-class RemoteGroup(_Closing):
+class RemoteGroup(Closing):
     """Speeches side by side on the server, each on a connection of its own."""
 
     def __init__(self, server: RemoteSynthesizer) -> None:
@@ -167,7 +149,7 @@ class RemoteGroup(_Closing):
             self.leave(speech)
 
 
-class RemoteSynthesizer(_Closing):
+class RemoteSynthesizer(Closing):
     """A server that speaks what was wanted.
 
     Args:
