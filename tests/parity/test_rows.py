@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from replay import encode, fresh_state, make_rows
 from torch import Tensor
 
 from voxcli.models.base import Prompt
+from voxcli.models.voxcpm2.backbone import ALIGNMENT, zeros
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
 
@@ -40,6 +42,20 @@ def prompts(model: VoxCPM2) -> list[Prompt]:
     made[2] = model.encode_prompt(TEXTS[2], reference=audio)
     made[5] = model.encode_prompt(TEXTS[5], prompt_text="Ah. ", prompt_audio=audio)
     return made
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_cache_is_zero_and_takes_no_memory_before_it_is_written(dtype: torch.dtype) -> None:
+    before = resident_bytes()
+    cache = zeros((6, 24, 2, 2048, 64), dtype, torch.device("cpu"))
+    assert cache.data_ptr() % ALIGNMENT == 0
+    assert resident_bytes() - before < cache.nbytes / 10
+    assert not cache[::3, ::7, :, ::511].any()
 
 
 def tensors(state: Any) -> list[Tensor]:

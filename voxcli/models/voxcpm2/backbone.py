@@ -17,11 +17,13 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -34,6 +36,8 @@ from voxcli.models.voxcpm2.config import TransformerConfig
 
 if TYPE_CHECKING:
     from voxcli.kernels.attention import Scratch
+
+ALIGNMENT = 64  # bytes, as torch aligns
 
 
 @cache
@@ -63,6 +67,19 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """
     scores = torch.baddbmm(_zero(q.device, q.dtype), q, k.mT, beta=0, alpha=scale)
     return torch.bmm(scores.softmax(-1), v)
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """`torch.zeros`, but on CPU with pages that take no memory until they are written.
+
+    NOTE: torch writes the zeros; numpy takes pages from the system that are zero already.
+    """
+    if device.type != "cpu":
+        return torch.zeros(*shape, dtype=dtype, device=device)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    pages = np.zeros(num_bytes + ALIGNMENT, np.uint8)
+    start = -pages.ctypes.data % ALIGNMENT
+    return torch.from_numpy(pages)[start : start + num_bytes].view(dtype).view(*shape)
 
 
 @dataclass
@@ -183,10 +200,7 @@ class CausalStack(Stack):
         """A zeroed cache; on CPU its pages cost no memory until a request writes them."""
         shape = (len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim)
         dtype, device = self.norm.dtype, self.norm.device
-        return KVCache(
-            torch.zeros(shape, dtype=dtype, device=device),
-            torch.zeros(shape, dtype=dtype, device=device),
-        )
+        return KVCache(zeros(shape, dtype, device), zeros(shape, dtype, device))
 
     def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
         """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
