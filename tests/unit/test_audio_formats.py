@@ -71,6 +71,8 @@ def test_depth_the_format_lacks_is_refused(name: str, bits: str) -> None:
         ("opus", 16_000, 16_000),
         ("opus", 96_000, 48_000),
         ("mp3", 96_000, 48_000),
+        ("mp3", 24_000, 32_000),
+        ("mp3", 22_050, 22_050),
         ("wav", 44_100, 44_100),
         ("wav", 4_000, 8_000),
     ],
@@ -83,6 +85,7 @@ def test_unasked_rate_moves_to_the_next_one_the_format_takes(
 
 def test_asked_rate_is_never_changed_but_refused_with_the_rates() -> None:
     assert FORMATS["opus"].choose_rate(48_000, 16_000) == 16_000
+    assert FORMATS["mp3"].choose_rate(24_000, 24_000) == 24_000
     with pytest.raises(UsageError, match="8000, 12000, 16000, 24000, 48000"):
         FORMATS["opus"].choose_rate(48_000, 22_050)
     with pytest.raises(UsageError, match="8000 to 192000"):

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from voxcli.audio.write import AudioWriter, WrittenAudio, check_output
 from voxcli.errors import OutputError, OutputExistsError, SynthesisError, UsageError
 
 RATE = 24_000
+SAMPLES = Path(__file__).parents[2] / "samples"
 TONE: Samples = (0.5 * np.sin(2 * np.pi * 220 * np.arange(RATE) / RATE)).astype(np.float32)
 
 needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
@@ -42,13 +44,26 @@ def correlation(left: Samples, right: Samples) -> float:
 @pytest.mark.parametrize("name", SNDFILE_FORMATS)
 def test_written_file_holds_what_was_written(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"a.{name}"
-    written = put(path)
+    written = put(path, rate=RATE)
     read, rate = soundfile.read(path, dtype="float32")
     assert (rate, len(read)) == (RATE, len(TONE))
     assert correlation(read, TONE) > 0.99
     assert written.num_frames == len(TONE)
     assert written.rms_dbfs == pytest.approx(-9.03, abs=0.3)
     assert os.listdir(tmp_path) == [path.name]
+
+
+@needs_ffmpeg
+def test_an_mp3_sounds_the_same_in_every_player(tmp_path: Path) -> None:
+    speech, rate = soundfile.read(SAMPLES / "hello.wav", dtype="float32")
+    with AudioWriter(tmp_path / "a.mp3", rate) as writer:
+        writer.write(speech)
+        writer.commit()
+    mpg123, _ = soundfile.read(tmp_path / "a.mp3", dtype="float32")
+    command = ["ffmpeg", "-v", "error", "-i", tmp_path / "a.mp3", "-f", "f32le", "pipe:1"]
+    ffmpeg = np.frombuffer(subprocess.run(command, capture_output=True).stdout, "<f4")
+    assert len(ffmpeg) == len(mpg123)
+    assert np.abs(ffmpeg - mpg123).max() < 1e-4
 
 
 def test_reading_back_an_mp3_prints_nothing(

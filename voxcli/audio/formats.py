@@ -8,7 +8,7 @@ the model's own rate is resampled silently to the next rate the format takes.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from voxcli.errors import OutputError, UsageError, nearest
@@ -19,6 +19,8 @@ MAX_RATE = 192_000  # NOTE: libsndfile's Vorbis encoder crashes the process at 4
 MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 AAC_RATES = (*MP3_RATES, 64_000, 88_200, 96_000)
+# ffmpeg, and so most players, decodes the short blocks of mp3 wrongly here: 5 dB more error.
+MP3_RATES_BETTER_AVOIDED = (24_000,)
 WMA_RATES = (8_000, 11_025, 16_000, 22_050, 32_000, 44_100, 48_000)
 
 BIT_DEPTHS = ("8", "16", "24", "32f")
@@ -37,6 +39,7 @@ class AudioFormat:
         bits: chosen depth, one of `depths`; None for formats that have none.
         depths: depths the format can store, default first.
         rates: sample rates in Hz it takes; empty means any from `MIN_RATE` to `MAX_RATE`.
+        avoided_rates: those of them that are taken only when asked for.
     """
 
     name: str
@@ -46,6 +49,7 @@ class AudioFormat:
     bits: str | None = None
     depths: tuple[str, ...] = ()
     rates: tuple[int, ...] = ()
+    avoided_rates: tuple[int, ...] = ()
 
     @property
     def suffix(self) -> str:
@@ -66,9 +70,9 @@ class AudioFormat:
             if not self.takes_rate(asked):
                 raise UsageError(f"{self.name} cannot store {asked} Hz", hint=self._rates_hint())
             return asked
-        if self.takes_rate(source_rate):
+        if self.takes_rate(source_rate) and source_rate not in self.avoided_rates:
             return source_rate
-        rates = sorted(self.rates) or [MIN_RATE, MAX_RATE]
+        rates = sorted(set(self.rates) - set(self.avoided_rates)) or [MIN_RATE, MAX_RATE]
         return next((rate for rate in rates if rate >= source_rate), rates[-1])
 
     def _rates_hint(self) -> str:
@@ -80,7 +84,14 @@ class AudioFormat:
 _FORMATS = (
     AudioFormat("wav", "wav", "WAV", depths=("16", "8", "24", "32f")),
     AudioFormat("flac", "sndfile", "FLAC", depths=("16", "24")),
-    AudioFormat("mp3", "sndfile", "MP3", codec="MPEG_LAYER_III", rates=MP3_RATES),
+    AudioFormat(
+        "mp3",
+        "sndfile",
+        "MP3",
+        codec="MPEG_LAYER_III",
+        rates=MP3_RATES,
+        avoided_rates=MP3_RATES_BETTER_AVOIDED,
+    ),
     AudioFormat("ogg", "sndfile", "OGG", codec="VORBIS"),
     AudioFormat("opus", "sndfile", "OGG", codec="OPUS", rates=OPUS_RATES),
     AudioFormat("m4a", "ffmpeg", "ipod", codec="aac", rates=AAC_RATES),
@@ -133,9 +144,7 @@ def _with_bits(entry: AudioFormat, bits: str | int | None) -> AudioFormat:
         depths = " or ".join(sorted(entry.depths, key=BIT_DEPTHS.index))
         raise UsageError(f"{entry.name} cannot store --bits {bits}", hint=f"use {depths}")
     codec = f"PCM_{depth}" if entry.encoder == "sndfile" else entry.codec
-    return AudioFormat(
-        entry.name, entry.encoder, entry.container, codec, depth, entry.depths, entry.rates
-    )
+    return replace(entry, codec=codec, bits=depth)
 
 
 def has_ffmpeg() -> bool:
