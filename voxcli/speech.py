@@ -134,6 +134,7 @@ class Speech:
             max_patches=max(self._info.min_patches, round(cap_s / self._info.patch_s)),
             min_patches=self._info.min_patches,
             chunk_patches=CHUNK_PATCHES,
+            is_live=self.is_live,
         )
         self._by_request[run.request] = index
         return run.request

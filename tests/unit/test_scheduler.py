@@ -28,8 +28,24 @@ def test_requests_run_in_the_order_they_came() -> None:
         scheduler.add(each)
     assert scheduler.schedule().prefill == requests[:2]
     requests[0].finish_reason = FinishReason.STOP
-    scheduler.release_finished()
+    scheduler.release(requests[0])
     assert scheduler.schedule().prefill == [requests[2]]
+
+
+def test_who_has_ended_runs_no_more_but_keeps_its_slot_until_it_is_released() -> None:
+    scheduler = Scheduler(1, 100, (1000, 1000))
+    ended, waiting = request(), request()
+    scheduler.add(ended)
+    scheduler.add(waiting)
+    scheduler.schedule()
+    assert scheduler.is_generating
+    ended.finish_reason = FinishReason.STOP
+    assert not scheduler.is_generating
+    batch = scheduler.schedule()
+    assert (batch.prefill, batch.decode) == ([], [])
+    scheduler.release(ended)
+    assert scheduler.is_generating
+    assert scheduler.schedule().decode == [[waiting]]
 
 
 def test_a_request_that_cannot_fit_is_refused_with_the_numbers() -> None:
@@ -72,10 +88,10 @@ def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
         elif live and action < 0.85:
             scheduler.abort(live.pop(chooser.randrange(len(live))))
         else:
-            for each in scheduler.running:
-                if chooser.random() < 0.3:
-                    each.finish_reason = FinishReason.STOP
-            scheduler.release_finished()
+            for each in [each for each in scheduler.running if chooser.random() < 0.3]:
+                each.finish_reason = FinishReason.STOP
+                if chooser.random() < 0.7:
+                    scheduler.release(each)
         slots = [each.slot for each in scheduler.running]
         assert len(set(slots)) == len(slots)
         assert scheduler.num_free_slots + len(slots) == 5

@@ -38,11 +38,11 @@ class GatedModel(FakeAcousticModel):
         super().__init__()
         self.gate = threading.Event()
         self.is_failing = is_failing
-        self.workers: set[str] = set()
+        self.threads: list[str] = []  # of each chunk
 
     def vocode(self, state: FakeState, slots: Sequence[int], patches: Tensor) -> Tensor:
+        self.threads.append(threading.current_thread().name)
         if threading.current_thread() is not threading.main_thread():
-            self.workers.add(threading.current_thread().name)
             if self.is_failing:
                 raise RuntimeError("the vocoder broke")
             assert self.gate.wait(60)
@@ -68,8 +68,30 @@ def test_steps_go_on_while_the_vocoder_works() -> None:
         model.gate.set()
         while not group.is_idle:
             group.step()
-    assert model.workers == {"vocoder_0"}
+    assert set(model.threads) == {"vocoder_0", threading.main_thread().name}
     assert torch.get_num_threads() == 2
+
+
+def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
+    model = GatedModel()
+    model.gate.set()
+    fake_synthesizer(model, threads=2).synthesize(utterances(TEXTS))
+    beside = [name for name in model.threads if name.startswith("vocoder")]
+    assert len(beside) > len(model.threads) / 2
+
+
+def test_the_steps_make_what_a_worker_has_not_begun() -> None:
+    model = GatedModel()
+    with fake_synthesizer(model, threads=2, max_chars=80).group() as group:
+        speeches = [group.add(each, is_live=False) for each in utterances(TEXTS[1:])]
+        while len(model.threads) < 2:  # the first chunk is stuck in the worker
+            group.step()
+        assert model.threads[0].startswith("vocoder")
+        assert model.threads[1] == threading.main_thread().name
+        model.gate.set()
+        while not group.is_idle:
+            group.step()
+    assert all(speech.is_done for speech in speeches)
 
 
 def test_an_abort_waits_for_what_is_in_flight_and_frees_the_slot() -> None:

@@ -101,8 +101,9 @@ class Engine:
 
     def abort(self, requests: Iterable[Request]) -> None:
         """Forget requests; safe for finished ones."""
-        self.vocoding.settle()
-        for request in requests:
+        dropped = list(requests)
+        self.vocoding.forget(dropped)
+        for request in dropped:
             self.scheduler.abort(request)
 
     def step(self) -> list[Output]:
@@ -148,11 +149,12 @@ class Engine:
                 for result in self.runner.decode(group):
                     result.request.record(result.frame, result.is_end)
         due = [request for request in self.scheduler.running if request.is_chunk_due]
-        outputs = [
-            Output(ready.request, ready.samples, ready.finish_reason)
-            for ready in self.vocoding.vocode(due)
-        ]
-        self.scheduler.release_finished()
+        is_last_work = not self.scheduler.is_generating
+        outputs = []
+        for ready in self.vocoding.vocode(due, is_last_work=is_last_work):
+            outputs.append(Output(ready.request, ready.samples, ready.finish_reason))
+            if ready.finish_reason is not None:
+                self.scheduler.release(ready.request)
         return outputs
 
     def _abort_all(self) -> None:

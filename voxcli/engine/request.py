@@ -32,8 +32,9 @@ class Request:
         cfg: guidance; 1.0 computes no unconditional half.
         max_patches: it is stopped there, with reason LENGTH.
         min_patches: an end token before this many patches is ignored.
-        chunk_patches: most patches that leave the vocoder together. The first leaves alone, then as
-            many as have left before, so that the listener's buffer grows with the chunks.
+        chunk_patches: most patches that leave the vocoder together.
+        is_live: somebody listens: the first patch leaves alone, then as many as have left before,
+            so that the listener's buffer grows with the chunks.
         step: patches generated so far.
         pending: frames that the vocoder has not had yet; the runner knows what they are.
     """
@@ -45,6 +46,7 @@ class Request:
     max_patches: int
     min_patches: int = 1
     chunk_patches: int = 4
+    is_live: bool = True
     status: Status = Status.WAITING
     slot: int | None = None
     step: int = 0
@@ -78,7 +80,10 @@ class Request:
             return False
         if self.finish_reason is not None:
             return True
-        return len(self.pending) >= min(self.chunk_patches, max(1, self.num_vocoded))
+        wanted = self.chunk_patches
+        if self.is_live:
+            wanted = min(wanted, max(1, self.num_vocoded))
+        return len(self.pending) >= wanted
 
     def record(self, frame: Tensor, is_end: bool) -> None:
         """Take one step's result and decide whether this was the last."""

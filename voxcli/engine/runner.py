@@ -122,32 +122,31 @@ class ModelRunner:
         ends = output.is_end.tolist()
         return [Result(*row) for row in zip(requests, output.patches, ends, strict=True)]
 
+    @torch.inference_mode()
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
-        """All pending patches of requests to samples, float32 `[S]` each; takes them off."""
-        return self.begin_vocoding(requests)()
-
-    def begin_vocoding(self, requests: Sequence[Request]) -> Callable[[], list[np.ndarray]]:
-        """Take the pending patches off; the returned function makes the samples, in any thread.
+        """All pending patches of requests to samples, float32 `[S]` each; takes them off.
 
         Requests with the same number of pending patches are decoded together.
         """
-        by_count: dict[int, list[int]] = {}
-        for index, request in enumerate(requests):
-            by_count.setdefault(len(request.pending), []).append(index)
-        slots = [self._slot(request) for request in requests]
-        frames = [tuple(request.pending) for request in requests]
+        by_count: dict[int, list[Request]] = {}
         for request in requests:
-            request.num_vocoded += len(request.pending)
-            request.pending.clear()
+            by_count.setdefault(len(request.pending), []).append(request)
+        samples: dict[Request, np.ndarray] = {}
+        for group in by_count.values():
+            patches = torch.stack([_take_pending(request) for request in group])
+            slots = [self._slot(request) for request in group]
+            decoded = self.model.vocode(self.state, slots, patches)
+            samples |= zip(group, decoded.cpu().numpy(), strict=True)
+        return [samples[request] for request in requests]
+
+    def begin_vocoding(self, request: Request) -> Callable[[], np.ndarray]:
+        """Take the pending patches off; the returned function makes the samples, in any thread."""
+        slots, patches = [self._slot(request)], _take_pending(request).unsqueeze(0)
 
         @torch.inference_mode()
-        def make() -> list[np.ndarray]:
-            samples: dict[int, np.ndarray] = {}
-            for group in by_count.values():
-                patches = torch.stack([torch.stack(frames[index]) for index in group])
-                decoded = self.model.vocode(self.state, [slots[i] for i in group], patches)
-                samples |= zip(group, decoded.cpu().numpy(), strict=True)
-            return [samples[index] for index in range(len(frames))]
+        def make() -> np.ndarray:
+            samples: np.ndarray = self.model.vocode(self.state, slots, patches)[0].cpu().numpy()
+            return samples
 
         return make
 
@@ -173,3 +172,11 @@ class ModelRunner:
     def _slot(request: Request) -> int:
         assert request.slot is not None
         return request.slot
+
+
+def _take_pending(request: Request) -> Tensor:
+    """The pending patches `[A, P, D]`, which are pending no more."""
+    patches = torch.stack(tuple(request.pending))
+    request.num_vocoded += len(request.pending)
+    request.pending.clear()
+    return patches

@@ -1,7 +1,8 @@
 """Who runs in the next step. Plain Python over a waiting queue, a running list and free slots.
 
 First come, first served. Newcomers are prefilled in the step in which a slot is free for them, but
-beside running streams only so many positions a step, so that those wait little.
+beside running streams only so many positions a step, so that those wait little. Who has ended keeps
+its slot until its samples are made.
 """
 
 from __future__ import annotations
@@ -53,6 +54,15 @@ class Scheduler:
         return bool(self.waiting or self.running)
 
     @property
+    def is_generating(self) -> bool:
+        """Whether a step makes a patch; False while only ended requests wait for samples."""
+        return bool(self._generating or (self.waiting and self._free_slots))
+
+    @property
+    def _generating(self) -> list[Request]:
+        return [request for request in self.running if request.finish_reason is None]
+
+    @property
     def num_free_slots(self) -> int:
         return len(self._free_slots)
 
@@ -85,14 +95,9 @@ class Scheduler:
             newcomers.append(request)
         self.running += newcomers
         by_solver = attrgetter("solver")
-        ordered = sorted(self.running, key=by_solver)
+        ordered = sorted(self._generating, key=by_solver)
         groups = [list(group) for _, group in groupby(ordered, key=by_solver)]
         return Batch(newcomers, groups)
-
-    def release_finished(self) -> None:
-        """Free the slots of the requests that ended in this step."""
-        for request in [r for r in self.running if r.finish_reason is not None]:
-            self._release(request)
 
     def abort(self, request: Request) -> None:
         """Forget a request, wherever it is; its slot is free at once."""
@@ -103,9 +108,10 @@ class Scheduler:
             self.waiting.remove(request)
             request.status = Status.FINISHED
         else:
-            self._release(request)
+            self.release(request)
 
-    def _release(self, request: Request) -> None:
+    def release(self, request: Request) -> None:
+        """Free the slot of a running request that has ended."""
         assert request.slot is not None
         self.running.remove(request)
         self._free_slots.append(request.slot)

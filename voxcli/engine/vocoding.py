@@ -1,16 +1,17 @@
-"""Frames to samples: at once, or in a thread beside the next steps.
+"""Frames to samples: at once, or in threads beside the next steps.
 
 On a CPU a step is many small operations that gain little from a second core, while the vocoder is
-a few large ones. So it works in a thread of its own while the next patches are generated. First
-and last chunks are made at once. Samples are the same either way: a request's chunks are made in
-their order, and no product depends on the number of threads. Knows no model and no schedule.
+a few large ones. So it works in threads of its own, a request's chunk each, while the next patches
+are generated. What somebody waits for is made at once: the first chunk of a live stream, and the
+last one where nothing else runs. The steps' thread helps where the others fall behind. Samples are
+the same either way: a request's chunks are made in their order, and no product depends on its
+neighbours or on the number of threads. Knows no model and no schedule.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from voxcli.engine.request import Request
 from voxcli.engine.runner import ModelRunner, Runner
 from voxcli.utterance import FinishReason
 
-WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of the work
+WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of one stream's work
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,21 @@ class Ready:
 
 @dataclass(frozen=True)
 class _Chunk:
-    requests: Sequence[Request]
-    samples: Future[list[np.ndarray]]
+    """A chunk that a worker has begun or will begin.
+
+    Attributes:
+        make: makes the samples, in any thread.
+        future: of `make`.
+        finish_reason: set where the chunk is its request's last.
+    """
+
+    make: Callable[[], np.ndarray]
+    future: Future[np.ndarray]
+    finish_reason: FinishReason | None
+
+    def result(self) -> np.ndarray:
+        """The samples; made here if no worker has begun."""
+        return self.make() if self.future.cancel() else self.future.result()
 
 
 class Vocoding:
@@ -49,22 +63,21 @@ class Vocoding:
 
     def __init__(self, runner: Runner, num_threads: int) -> None:
         self._runner = runner
-        self._in_flight: deque[_Chunk] = deque()
+        self._in_flight: dict[Request, _Chunk] = {}  # in the order they were begun
         self._num_threads = num_threads
-        self._num_worker_threads = max(1, self._num_threads // WORKER_SHARE)
-        self._worker: ThreadPoolExecutor | None = None
-        if _is_on_cpu(runner) and self._num_threads > 1:
-            self._worker = ThreadPoolExecutor(
-                1, "vocoder", _use_threads, (self._num_worker_threads,)
-            )
+        self._num_workers = max(1, num_threads // WORKER_SHARE)
+        self._pool: ThreadPoolExecutor | None = None
+        if isinstance(runner, ModelRunner) and runner.device.type == "cpu" and num_threads > 1:
+            self._pool = ThreadPoolExecutor(self._num_workers, "vocoder", _use_one_thread)
 
     @contextmanager
     def cores_shared(self) -> Iterator[None]:
-        """Inside the block this thread leaves the worker its cores, if the worker is busy."""
-        if not self._in_flight or self._in_flight[-1].samples.done():
+        """Inside the block this thread leaves busy workers their cores."""
+        num_busy = sum(not chunk.future.done() for chunk in self._in_flight.values())
+        if num_busy == 0:
             yield
             return
-        torch.set_num_threads(self._num_threads - self._num_worker_threads)
+        torch.set_num_threads(self._num_threads - min(num_busy, self._num_workers))
         try:
             yield
         finally:
@@ -73,62 +86,65 @@ class Vocoding:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Inside the block nothing is made beside the steps, so that stages can be timed."""
-        worker, self._worker = self._worker, None
+        pool, self._pool = self._pool, None
         try:
             yield
         finally:
-            self._worker = worker
+            self._pool = pool
 
-    def vocode(self, due: Sequence[Request]) -> list[Ready]:
-        """Begin or make the chunks of `due`; returns all that are ready, in order."""
-        can_wait = all(r.num_vocoded and r.finish_reason is None for r in due)
-        if due and can_wait and self._worker is not None:
-            assert isinstance(self._runner, ModelRunner)
-            make = self._runner.begin_vocoding(due)
-            self._in_flight.append(_Chunk(due, self._worker.submit(make)))
-            return self._collect(0)
-        ready = self._collect(self._num_before(due))
+    def vocode(self, due: Sequence[Request], *, is_last_work: bool) -> list[Ready]:
+        """Begin or make the chunks of `due`.
+
+        Args:
+            due: requests with pending frames.
+            is_last_work: nothing else is left to do.
+
+        Returns:
+            all that is ready, a request's chunks in order; with `is_last_work` at least one chunk
+            if any was begun.
+        """
+        ready = [self._take(r) for r, chunk in list(self._in_flight.items()) if chunk.future.done()]
+        now: list[Request] = []
+        for request in due:
+            chunk = self._in_flight.get(request)
+            if chunk is None and self._can_wait(request, is_last_work):
+                self._begin(request)
+            elif chunk is None or is_last_work or chunk.future.cancel():
+                now.append(request)  # where a chunk was cancelled the workers are behind: help
         with self.cores_shared():
-            made = self._runner.vocode(due)
-        for request, samples in zip(due, made, strict=True):
-            ready.append(Ready(request, samples, request.finish_reason))
+            ready += [self._take(request) for request in now if request in self._in_flight]
+            for request, samples in zip(now, self._runner.vocode(now), strict=True):
+                ready.append(Ready(request, samples, request.finish_reason))
+            if is_last_work and not ready and self._in_flight:
+                ready.append(self._take(next(reversed(self._in_flight))))  # workers take it last
         return ready
 
-    def settle(self) -> None:
-        """Wait until nothing is computed, so that slots may be used anew."""
-        for chunk in self._in_flight:
-            chunk.samples.exception()
+    def forget(self, requests: Iterable[Request] | None = None) -> None:
+        """Drop what is in flight, of all or of some; their slots may be used anew after it."""
+        dropped = list(self._in_flight) if requests is None else requests
+        chunks = [self._in_flight.pop(request, None) for request in dropped]
+        wait([chunk.future for chunk in chunks if chunk is not None and not chunk.future.cancel()])
 
-    def forget(self) -> None:
-        """Drop what is in flight, after a failure."""
-        self.settle()
-        self._in_flight.clear()
+    def _can_wait(self, request: Request, is_last_work: bool) -> bool:
+        """Whether a chunk may be made beside the next steps."""
+        if self._pool is None:
+            return False
+        if request.finish_reason is not None:
+            return not is_last_work
+        return request.num_vocoded > 0 or not request.is_live
 
-    def _num_before(self, due: Sequence[Request]) -> int:
-        """How many chunks in flight have to be done before the next ones of `due` are made."""
-        places = [
-            place
-            for place, chunk in enumerate(self._in_flight, start=1)
-            if any(request in chunk.requests for request in due)
-        ]
-        return max(places, default=0)
+    def _begin(self, request: Request) -> None:
+        assert self._pool is not None
+        assert isinstance(self._runner, ModelRunner)
+        make = self._runner.begin_vocoding(request)
+        future = self._pool.submit(make)
+        self._in_flight[request] = _Chunk(make, future, request.finish_reason)
 
-    def _collect(self, num_awaited: int) -> list[Ready]:
-        """Take what is done, and wait for the first `num_awaited` chunks."""
-        ready: list[Ready] = []
-        while self._in_flight and (num_awaited > 0 or self._in_flight[0].samples.done()):
-            chunk = self._in_flight.popleft()
-            num_awaited -= 1
-            for request, samples in zip(chunk.requests, chunk.samples.result(), strict=True):
-                if request.finish_reason is not FinishReason.ABORT:
-                    ready.append(Ready(request, samples, None))  # a last chunk is never in flight
-        return ready
+    def _take(self, request: Request) -> Ready:
+        chunk = self._in_flight.pop(request)
+        return Ready(request, chunk.result(), chunk.finish_reason)
 
 
-def _is_on_cpu(runner: Runner) -> bool:
-    return isinstance(runner, ModelRunner) and runner.device.type == "cpu"
-
-
-def _use_threads(count: int) -> None:
-    torch.set_num_threads(count)
+def _use_one_thread() -> None:
+    torch.set_num_threads(1)
     torch.get_num_threads()  # NOTE: a thread's first call takes over the newest count of all
