@@ -47,7 +47,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         if self.max_slots < 1:
-            raise UsageError(f"max_slots is {self.max_slots}", hint="give 1 or more")
+            raise UsageError(f"--max-slots is {self.max_slots}", hint="give 1 or more")
         if self.threads < 0:
             raise UsageError(f"--threads is {self.threads}", hint="give 0 (automatic) or more")
         if self.precision not in ("auto", "fp32", "bf16"):

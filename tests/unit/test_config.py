@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from voxcli.config import load_settings
+from voxcli.config import EngineConfig, load_settings
 from voxcli.errors import UsageError
 
 
@@ -46,3 +46,8 @@ def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
         settings(tmp_path, VOXCLI_CONFG="x")
     assert "did you mean 'VOXCLI_CONFIG'?" in str(caught.value)
     assert "VOXCLI_CACHE_DIR, VOXCLI_CONFIG, VOXCLI_DEBUG" in str(caught.value)
+
+
+def test_the_number_of_slots_is_refused_by_the_name_of_its_option() -> None:
+    with pytest.raises(UsageError, match="--max-slots is 0"):
+        EngineConfig(max_slots=0)

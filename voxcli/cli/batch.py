@@ -356,7 +356,10 @@ def batch(
         bool, typer.Option("--dry-run", help="Show what would be spoken, and stop.")
     ] = False,
     slots: Annotated[
-        int, typer.Option("--slots", metavar="N", help="Segments spoken at once, 1 or more.")
+        int,
+        typer.Option(
+            "--slots", "--max-slots", metavar="N", help="Segments spoken at once, 1 or more."
+        ),
     ] = EngineConfig.max_slots,
     json: JsonOption = False,
     quiet: QuietOption = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +14,14 @@ from voxcli.cli import new_app, output
 from voxcli.cli.options import (
     EngineOptions,
     JsonOption,
+    MaxSlotsOption,
     OverwriteOption,
     QuietOption,
     StepsOption,
     VoiceOption,
     grouped,
 )
+from voxcli.config import EngineConfig
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ def bench(
             metavar="R", help="Start at R random arrivals a second instead of --concurrency."
         ),
     ] = None,
+    max_slots: MaxSlotsOption = EngineConfig.max_slots,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -197,7 +200,7 @@ def bench(
         prompts or DEFAULT_PROMPTS,
         _words(lang or DEFAULT_LANG),
         options,
-        engines.config(settings),
+        replace(engines.config(settings), max_slots=max_slots),
         settings,
         dummy=dummy_weights,
         num_patches=patches,

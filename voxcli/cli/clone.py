@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import output, speaking
-from voxcli.cli.options import HotEngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.options import SizedEngineOptions, SpeechOptions, TextSource, grouped
 from voxcli.cli.references import Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
@@ -64,7 +64,7 @@ def clone(
     clone: CloneOptions,
     targets: TargetOptions,
     speech: SpeechOptions,
-    engine: HotEngineOptions,
+    engine: SizedEngineOptions,
     show: ShowOptions,
 ) -> None:
     """Speak a text in the voice of a recording."""

@@ -181,6 +181,15 @@ RetriesOption = Annotated[
         show_default=True,
     ),
 ]
+MaxSlotsOption = Annotated[
+    int,
+    typer.Option(
+        "--max-slots",
+        metavar="N",
+        help="Segments that can be spoken at once, 1 or more; each takes memory.",
+        show_default=True,
+    ),
+]
 EagerOption = Annotated[
     bool, typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging.")
 ]
@@ -397,6 +406,16 @@ class HotEngineOptions(EngineOptions):
         from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
 
         return Synthesizer.load_files(files, config)
+
+
+@dataclass(frozen=True)
+class SizedEngineOptions(HotEngineOptions):
+    """The same for a command that speaks as much at once as there is room for."""
+
+    max_slots: MaxSlotsOption = EngineConfig.max_slots
+
+    def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
+        return replace(super().config(settings, plans), max_slots=self.max_slots)
 
 
 def find_model(settings: UserSettings) -> ModelFiles:

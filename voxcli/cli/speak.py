@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from voxcli.cli import speaking
-from voxcli.cli.options import HotEngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.options import SizedEngineOptions, SpeechOptions, TextSource, grouped
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 
 EXAMPLES = (
@@ -19,7 +19,7 @@ def speak(
     source: TextSource,
     targets: TargetOptions,
     speech: SpeechOptions,
-    engine: HotEngineOptions,
+    engine: SizedEngineOptions,
     show: ShowOptions,
 ) -> None:
     """Speak a text into a file or to stdout."""
