@@ -14,21 +14,24 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from voxcli.ahead import Ahead
 from voxcli.audio.resample import resample
 from voxcli.closing import Closing
 from voxcli.config import EngineConfig, UserSettings
-from voxcli.engine.engine import Engine
-from voxcli.engine.request import Request
 from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.plan import Plan, VoiceModel, make_plan, voice_model
 from voxcli.setup import Setup
 from voxcli.speech import Speech
 from voxcli.utterance import AudioChunk, Recording, Result, Utterance
+
+if TYPE_CHECKING:
+    from voxcli.engine.engine import Engine
+    from voxcli.engine.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -218,11 +221,23 @@ class Synthesizer(Closing):
     @classmethod
     def load_files(cls, files: ModelFiles, config: EngineConfig) -> Self:
         """The same for a model that is found already."""
+        started = time.perf_counter()
+        if not config.solver:  # graphs for what this model is used with by default
+            best = files.settings
+            guided = {best.cfg != 1.0, best.clone_cfg != 1.0}
+            config = replace(config, solver=tuple((best.steps, is_on) for is_on in sorted(guided)))
+        with Ahead.begin(files.folder, config) as ahead:  # before torch is imported
+            return cls._load_beside(files, config, ahead, started)
+
+    @classmethod
+    def _load_beside(
+        cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, started: float
+    ) -> Self:
         from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
+        from voxcli.engine.engine import Engine
         from voxcli.engine.memory import require_memory
         from voxcli.models import load_model
 
-        started = time.perf_counter()
         device = resolve_device(config.device)
         threads = set_threads(config.threads)
         num_bytes = sum(path.stat().st_size for path in files.files)
@@ -234,11 +249,7 @@ class Synthesizer(Closing):
             "use a smaller model, --precision bf16 or --device cpu",
         )
         model = load_model(files.folder, device.torch_device, dtype)
-        if not config.solver:  # graphs for what this model is used with by default
-            best = files.settings
-            guided = {best.cfg != 1.0, best.clone_cfg != 1.0}
-            config = replace(config, solver=tuple((best.steps, is_on) for is_on in sorted(guided)))
-        engine = Engine(model, device.torch_device, config)
+        engine = Engine(model, device.torch_device, config, ahead.is_ready)
         setup = Setup(
             model=files.name,
             device=device.name,
@@ -318,8 +329,8 @@ class Synthesizer(Closing):
         prefixes = self.engine.runner.prefixes
         return {
             "recordings_encoded": self.num_encoded,
-            "prefixes_run": prefixes.num_run if prefixes else 0,
-            "prefixes_shared": prefixes.num_shared if prefixes else 0,
+            "prefixes_run": prefixes.num_run,
+            "prefixes_shared": prefixes.num_shared,
         }
 
     def encode(self, recording: Recording, *, pad_left: bool = False) -> np.ndarray:

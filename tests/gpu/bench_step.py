@@ -54,7 +54,7 @@ def graph_ms(function: Callable[[], object]) -> float:
 
 
 def parts(engine: Engine, num_rows: int) -> str:
-    model, state = engine.model, engine.runner.state  # type: ignore[attr-defined]
+    model, state = engine.model, engine.runner.program.state  # type: ignore[attr-defined]
     slots = torch.arange(num_rows, device="cuda")
     noise = torch.randn(num_rows, 4, 64, device="cuda")
     cfg = torch.full((num_rows,), 2.0, device="cuda")

@@ -19,6 +19,7 @@ from voxcli.config import EngineConfig
 from voxcli.engine.engine import Engine
 from voxcli.engine.graph import GraphRunner
 from voxcli.engine.request import Request
+from voxcli.engine.runner import NUM_PREFIXES
 from voxcli.errors import AdmissionError
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import VoxCPM2
@@ -167,7 +168,8 @@ def test_nothing_is_captured_or_allocated_under_load(
     runner = engine.runner
     assert isinstance(runner, GraphRunner)
     captures = runner.graph_captures
-    assert captures == 2 * len(runner.buckets) + len(runner.prompt_shapes)
+    program = runner.program
+    assert captures == 2 * len(program.buckets) + len(program.prompt_shapes)
     used = []
     for job in range(12):
         jobs = [
@@ -261,6 +263,67 @@ def test_prompts_with_audio_equal_the_cpus(
     close(found, expected)
 
 
+def voice(engine: Engine, num_patches: int, seed: int = 1) -> np.ndarray:
+    shape = (num_patches, *engine.model.info.patch_shape)
+    return 0.5 * np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("num_texts", "num_patches"), [(8, 0), (1, 290), (5, 120)])
+def test_prompts_longer_than_any_shape_equal_the_cpus(
+    engines: dict[str, Engine], cpu_engine: Engine, num_texts: int, num_patches: int
+) -> None:
+    def request(engine: Engine) -> Request:
+        reference = voice(engine, num_patches) if num_patches else None
+        prompt = engine.model.encode_prompt(TEXTS[3] * 2 * num_texts, reference=reference)
+        assert 256 < len(prompt) < 390
+        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+
+    [expected] = run(cpu_engine, [request(cpu_engine)])
+    [found] = run(engines["fp32"], [request(engines["fp32"])])
+    close(found, expected)
+
+
+def test_a_long_newcomer_does_not_stall_a_stream(engines: dict[str, Engine], dtype: str) -> None:
+    """A step beside it runs at most a limited part of its prompt."""
+    engine = engines[dtype]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+    engine.scheduler.max_prefill_positions = (200, 16384)
+    stream = make_request(engine, TEXTS[0], 3, patches=40)
+    [alone] = run(engine, [make_request(engine, TEXTS[0], 3, patches=40)])
+    newcomer = make_request(engine, TEXTS[3] * 14, 4, patches=4)
+    assert len(newcomer.prompt) > 256
+    progress = []
+    pieces = []
+    engine.add_request(stream)
+    for step in range(60):
+        if step == 5:
+            engine.add_request(newcomer)
+        pieces += [output.samples for output in engine.step() if output.request is stream]
+        progress.append((newcomer.num_prefilled, stream.step))
+    engine.scheduler.max_prefill_positions = (512, 16384)
+    assert [done for done, _ in progress[4:7]] == [0, 256, len(newcomer.prompt)]
+    assert [step for _, step in progress[4:8]] == [4, 5, 6, 7], "the stream went on"
+    if dtype == "fp32":
+        close(np.concatenate(pieces), alone)
+
+
+def test_a_voice_is_run_once_and_sounds_the_same(engines: dict[str, Engine], dtype: str) -> None:
+    engine = engines[dtype]
+    prefixes = engine.runner.prefixes
+
+    def request(text: str) -> Request:
+        prompt = engine.model.encode_prompt(text, reference=voice(engine, 30, seed=7))
+        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+
+    before = prefixes.num_run, prefixes.num_shared
+    [first] = run(engine, [request(TEXTS[0])])
+    run(engine, [request(TEXTS[1])])
+    [again] = run(engine, [request(TEXTS[0])])
+    assert np.array_equal(first, again)
+    assert (prefixes.num_run - before[0], prefixes.num_shared - before[1]) == (1, 2)
+
+
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: str) -> None:
     engine = engines[dtype]
@@ -298,11 +361,13 @@ def test_the_caches_take_the_memory_that_was_computed(
     engine = engines[dtype]
     runner = engine.runner
     assert isinstance(runner, GraphRunner)
-    config = runner.state.base_cache.keys.shape  # [L, slots, G, N, C]
-    assert config[1] == 6, "one slot more than requests, for unused rows"
+    state = runner.program.state
+    config = state.base_cache.keys.shape  # [L, slots, G, N, C]
+    rows = 5 + 1 + NUM_PREFIXES  # of requests, for unused rows of a batch, and of voices
+    assert config[1] == rows
     assert config[3] == engine.num_positions
-    layers = config[0] + runner.state.residual_cache.keys.shape[0]
-    size = 2 * layers * 6 * config[2] * config[3] * config[4] * DTYPES[dtype].itemsize
-    caches = (runner.state.base_cache, runner.state.residual_cache)
+    layers = config[0] + state.residual_cache.keys.shape[0]
+    size = 2 * layers * rows * config[2] * config[3] * config[4] * DTYPES[dtype].itemsize
+    caches = (state.base_cache, state.residual_cache)
     held = sum(tensor.nbytes for cache in caches for tensor in (cache.keys, cache.values))
     assert held == size

@@ -144,21 +144,42 @@ def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> N
     test_local_attention(2, 5, 0, 8, 2, 32)
 
 
-@pytest.mark.parametrize(("B", "n"), [(1, 5), (3, 70)])
+@pytest.mark.parametrize(("B", "n"), [(1, 5), (3, 70), (2, 256)])
 @pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
 @pytest.mark.parametrize("has_rope", [True, False])
-def test_rotate_prompt(B: int, n: int, H: int, G: int, C: int, has_rope: bool) -> None:
-    N = 80
+def test_prompt_attention(B: int, n: int, H: int, G: int, C: int, has_rope: bool) -> None:
+    N = 400
     rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
     turn = rotation if has_rope else None
     keys, values = normal(5, G, N, C), normal(5, G, N, C)
     slots = torch.tensor([4, 0, 2], device=DEVICE)[:B]
+    starts = torch.tensor([0, 141, 64], device=DEVICE)[:B]
+    for row in range(B):  # what a former request left there must not matter
+        keys[slots[row], :, starts[row] :] = torch.nan
+        values[slots[row], :, starts[row] :] = torch.nan
     qkv = normal(B, n, (H + 2 * G) * C)
-    expected = [part.clone() for part in (qkv, keys, values)]
-    attention.rotate_prompt(qkv, turn, keys, values, slots, H)
-    attention.rotate_prompt_reference(expected[0], turn, *expected[1:], slots, H)
-    for found, reference in zip((qkv, keys, values), expected, strict=True):
-        assert error(found, reference) < BF16_ERROR
+    expected = [part.float() for part in (keys, values)]
+    reference = attention.prompt_attention_reference(
+        qkv.float(), turn, *expected, slots, starts, H, C**-0.5
+    )
+    out = attention.prompt_attention(qkv, turn, keys, values, slots, starts, H, C**-0.5)
+    assert error(out, reference) < BF16_ERROR
+    for found, cached in zip((keys, values), expected, strict=True):
+        torch.testing.assert_close(found.float(), cached, equal_nan=True, atol=2e-2, rtol=1e-2)
+
+
+def test_prompt_attention_keeps_what_is_not_its_own() -> None:
+    H, G, C, N, n = 16, 2, 128, 100, 64
+    keys, values = normal(3, G, N, C), normal(3, G, N, C)
+    before = [part.clone() for part in (keys, values)]
+    slots, starts = (torch.tensor([number], device=DEVICE) for number in (1, 80))
+    attention.prompt_attention(
+        normal(1, n, (H + 2 * G) * C), None, keys, values, slots, starts, H, C**-0.5
+    )
+    for found, old in zip((keys, values), before, strict=True):
+        assert torch.equal(found[[0, 2]], old[[0, 2]])
+        assert torch.equal(found[1, :, :80], old[1, :, :80])
+        assert not torch.equal(found[1, :, 80:], old[1, :, 80:])
 
 
 @pytest.mark.parametrize("halves", [1, 2])

@@ -40,7 +40,7 @@ def new_runner(model: VoxCPM2) -> ModelRunner:
 def run(runner: ModelRunner, prompt: Prompt, slot: int, num_steps: int = 3) -> list[Tensor]:
     """Prefill and decode in a slot; the patches."""
     request = Request(prompt, seed=5, num_steps=4, cfg=1.5, max_patches=num_steps, slot=slot)
-    runner.prefill([request])
+    runner.prefill([request], len(prompt))
     patches = []
     for _ in range(num_steps):
         (result,) = runner.decode([request])

@@ -35,7 +35,8 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         model.prefill(loop, prompt, slot)
         ids[row, : len(prompt)] = torch.from_numpy(prompt.token_ids)
     last = torch.tensor([len(prompt) - 1 for prompt in prompts])
-    model.prefill_rows(tensors, ids, torch.tensor(SLOTS), last)
+    starts = torch.zeros_like(last)
+    model.prefill_rows(tensors, ids, torch.tensor(SLOTS), starts, last)
     P, D = model.info.patch_shape
     for step in range(4):
         steps = torch.full((3,), step)
@@ -73,7 +74,8 @@ def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
     padded = torch.ones(20, P, D)
     padded[:9] = torch.from_numpy(patches)
     last = torch.tensor([len(prompt) - 1])
-    model.prefill_rows(tensors, ids, torch.tensor([1]), last, (padded, places))
+    start = torch.zeros_like(last)
+    model.prefill_rows(tensors, ids, torch.tensor([1]), start, last, (padded, places))
     model.resume(tensors, 1, prompt.patches)
     for found, expected in (
         (tensors.hidden[1], loop.hidden[1]),

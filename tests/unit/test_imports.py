@@ -33,13 +33,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"layers"},
     "models": {"layers", "kernels", "errors"},
     "engine": {"models.base", "layers", "kernels", "config", "utterance", "errors"},
+    "ahead": {"closing", "config", "kernels", "engine", "models"},
     "plan": {
         *("catalog", "hub", "models", "text", "audio", "config", "utterance", "errors"),
     },
     "similarity": {"audio", "errors"},
     "speech": {"plan", "engine", "models.base", "text", "audio", "utterance", "errors"},
     "synthesizer": {
-        *("engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
+        *("ahead", "engine", "models", "text", "audio", "hub", "voices", "plan", "speech"),
         *("config", "utterance", "errors", "closing", "setup", "__init__"),
     },
 }

@@ -21,15 +21,23 @@ def request(
     return Request(prompt, seed=0, num_steps=num_steps, cfg=cfg, max_patches=max_patches)
 
 
+def schedule(scheduler: Scheduler) -> list[Request]:
+    """The prompts of a step, run whole."""
+    prefill = scheduler.schedule().prefill
+    for each in prefill:
+        each.num_prefilled = len(each.prompt)
+    return prefill
+
+
 def test_requests_run_in_the_order_they_came() -> None:
     scheduler = Scheduler(2, 100, (1000, 1000))
     requests = [request() for _ in range(3)]
     for each in requests:
         scheduler.add(each)
-    assert scheduler.schedule().prefill == requests[:2]
+    assert schedule(scheduler) == requests[:2]
     requests[0].finish_reason = FinishReason.STOP
     scheduler.release(requests[0])
-    assert scheduler.schedule().prefill == [requests[2]]
+    assert schedule(scheduler) == [requests[2]]
 
 
 def test_who_has_ended_runs_no_more_but_keeps_its_slot_until_it_is_released() -> None:
@@ -59,9 +67,24 @@ def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
     scheduler = Scheduler(4, 1000, (100, 100))
     for length in (150, 60, 30, 30):
         scheduler.add(request(length))
-    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [150]
-    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [60, 30]
-    assert [len(r.prompt) for r in scheduler.schedule().prefill] == [30]
+    assert [len(r.prompt) for r in schedule(scheduler)] == [150]
+    assert [len(r.prompt) for r in schedule(scheduler)] == [60, 30]
+    assert [len(r.prompt) for r in schedule(scheduler)] == [30]
+
+
+def test_a_prompt_that_is_not_through_goes_on_before_newcomers() -> None:
+    scheduler = Scheduler(4, 1000, (100, 1000))
+    running, long, short = request(10), request(350), request(5)
+    scheduler.add(running)
+    schedule(scheduler)
+    for each in (long, short):
+        scheduler.add(each)
+    for done in (100, 200, 300):
+        batch = scheduler.schedule()
+        assert (batch.prefill, batch.max_positions) == ([long], 100)
+        long.num_prefilled = done
+    assert schedule(scheduler) == [long, short]
+    assert scheduler.schedule().prefill == []
 
 
 def test_rows_of_one_step_share_their_solver_settings() -> None:

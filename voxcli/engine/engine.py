@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from voxcli.utterance import FinishReason
 if TYPE_CHECKING:
     import numpy as np
 
-    from voxcli.models.base import AcousticModel
+    from voxcli.models.base import AcousticModel, ModelInfo
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +34,30 @@ DEFAULT_POSITIONS = 2048  # static length of a slot where the model allows it
 PREFILL_LIMITS = {"cuda": (512, 16384), "cpu": (1024, 1024)}
 
 
+def num_positions_of(info: ModelInfo, config: EngineConfig) -> int:
+    """The static length of a slot."""
+    return min(config.max_positions or DEFAULT_POSITIONS, info.max_positions)
+
+
+def settings_of(info: ModelInfo, config: EngineConfig) -> tuple[tuple[int, bool], ...]:
+    """The solver settings that graphs are captured for."""
+    return config.solver or ((info.default_steps, info.default_cfg != 1.0),)
+
+
 def make_runner(
-    model: AcousticModel, device: torch.device, config: EngineConfig, num_positions: int
+    model: AcousticModel,
+    device: torch.device,
+    config: EngineConfig,
+    is_compiled: Callable[[], bool],
 ) -> Runner:
     """Captured graphs on CUDA, eager execution elsewhere and where it is asked for."""
+    num_positions = num_positions_of(model.info, config)
     if device.type != "cuda" or config.eager:
         return ModelRunner(model, device, config.max_slots, num_positions)
     from voxcli.engine.graph import GraphRunner
 
-    default = (model.info.default_steps, model.info.default_cfg != 1.0)
-    return GraphRunner(model, device, config.max_slots, num_positions, config.solver or (default,))
+    settings = settings_of(model.info, config)
+    return GraphRunner(model, device, config.max_slots, num_positions, settings, is_compiled)
 
 
 @dataclass(frozen=True)
@@ -67,14 +81,21 @@ class Engine:
         model: a loaded model.
         device: where it is.
         config: `max_slots` and `max_positions` size the state.
+        is_compiled: asked when kernels are needed; True where they are in Triton's cache.
     """
 
-    def __init__(self, model: AcousticModel, device: torch.device, config: EngineConfig) -> None:
-        limit = model.info.max_positions
-        num_positions = min(config.max_positions or DEFAULT_POSITIONS, limit)
+    def __init__(
+        self,
+        model: AcousticModel,
+        device: torch.device,
+        config: EngineConfig,
+        is_compiled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.model = model
-        self.runner = make_runner(model, device, config, num_positions)
-        self.scheduler = Scheduler(config.max_slots, num_positions, PREFILL_LIMITS[device.type])
+        self.runner = make_runner(model, device, config, is_compiled)
+        self.scheduler = Scheduler(
+            config.max_slots, num_positions_of(model.info, config), PREFILL_LIMITS[device.type]
+        )
         most = torch.get_num_threads()
         self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
         self.num_steps_run = 0
@@ -144,9 +165,11 @@ class Engine:
     def _step(self) -> list[Output]:
         batch = self.scheduler.schedule()
         with self.vocoding.cores_shared():
-            self.runner.prefill(batch.prefill)
+            if batch.prefill:
+                self.runner.prefill(batch.prefill, batch.max_positions)
             for group in batch.decode:
-                for result in self.runner.decode(group):
+                prefilled = [request for request in group if request.is_prefilled]
+                for result in self.runner.decode(prefilled) if prefilled else ():
                     result.request.record(result.frame, result.is_end)
         due = [request for request in self.scheduler.running if request.is_chunk_due]
         is_last_work = not self.scheduler.is_generating

@@ -8,6 +8,7 @@ from there into the slot of each request. Least recently used rows make room for
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from voxcli.models.base import AcousticModel, Prompt
@@ -19,17 +20,21 @@ class PrefixCache:
     Args:
         model, state: whose rows they are.
         rows: state rows that no request uses.
+        run: runs the beginning of a prompt into a row.
 
     Attributes:
         num_run: beginnings that had to be run.
         num_shared: prompts that found theirs.
     """
 
-    def __init__(self, model: AcousticModel, state: Any, rows: range) -> None:
+    def __init__(
+        self, model: AcousticModel, state: Any, rows: range, run: Callable[[Prompt, int], None]
+    ) -> None:
         self.num_run = 0
         self.num_shared = 0
         self._model = model
         self._state = state
+        self._run = run
         self._free = list(rows)
         self._rows: OrderedDict[str, int] = OrderedDict()
 
@@ -45,7 +50,7 @@ class PrefixCache:
         else:
             self.num_run += 1
             row = self._free.pop() if self._free else self._rows.popitem(last=False)[1]
-            self._model.prefill_prefix(self._state, prompt, row)
+            self._run(prompt, row)
             self._rows[prompt.prefix_key] = row
         self._rows.move_to_end(prompt.prefix_key)
         row = self._rows[prompt.prefix_key]

@@ -35,6 +35,7 @@ class Request:
         chunk_patches: most patches that leave the vocoder together.
         is_live: somebody listens: the first patch leaves alone, then as many as have left before,
             so that the listener's buffer grows with the chunks.
+        num_prefilled: positions of the prompt that are in the slot.
         step: patches generated so far.
         pending: frames that the vocoder has not had yet; the runner knows what they are.
     """
@@ -49,6 +50,7 @@ class Request:
     is_live: bool = True
     status: Status = Status.WAITING
     slot: int | None = None
+    num_prefilled: int = 0
     step: int = 0
     num_vocoded: int = 0
     pending: deque[Tensor] = field(default_factory=deque)
@@ -63,6 +65,10 @@ class Request:
     def num_positions(self) -> int:
         """Positions it may need in all."""
         return len(self.prompt) + self.max_patches
+
+    @property
+    def is_prefilled(self) -> bool:
+        return self.num_prefilled >= len(self.prompt)
 
     @property
     def is_guided(self) -> bool:

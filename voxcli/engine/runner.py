@@ -40,16 +40,20 @@ class Runner(Protocol):
     Attributes:
         graph_captures, capture_s, capture_bytes: CUDA graphs captured so far, the seconds it took
             and the device memory that torch reserved for it.
-        prefixes: beginnings of prompts that are kept; None where each prompt is run whole.
+        prefixes: beginnings of prompts that are kept.
     """
 
     graph_captures: int
     capture_s: float
     capture_bytes: int
-    prefixes: PrefixCache | None
+    prefixes: PrefixCache
 
-    def prefill(self, requests: Sequence[Request]) -> None:
-        """Run the prompts of newcomers into their slots."""
+    def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
+        """Run the prompts of newcomers into their slots.
+
+        Args:
+            max_positions: a runner that can stop in the middle of a prompt does so after as many.
+        """
         ...
 
     def decode(self, requests: Sequence[Request]) -> list[Result]:
@@ -89,18 +93,21 @@ class ModelRunner:
         with torch.inference_mode():
             self.state = model.new_state(num_slots + NUM_PREFIXES, num_positions)
         rows = range(num_slots, num_slots + NUM_PREFIXES)
-        self._prefixes = PrefixCache(model, self.state, rows)
-        self.prefixes: PrefixCache | None = self._prefixes
+        state = self.state  # NOTE: naming self would keep the state until Python looks for circles
+        self.prefixes = PrefixCache(
+            model, state, rows, lambda prompt, row: model.prefill_prefix(state, prompt, row)
+        )
         P, D = model.info.patch_shape
         self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
     @torch.inference_mode()
-    def prefill(self, requests: Sequence[Request]) -> None:
-        """Run the prompts of newcomers into their slots."""
+    def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
+        """Run the prompts of newcomers into their slots, all of them whole."""
         for request in requests:
             assert request.slot is not None
-            start = self._prefixes.load(request.prompt, request.slot)
+            start = self.prefixes.load(request.prompt, request.slot)
             self.model.prefill(self.state, request.prompt, request.slot, start)
+            request.num_prefilled = len(request.prompt)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:

@@ -1,8 +1,8 @@
 """Who runs in the next step. Plain Python over a waiting queue, a running list and free slots.
 
-First come, first served. Newcomers are prefilled in the step in which a slot is free for them, but
-beside running streams only so many positions a step, so that those wait little. Who has ended keeps
-its slot until its samples are made.
+First come, first served. Newcomers are prefilled from the step on in which a slot is free for them,
+but beside running streams only so many positions a step, so that those wait little. Who has ended
+keeps its slot until its samples are made.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ class Batch:
     """The work of one step.
 
     Attributes:
-        prefill: newcomers, each with its slot.
-        decode: groups of running requests that share one set of solver settings.
+        prefill: requests whose prompt is not in their slot yet.
+        max_positions: how much of their prompts this step may run.
+        decode: groups of running requests that share one set of solver settings; those of `prefill`
+            take part once they are prefilled.
     """
 
     prefill: list[Request]
+    max_positions: int
     decode: list[list[Request]]
 
 
@@ -82,22 +85,23 @@ class Scheduler:
 
     def schedule(self) -> Batch:
         """Admit who fits and group who runs."""
-        newcomers: list[Request] = []
-        num_positions = 0
-        limit = self.max_prefill_positions[0 if self.running else 1]
+        generating = self._generating
+        prefill = [request for request in generating if not request.is_prefilled]
+        num_positions = sum(len(request.prompt) - request.num_prefilled for request in prefill)
+        limit = self.max_prefill_positions[0 if len(generating) > len(prefill) else 1]
         while self.waiting and self._free_slots:
             num_positions += len(self.waiting[0].prompt)
-            if newcomers and num_positions > limit:
+            if prefill and num_positions > limit:
                 break
             request = self.waiting.popleft()
             request.slot = self._free_slots.pop(0)
             request.status = Status.RUNNING
-            newcomers.append(request)
-        self.running += newcomers
+            self.running.append(request)
+            prefill.append(request)
         by_solver = attrgetter("solver")
         ordered = sorted(self._generating, key=by_solver)
         groups = [list(group) for _, group in groupby(ordered, key=by_solver)]
-        return Batch(newcomers, groups)
+        return Batch(prefill, limit, groups)
 
     def abort(self, request: Request) -> None:
         """Forget a request, wherever it is; its slot is free at once."""

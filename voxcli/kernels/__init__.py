@@ -4,6 +4,9 @@ Nothing here is needed on CPU, and importing this package imports no Triton; `is
 whether its modules may be imported for a device. Kernels take bf16 on the language-model side and
 fp32 in the vocoder, sum in fp32, allocate only their outputs and never wait for the device, so all
 of them may be captured into a graph.
+
+Tensors without data, on torch's device "meta", stand for those of a card that `stand_in` names:
+`ahead.py` learns from them which kernels a model needs.
 """
 
 from __future__ import annotations
@@ -15,10 +18,24 @@ import torch
 
 MIN_CAPABILITY = (8, 0)  # bf16 tensor cores
 
+_stand_in = (0, 0)
+
+
+def stand_in(capability: tuple[int, int]) -> None:
+    """Let "meta" stand for a card of this compute capability, before anything else is asked."""
+    global _stand_in
+    _stand_in = capability
+
+
+@cache
+def capability(device: torch.device) -> tuple[int, int]:
+    """Compute capability of a device; below all others where there is none."""
+    if device.type == "meta":
+        return _stand_in
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+
 
 @cache
 def is_available(device: torch.device) -> bool:
     """Whether the kernels run on a device."""
-    if device.type != "cuda" or find_spec("triton") is None:
-        return False
-    return torch.cuda.get_device_capability(device) >= MIN_CAPABILITY
+    return find_spec("triton") is not None and capability(device) >= MIN_CAPABILITY

@@ -18,6 +18,7 @@ from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
 
 CHUNK = 256  # cached positions that one program reads
+PROMPT_TILE = 64  # positions of a prompt that one program has, and reads at a time
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,7 +57,7 @@ def _load_rotated(
     return value
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["slots", "positions"])
 def _decode(
     qkv, rotation, keys, values, slots, positions, out, partial, stats, counters, scale, N,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, R: tl.constexpr, CHUNK: tl.constexpr,
@@ -175,32 +176,42 @@ def decode_attention(
     return out
 
 
-def rotate_prompt_reference(
+def prompt_attention_reference(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    num_heads: int,
-) -> None:  # fmt: skip
+    starts: Tensor, num_heads: int, scale: float,
+) -> Tensor:  # fmt: skip
+    B, n, _ = qkv.shape
     q, k, v = split_heads(qkv, num_heads, keys.shape[1])
+    positions = starts.view(B, 1) + torch.arange(n, device=qkv.device)
+    rows = slots.view(B, 1).expand(B, n)
     if rotation is not None:
-        turns = rotation[: qkv.shape[1]]
-        q.copy_(rotate(q.contiguous(), turns))
-        k.copy_(rotate(k.contiguous(), turns))
-    keys[slots, :, : qkv.shape[1]] = k.transpose(1, 2)
-    values[slots, :, : qkv.shape[1]] = v.transpose(1, 2)
+        turns = rotation[positions]
+        q, k = rotate(q.contiguous(), turns), rotate(k.contiguous(), turns)
+    keys[rows, :, positions] = k
+    values[rows, :, positions] = v
+    attended = attend_slots(
+        q.flatten(0, 1), keys, values, rows.flatten(), positions.flatten(), scale
+    )
+    return attended.view(B, n, -1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["slots", "starts"])
 def _rotate_prompt(
-    qkv, rotation, keys, values, slots, N,
+    qkv, rotation, keys, values, slots, starts, N,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_H: tl.constexpr,
     HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     n, b = tl.program_id(0), tl.program_id(1).to(tl.int64)
     h, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, C)[None, :]
     wait(EARLY)
+    position = tl.load(starts + b) + n
+    if position >= N:  # padding behind the slot's end
+        return
     heads = qkv + (b * tl.num_programs(0) + n) * ((H + 2 * G) * C)
-    cached = (tl.load(slots + b) * G * N + n) * C + c
+    cached = (tl.load(slots + b) * G * N + position) * C + c
     is_key, is_value = (h >= H) & (h < H + G), (h >= H + G) & (h < H + 2 * G)
-    x = _load_rotated(heads + h * C, rotation + n * C + 0 * h, h < H + G, BLOCK_H, C, HAS_ROPE)
+    turn = rotation + position * C + 0 * h
+    x = _load_rotated(heads + h * C, turn, h < H + G, BLOCK_H, C, HAS_ROPE)
     value = tl.load(heads + h * C + c, mask=is_value, other=0.0)
     if HAS_ROPE:
         tl.store(heads + h * C + c, x, mask=h < H + G)
@@ -208,27 +219,74 @@ def _rotate_prompt(
     tl.store(values + cached + (h - H - G) * N * C, value, mask=is_value)
 
 
-def rotate_prompt(
+@triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["slots", "starts"])
+def _attend_prompt(
+    qkv, keys, values, slots, starts, out, scale, n, N,
+    H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    first, h, b = tl.program_id(0) * BLOCK_M, tl.program_id(1), tl.program_id(2).to(tl.int64)
+    m, c = first + tl.arange(0, BLOCK_M), tl.arange(0, C)
+    wait(EARLY)
+    start = tl.load(starts + b)
+    position = (start + m)[:, None]
+    rows = (b * n + m)[:, None]
+    q = tl.load(qkv + (rows * (H + 2 * G) + h) * C + c[None, :], (m < n)[:, None], 0.0)
+    cache = (tl.load(slots + b) * G + h // (H // G)) * N * C
+    end = tl.minimum(start + tl.minimum(first + BLOCK_M, n), N).to(tl.int32)
+    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    mixed = tl.zeros((BLOCK_M, C), tl.float32)
+    for block in range(0, end, BLOCK_N):
+        past = block + tl.arange(0, BLOCK_N)
+        places = cache + past[:, None] * C + c[None, :]
+        k = tl.load(keys + places, mask=(past < end)[:, None], other=0.0)
+        v = tl.load(values + places, mask=(past < end)[:, None], other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale
+        scores = tl.where(past[None, :] <= position, scores, float("-inf"))
+        new_top = tl.maximum(top, tl.max(scores, axis=1))
+        weights = tl.exp(scores - new_top[:, None])
+        old = tl.exp(top - new_top)
+        total = total * old + tl.sum(weights, axis=1)
+        mixed = tl.dot(weights.to(v.dtype), v, mixed * old[:, None])
+        top = new_top
+    mixed = (mixed / total[:, None]).to(out.dtype.element_ty)
+    tl.store(out + (rows * H + h) * C + c[None, :], mixed, (m < n)[:, None])
+
+
+def prompt_attention(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    num_heads: int,
-) -> None:  # fmt: skip
-    """Rotate queries and keys in place and write keys and values of positions `0 ..`.
+    starts: Tensor, num_heads: int, scale: float,
+) -> Tensor:  # fmt: skip
+    """Rotate, write keys and values of positions `starts ..`, attend to all up to each.
 
     Args:
-        qkv: `[B, n, (H + 2 G) C]`.
+        qkv: `[B, n, (H + 2 G) C]`; queries and keys are rotated in place.
         rotation: complex64 `[positions, 1, C/2]` or None.
-        keys, values: one layer's cache `[slots, G, N, C]`.
-        slots: int64 `[B]`.
+        keys, values: one layer's cache `[slots, G, N, C]`; before `starts` it is filled. What would
+            be written behind its end is not.
+        slots, starts: int64 `[B]`.
+
+    Returns:
+        `[B, n, H C]`.
     """
     B, n, _ = qkv.shape
     _, G, N, C = keys.shape
+    out = qkv.new_empty(B, n, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
     launch(
         _rotate_prompt, (n, B),
-        qkv, turns, keys, values, slots, N, num_heads, G, C, triton.next_power_of_2(num_heads + 2 *
-        G), rotation is not None,
+        qkv, turns, keys, values, slots, starts, N, num_heads, G, C,
+        triton.next_power_of_2(num_heads + 2 * G), rotation is not None,
         num_warps=4, **options(qkv.device),
     )  # fmt: skip
+    launch(
+        _attend_prompt, (triton.cdiv(n, PROMPT_TILE), num_heads, B),
+        qkv, keys, values, slots, starts, out, scale, n, N, num_heads, G, C, PROMPT_TILE,
+        PROMPT_TILE,
+        num_warps=4, num_stages=3, **options(qkv.device),
+    )  # fmt: skip
+    return out
 
 
 def local_attention_reference(

@@ -7,8 +7,8 @@ weights, which nothing writes. Needs compute capability 9.0; `wait` is a no-op e
 kernel that is launched so must call `wait`, because completion is only transitive through it.
 
 Compiling: Triton compiles a kernel at its first launch, half a second each. Inside `compiling`
-nothing is launched; every kernel that would be is handed to a pool of threads instead. Triton's
-passes run without Python's lock, so the pool is as fast as the processor has cores.
+nothing is launched; every kernel that would be is handed to a pool of threads instead. Only
+Triton's passes run without Python's lock, so `ahead.py`, in a process of its own, is faster.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from voxcli.kernels import capability
+
 logger = logging.getLogger(__name__)
 
 MAX_COMPILERS = 32  # threads
@@ -37,7 +39,7 @@ _is_compiling: ContextVar[bool] = ContextVar("is_compiling", default=False)
 
 @cache
 def has_early_launch(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
+    return capability(device) >= (9, 0)
 
 
 @cache
@@ -77,6 +79,16 @@ def compiling(device: torch.device) -> Iterator[None]:
                 "%d kernels: submitted in %.1f s, compiled in %.1f s, loaded in %.1f s", len(made),
                 submitted - started, compiled - submitted, time.perf_counter() - compiled,
             )  # fmt: skip
+    finally:
+        _is_compiling.reset(token)
+
+
+@contextmanager
+def naming() -> Iterator[None]:
+    """Only tell Triton's hook what would be launched in here; see `ahead.py`."""
+    token = _is_compiling.set(True)
+    try:
+        yield
     finally:
         _is_compiling.reset(token)
 

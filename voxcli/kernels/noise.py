@@ -20,7 +20,7 @@ __all__ = ["normal", "normal_reference"]
 TWO_PI = tl.constexpr(2.0 * math.pi)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["seeds", "steps"])
 def _normal(seeds, steps, out, NUM_BLOCKS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
     row = tl.program_id(0)
     block = tl.arange(0, BLOCK)

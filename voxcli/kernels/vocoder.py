@@ -73,7 +73,7 @@ def _tile(BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
     return t[:, None], c[None, :], tl.program_id(2).to(tl.int64)
 
 
-@triton.jit(do_not_specialize=["T", "J"])
+@triton.jit(do_not_specialize=["T", "J"], do_not_specialize_on_alignment=["slots"])
 def _pad(
     x, scale, shift, context, slots, out, T, C, J,
     HAS_SNAKE: tl.constexpr, HAS_SHIFT: tl.constexpr,
@@ -95,7 +95,7 @@ def _pad(
     tl.store(out + (b * (T + J) + t) * C + c, value.to(out.dtype.element_ty), (t < T + J) & in_c)
 
 
-@triton.jit(do_not_specialize=["T", "J", "dilation"])
+@triton.jit(do_not_specialize=["T", "J", "dilation"], do_not_specialize_on_alignment=["slots"])
 def _depthwise(
     padded, weight, bias, context, slots, out, T, C, J, dilation,
     K: tl.constexpr, IS_SNAKE: tl.constexpr, IS_FAST: tl.constexpr,
@@ -119,7 +119,7 @@ def _depthwise(
     tl.store(context + (slot * J + t) * C + c, kept, (t < J) & in_c)
 
 
-@triton.jit(do_not_specialize=["T"])
+@triton.jit(do_not_specialize=["T"], do_not_specialize_on_alignment=["slots"])
 def _last(
     padded, weight, bias, context, slots, out, T, C, J,
     K: tl.constexpr,
@@ -145,7 +145,7 @@ def _last(
 
 def is_fast(x: Tensor) -> bool:
     """Whether the sine of the special-function unit will do: half precision rounds more."""
-    return x.is_cuda and x.dtype != torch.float32
+    return x.device.type != "cpu" and x.dtype != torch.float32
 
 
 def _blocks(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from voxcli.models.base import AcousticModel
 
 # architecture in config.json -> package with two modules: `family`, whose `load(folder, device,
-# dtype)` gives an AcousticModel, and `tokenize`, whose `TextTokenizer(folder)` needs no torch
+# dtype)` and `load_shapes(folder, dtype)` give an AcousticModel, and `tokenize`, whose
+# `TextTokenizer(folder)` needs no torch
 FAMILIES = {"voxcpm2": "voxcli.models.voxcpm2"}
 
 
@@ -42,6 +43,13 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype) -> Acoust
     """Load a checkpoint folder onto a device."""
     family = import_module(f"{FAMILIES[architecture(folder)]}.family")
     model: AcousticModel = family.load(folder, device, dtype)
+    return model
+
+
+def load_shapes(folder: Path, dtype: torch.dtype) -> AcousticModel:
+    """The same model on the device "meta": no weights, and no more layers than differ."""
+    family = import_module(f"{FAMILIES[architecture(folder)]}.family")
+    model: AcousticModel = family.load_shapes(folder, dtype)
     return model
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -164,15 +166,16 @@ class AcousticModel(Protocol):
         ...
 
     def prefill_rows(
-        self, state: Any, token_ids: Tensor, slots: Tensor, last: Tensor,
+        self, state: Any, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,
         audio: tuple[Tensor, Tensor] | None = None,
     ) -> None:  # fmt: skip
-        """`prefill` of several prompts, in tensors alone, each padded at its end.
+        """`prefill` of spans of several prompts, in tensors alone, each padded at its end.
 
         Args:
             token_ids: int64 `[B, N]`; any ids where there is audio and after the last.
             slots: int64 `[B]`.
-            last: int64 `[B]`, where each prompt's last position is.
+            starts: int64 `[B]`, the position of each span's first; those before are in the slot.
+            last: int64 `[B]`, where in `[0, N)` each span's last is.
             audio: patches `[A, P, D]` and their places, int64 `[A]`: row * N + position, or
                 B * N for a patch that is padding. Prompts that continue need `resume` as well.
         """

@@ -225,24 +225,31 @@ class CausalStack(Stack):
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 
-    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
-        """Whole prompts, in tensors alone; `[B, N, D] -> [B, N, D]`.
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
+        """Spans of prompts from positions `starts [B]` on, in tensors alone; `[B, N, D]` to same.
 
-        Positions behind a prompt's last are computed and cached too; decoding overwrites each one
-        before it is read.
+        Positions behind a prompt's last are computed and cached too, as far as the slot goes;
+        decoding overwrites each one before it is read.
         """
-        N = x.shape[1]
-        rotation = None if self.rotation is None else self.rotation[:N]
+        B, N, _ = x.shape
+        most = cache.keys.shape[3]
+        ends = starts + N
+        # NOTE: what is behind the slot's end lands on its last position, which no prompt reaches
+        positions = (starts.unsqueeze(1) + torch.arange(N, device=x.device)).clamp(max=most - 1)
+        places = torch.arange(most, device=x.device)
+        stale = (places >= ends.unsqueeze(1)).view(B, 1, most, 1)
+        seen = (places <= positions.unsqueeze(2)).unsqueeze(1)  # [B, 1, N, most]
+        rotation = None if self.rotation is None else self.rotation[positions]
         groups = self.num_heads // self.num_kv_heads
         for layer, block in enumerate(self.blocks):
-            heads = self._project(block, x, rotation)  # [B, N, heads, C]
-            queries, keys, values = (part.transpose(1, 2) for part in heads)
-            cache.keys[layer][slots, :, :N] = keys
-            cache.values[layer][slots, :, :N] = values
+            queries, keys, values = self._project(block, x, rotation)  # [B, N, heads, C]
+            cache.keys[layer][slots.unsqueeze(1), :, positions] = keys
+            cache.values[layer][slots.unsqueeze(1), :, positions] = values
+            k = cache.keys[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
+            v = cache.values[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
             attended = F.scaled_dot_product_attention(
-                queries, keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1),
-                is_causal=True, scale=self.scale,
-            )  # fmt: skip  # [B, H, N, C]
+                queries.transpose(1, 2), k, v, attn_mask=seen, scale=self.scale
+            )  # [B, H, N, C]
             x = self._finish(block, attended.transpose(1, 2).flatten(2), x)
         return rms_norm(x, self.norm, self.eps)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -225,6 +225,18 @@ class VoxCPM2Config:
                 f"{config.vae.latent_dim} differ"
             )
         return config
+
+    def shortened(self) -> Self:
+        """The same with two layers a stack, the first and the last: those between are like them."""
+        stacks = {"lm": self.lm, "residual_lm": self.residual_lm, "encoder": self.encoder}
+        stacks["dit"] = self.dit
+        return replace(
+            self,
+            **{
+                name: replace(stack, num_hidden_layers=min(2, stack.num_hidden_layers))
+                for name, stack in stacks.items()
+            },  # type: ignore[arg-type]
+        )
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -9,7 +9,7 @@ import torch
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.tokenize import TextTokenizer
-from voxcli.models.voxcpm2.weights import CheckpointSource, RandomSource
+from voxcli.models.voxcpm2.weights import CheckpointSource, RandomSource, ShapeSource
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype) -> VoxCPM2:
@@ -25,6 +25,12 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype) -> VoxCPM2:
         model = VoxCPM2(config, source, tokenizer)
         source.finish()
     return model
+
+
+def load_shapes(folder: Path, dtype: torch.dtype) -> VoxCPM2:
+    """A model without weights, to learn which kernels the model of a folder needs."""
+    with torch.inference_mode():
+        return VoxCPM2(VoxCPM2Config.load(folder).shortened(), ShapeSource(dtype), None)
 
 
 def random_model(

@@ -83,22 +83,18 @@ class FusedCausalStack(CausalStack):
         )  # fmt: skip
         return cache
 
-    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor) -> Tensor:
-        from voxcli.kernels.attention import rotate_prompt, split_heads
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
+        from voxcli.kernels.attention import prompt_attention
         from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
 
         x = x.clone()  # a residual may be written over
         for layer, block in enumerate(self.blocks):
             qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            rotate_prompt(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, self.num_heads
-            )
-            heads = split_heads(qkv, self.num_heads, self.num_kv_heads)
-            queries, keys, values = (part.transpose(1, 2) for part in heads)
-            attended = F.scaled_dot_product_attention(
-                queries, keys, values, is_causal=True, scale=self.scale, enable_gqa=True
-            )  # [B, H, N, C]
-            x = linear_add(attended.transpose(1, 2).flatten(2), block.output.weight, x)
+            attended = prompt_attention(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
+                self.num_heads, self.scale,
+            )  # fmt: skip
+            x = linear_add(attended, block.output.weight, x)
             inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
             x = linear_add(inner, block.down.weight, x)
         return rms_norm(x, self.norm, self.eps)

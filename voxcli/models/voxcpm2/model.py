@@ -205,14 +205,14 @@ class VoxCPM2:
         return hidden, self.residual_lm.prefill(fused, state.residual_cache, slot, start)
 
     def prefill_rows(
-        self, state: SlotState, token_ids: Tensor, slots: Tensor, last: Tensor,
+        self, state: SlotState, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,
         audio: tuple[Tensor, Tensor] | None = None,
     ) -> None:  # fmt: skip
         B, N = token_ids.shape
         embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
         if audio is None:
             heard = torch.zeros_like(embeds)
-            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots)
+            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots, starts)
         else:
             patches, places = audio
             heard = embeds.new_zeros(B * N + 1, embeds.shape[-1])
@@ -221,10 +221,10 @@ class VoxCPM2:
             is_audio = is_audio.index_fill(0, places, True)[:-1].view(B, N, 1)
             heard = heard[:-1].view(B, N, -1)
             embeds = torch.where(is_audio, heard, embeds)
-            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots)
+            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots, starts)
             hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
         fused = self.fusion(torch.cat((hidden, heard), dim=-1))
-        residual = self.residual_lm.prefill_rows(fused, state.residual_cache, slots)
+        residual = self.residual_lm.prefill_rows(fused, state.residual_cache, slots, starts)
         rows = torch.arange(B, device=self.device)
         state.hidden[slots] = torch.stack((hidden[rows, last], residual[rows, last]), dim=1)
         for part in (state.cond, *state.vocoder.contexts):

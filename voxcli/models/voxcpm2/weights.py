@@ -101,6 +101,16 @@ class RandomSource(Source):
         return weight.bfloat16().float()  # numbers as a bf16 checkpoint has them
 
 
+class ShapeSource(Source):
+    """Weights without data, on torch's device "meta"."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__(torch.device("meta"), dtype)
+
+    def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(shape, device=self.device)
+
+
 class CheckpointSource(Source):
     """The official files of a folder.
 

@@ -1,0 +1,258 @@
+"""Kernels compiled while the model loads, by a process that begins before torch is imported.
+
+    with Ahead.begin(folder, config) as ahead:
+        ...  # import torch, load the model
+        if not ahead.is_ready():
+            ...  # compile here
+
+Triton compiles a kernel at its first launch, into a cache on disk. With an empty cache that would
+take seconds at every capture, and Python lets only one thread of a process read kernels. So a
+second process makes the same model without weights (`engine.program` on torch's "meta" device),
+names every kernel its graphs will launch, and compiles them on all cores. It needs no card. What it
+leaves is Triton's cache and a mark that says for what the cache is complete; with the mark nothing
+is started. If it fails or misses a kernel, that is compiled where it is launched.
+
+At the top this module imports neither torch nor Triton.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import IO, Any, Self, cast
+
+from voxcli.closing import Closing
+from voxcli.config import EngineConfig
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 120  # for what is compiled ahead; then it is compiled here
+NICENESS = 5  # the process that loads the model goes first
+SOURCES = ("kernels", "layers", "models", "engine")  # what decides which kernels there are
+_MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to compile.
+
+    Attributes:
+        folder: of the model.
+        config: of the engine, with nothing in it that makes no kernel another.
+        capability: of the card.
+    """
+
+    folder: str
+    config: EngineConfig
+    capability: tuple[int, int]
+
+    @classmethod
+    def of(cls, folder: Path, config: EngineConfig, capability: tuple[int, int]) -> Self:
+        # two solver steps are one evaluation of the velocity, and all evaluations are alike
+        solver = tuple(sorted({(2, is_guided) for _, is_guided in config.solver}))
+        plain = EngineConfig(
+            precision=config.precision,
+            max_slots=config.max_slots,
+            max_positions=config.max_positions,
+            solver=solver,
+        )
+        return cls(str(folder.resolve()), plain, capability)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        values = json.loads(text)
+        config = values["config"]
+        config["solver"] = tuple(map(tuple, config["solver"]))
+        return cls(values["folder"], EngineConfig(**config), tuple(values["capability"]))
+
+    @property
+    def mark(self) -> Path:
+        """The file that exists when Triton's cache holds all of this."""
+        digest = hashlib.sha256(f"{self.config} {self.capability}".encode())
+        digest.update((Path(self.folder) / "config.json").read_bytes())
+        package = Path(__file__).parent
+        for path in sorted(path for part in SOURCES for path in (package / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+        digest.update(f"{version('torch')} {version('triton')} {sys.version}".encode())
+        return _cache_folder() / f"voxcli-{digest.hexdigest()[:32]}"
+
+
+def _cache_folder() -> Path:
+    """Where Triton keeps what it compiled."""
+    home = os.environ.get("TRITON_HOME") or Path.home()
+    return Path(os.environ.get("TRITON_CACHE_DIR") or Path(home) / ".triton" / "cache")
+
+
+class Ahead(Closing):
+    """The second process, or nothing where there is no card for it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes] | None, errors: IO[bytes] | None, *, is_ready: bool
+    ) -> None:
+        self._process = process
+        self._errors = errors
+        self._is_ready = is_ready
+
+    @classmethod
+    def begin(cls, folder: Path, config: EngineConfig) -> Self:
+        """Start compiling for a model and engine, if that is worth it; returns at once.
+
+        Args:
+            config: with the solver settings that graphs are captured for.
+        """
+        nothing = cls(None, None, is_ready=False)
+        if config.eager or find_spec("triton") is None or not hasattr(os, "fork"):
+            return nothing
+        card = _Card.find(config.device)
+        if card is None:
+            return nothing
+        card.make_context()
+        try:
+            order = Order.of(folder, config, card.capability)
+            if order.mark.exists():
+                return cls(None, None, is_ready=True)
+            errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
+            process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, order.to_json(), *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except (OSError, RuntimeError, PackageNotFoundError) as err:  # no home, no file, no disk
+            logger.info("kernels are not compiled ahead: %s", err)
+            return nothing
+        return cls(process, errors, is_ready=False)
+
+    def is_ready(self) -> bool:
+        """Wait for the process; whether Triton's cache holds the kernels now."""
+        if self._process is None:
+            return self._is_ready
+        try:
+            self._is_ready = self._process.wait(PATIENCE_S) == 0
+        except subprocess.TimeoutExpired:
+            logger.info("compiling kernels ahead took more than %d s", PATIENCE_S)
+        self.close()
+        return self._is_ready
+
+    def close(self) -> None:
+        """End the process if it still runs; always safe."""
+        if self._process is None or self._errors is None:
+            return
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, 9)
+            self._process.wait()
+        self._errors.seek(0)
+        if said := self._errors.read().decode(errors="replace").strip():
+            logger.info("compiling kernels ahead: %s", said.rsplit("\n", 1)[-1])
+            logger.debug("%s", said)
+        self._errors.close()
+        self._process = None
+
+
+@dataclass(frozen=True)
+class _Card:
+    """A card as its driver alone sees it."""
+
+    driver: ctypes.CDLL
+    handle: int
+    capability: tuple[int, int]
+
+    @classmethod
+    def find(cls, device: str) -> Self | None:
+        """The card of `--device`, if there is one: "auto" is the first."""
+        name = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
+        if name is None:
+            return None
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return None
+        handle, values = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+        if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(handle), int(name[1] or 0)):
+            return None
+        for value, attribute in zip(values, (_MAJOR, _MINOR), strict=True):
+            if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, handle):
+                return None
+        return cls(driver, handle.value, (values[0].value, values[1].value))
+
+    def make_context(self) -> None:
+        """Let the driver make the context that torch will use, while torch is imported."""
+        context = ctypes.c_void_p()
+        make = self.driver.cuDevicePrimaryCtxRetain
+        threading.Thread(target=make, args=(ctypes.byref(context), self.handle)).start()
+
+
+# What the second process runs: this module, found where the first process found it.
+_PROGRAM = """import sys
+order, *sys.path = sys.argv[1:]
+from voxcli.ahead import main
+sys.exit(main(order))"""
+
+
+def main(text: str) -> int:
+    """Compile an order; the exit code of the process."""
+    started = time.perf_counter()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")  # the first process reads it
+    os.nice(NICENESS)
+    order = Order.from_json(text)
+    # NOTE: tensors without data ask torch's compiler not to compile them, which would import it
+    sys.modules["torch._dynamo"] = cast(ModuleType, SimpleNamespace(disable=_itself))
+    import torch
+
+    from voxcli import kernels
+    from voxcli.engine.device import resolve_dtype
+    from voxcli.engine.engine import num_positions_of
+    from voxcli.engine.program import Program
+    from voxcli.kernels.ahead import Compilers
+    from voxcli.kernels.launch import naming
+    from voxcli.models import load_shapes
+
+    imported = time.perf_counter()
+    kernels.stand_in(order.capability)
+    config = order.config
+    dtype = resolve_dtype(config.precision, torch.device("cuda"), 0)
+    with torch.inference_mode():
+        model = load_shapes(Path(order.folder), dtype)
+        program = Program(
+            model, torch.device("meta"), config.max_slots, num_positions_of(model.info, config)
+        )
+        with Compilers(order.capability, _num_cores()) as compilers, naming():
+            for function in program.with_all_kernels(config.solver):
+                function()
+            named = time.perf_counter()
+    logger.info(
+        "%d kernels: imports %.1f s, named in %.1f s, compiled %.1f s later",
+        compilers.num_kernels, imported - started, named - imported, time.perf_counter() - named,
+    )  # fmt: skip
+    if compilers.has_failed:
+        return 1
+    order.mark.touch()
+    return 0
+
+
+def _itself(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
+    return function
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
