@@ -5,6 +5,7 @@ It knows requests and patches; it does not know texts, files, utterances or mode
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -146,6 +147,7 @@ class Engine:
             raise
         except (RuntimeError, MemoryError) as err:
             self._abort_all()
+            _keep_for_ever(err, self.runner)
             self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineError(
                 f"the engine failed: {self._fault}",
@@ -183,3 +185,13 @@ class Engine:
     def _abort_all(self) -> None:
         self.vocoding.forget()
         self.abort([*self.scheduler.waiting, *self.scheduler.running])
+
+
+def _keep_for_ever(*things: object) -> None:
+    """Let Python never free what may hold page-locked memory.
+
+    NOTE: torch asks the card whether such memory may be freed. After a fault of the card that ends
+    the whole process, before anything is said.
+    """
+    for thing in things:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
