@@ -66,7 +66,7 @@ class Order:
         # two solver steps are one evaluation of the velocity, and all evaluations are alike
         solver = tuple(sorted({(2, is_guided) for _, is_guided in config.solver}))
         plain = EngineConfig(
-            precision=config.precision,
+            precision="bf16" if config.precision == "auto" else config.precision,
             max_slots=config.max_slots,
             max_positions=config.max_positions,
             solver=solver,
@@ -246,6 +246,7 @@ def main(text: str) -> int:
     )  # fmt: skip
     if compilers.has_failed:
         return 1
+    order.mark.parent.mkdir(parents=True, exist_ok=True)
     order.mark.touch()
     return 0
 

@@ -47,7 +47,7 @@ def test_the_mark_is_of_one_model_engine_and_card(folder: Path) -> None:
         for capability in ((9, 0), (8, 0))
     }
     before = Order.of(folder, CONFIG, (9, 0)).mark
-    more_steps = replace(CONFIG, solver=((30, False), (9, True)), threads=2, device="cuda:0")
+    more_steps = replace(CONFIG, solver=((30, False), (9, True)), device="cuda:0", precision="bf16")
     assert Order.of(folder, more_steps, (9, 0)).mark == before, "the same kernels"
     (folder / "config.json").write_text('{"architecture": "other"}')
     marks.add(Order.of(folder, CONFIG, (9, 0)).mark)

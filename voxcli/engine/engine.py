@@ -100,6 +100,7 @@ class Engine:
         most = torch.get_num_threads()
         self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
         self.num_steps_run = 0
+        self._is_on_card = device.type == "cuda"
         self._fault: str | None = None
 
     @property
@@ -147,7 +148,8 @@ class Engine:
             raise
         except (RuntimeError, MemoryError) as err:
             self._abort_all()
-            _keep_for_ever(err, self.runner)
+            if self._is_on_card:
+                _keep_for_ever(err, self.runner)
             self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineError(
                 f"the engine failed: {self._fault}",
