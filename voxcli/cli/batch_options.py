@@ -1,0 +1,305 @@
+"""The options of `voxcli batch` in groups, and what each group comes to.
+
+Values that cannot be are refused here, before the table is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from voxcli.cli.options import BitsOption
+from voxcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from voxcli.audio.fit import SpeedLimits
+    from voxcli.batch.run import Judge
+    from voxcli.batch.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How the table is read."""
+
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            "--encoding",
+            metavar="NAME",
+            help="Encoding of the table, such as cp1252.",
+            show_default="found and reported",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="CHAR",
+            help="What separates cells: one character, or tab.",
+            show_default="found and reported",
+        ),
+    ] = None
+    map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="FIELD=COLUMN",
+            help="Which column is a field, such as text=Line; may be repeated.",
+        ),
+    ] = None
+
+    def mapping(self) -> dict[str, str]:
+        """Field to column.
+
+        Raises:
+            UsageError: not of the form.
+        """
+        pairs = [entry.partition("=") for entry in self.map or ()]
+        for field, sign, column in pairs:
+            if not (field and sign and column):
+                raise UsageError(f"--map is '{field}{sign}{column}'", hint="write text=Line")
+        return {field.strip(): column for field, _, column in pairs}
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What the files are called and how they are stored."""
+
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="TEMPLATE",
+            help="Name of each file, such as '{index:04d}_{speaker}.wav'; any column, "
+            "index, record, line and text.",
+            show_default="the column output or id, else {index:04d}",
+        ),
+    ] = None
+    format: Annotated[
+        str,
+        typer.Option("--format", metavar="NAME", help="Format of files whose name has no suffix."),
+    ] = "wav"
+    bits: BitsOption = None
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate",
+            metavar="HZ",
+            help="Sample rate of the files in Hz.",
+            show_default="that of the model",
+        ),
+    ] = None
+    on_duplicate: Annotated[
+        str,
+        typer.Option(
+            "--on-duplicate",
+            metavar="refuse|number",
+            help="What to do with a name that two rows have: refuse, or add -2, -3, ….",
+        ),
+    ] = "refuse"
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace files that are not from this batch."),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse what no file could have.
+
+        Raises:
+            UsageError, OutputError: one of the values.
+        """
+        from voxcli.batch.names import check_format
+
+        check_format(self.format, self.bits, self.rate)
+        if self.on_duplicate not in ("refuse", "number"):
+            raise UsageError(f"--on-duplicate is '{self.on_duplicate}'", hint="refuse or number")
+
+
+@dataclass(frozen=True)
+class ImitationOptions:
+    """A voice to imitate, for rows that name none."""
+
+    ref: Annotated[
+        Path | None,
+        typer.Option("--ref", metavar="FILE", help="Recording of a voice for rows without one."),
+    ] = None
+    ref_text: Annotated[
+        str, typer.Option("--ref-text", metavar="TEXT", help="Transcript of that recording.")
+    ] = ""
+    style: Annotated[
+        str, typer.Option("--style", metavar="TEXT", help="How it should sound, in words.")
+    ] = ""
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Whether what was said is listened to."""
+
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            "--verify",
+            metavar="wer",
+            help="Listen to each row with Whisper and speak it again where words are wrong.",
+        ),
+    ] = None
+    verify_threshold: Annotated[
+        float,
+        typer.Option(
+            "--verify-threshold", metavar="X", help="Share of wrong words that is fine, 0 to 1."
+        ),
+    ] = 0.25
+    verify_model: Annotated[
+        str,
+        typer.Option(
+            "--verify-model",
+            metavar="FOLDER",
+            help="A faster-whisper model: a folder, or a name that is in the local cache.",
+        ),
+    ] = "base"
+
+    def judges(self, retries: int, threads: int) -> tuple[Judge, ...]:
+        """What listens to the rows.
+
+        Raises:
+            UsageError, ModelNotFoundError: it cannot be done here.
+        """
+        if self.verify is None:
+            return ()
+        if self.verify != "wer":
+            raise UsageError(f"--verify is '{self.verify}'", hint="use wer")
+        if not 0.0 <= self.verify_threshold <= 1.0:
+            raise UsageError(f"--verify-threshold is {self.verify_threshold:g}", hint="give 0 to 1")
+        from voxcli.batch.verify import WordCheck, load_whisper
+
+        return (
+            WordCheck(load_whisper(self.verify_model, threads), self.verify_threshold, retries),
+        )
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Speech fitted into the slots of a timeline."""
+
+    fit: Annotated[
+        bool,
+        typer.Option("--fit", help="Trim each row that has start and end, and fit its tempo."),
+    ] = False
+    min_speed: Annotated[
+        float,
+        typer.Option(
+            "--min-speed",
+            metavar="X",
+            help="Least tempo, 0.5 to 2; under 1, short speech is slowed to fill its slot.",
+        ),
+    ] = 1.0
+    max_speed: Annotated[
+        float,
+        typer.Option(
+            "--max-speed", metavar="X", help="Greatest tempo, 0.5 to 2; longer speech overflows."
+        ),
+    ] = 1.3
+
+    def limits(self) -> SpeedLimits | None:
+        """None without --fit.
+
+        Raises:
+            UsageError: a bound out of range, or given in vain.
+        """
+        from voxcli.audio.fit import SpeedLimits
+
+        limits = SpeedLimits(self.min_speed, self.max_speed)
+        if not self.fit and limits != SpeedLimits():
+            raise UsageError("--min-speed and --max-speed are for --fit", hint="add --fit")
+        return limits if self.fit else None
+
+
+@dataclass(frozen=True)
+class TimelineOptions:
+    """The rows as one timeline."""
+
+    mix: Annotated[
+        Path | None,
+        typer.Option("--mix", metavar="FILE", help="All rows at their start times in one file."),
+    ] = None
+    overlap: Annotated[
+        str | None,
+        typer.Option(
+            "--overlap",
+            metavar="POLICY",
+            help="Cues that would sound at once: mix them, shift the later one, cut what outgrew "
+            "its slot, or fail.",
+            show_default="cut with --fit, else mix",
+        ),
+    ] = None
+    lufs: Annotated[
+        float | None,
+        typer.Option(
+            "--lufs",
+            metavar="X",
+            help="Loudness of the mix, -40 to -5; -16 for podcasts, -23 for broadcast.",
+            show_default="as it comes",
+        ),
+    ] = None
+    bed: Annotated[
+        Path | None,
+        typer.Option("--bed", metavar="FILE", help="Sound under the speech; audio or video."),
+    ] = None
+    bed_db: Annotated[
+        float, typer.Option("--bed-db", metavar="DB", help="Gain of the bed, -60 to 20.")
+    ] = 0.0
+    duck_db: Annotated[
+        float,
+        typer.Option("--duck-db", metavar="DB", help="How much lower under speech, 0 to 60."),
+    ] = 12.0
+    duck_attack_ms: Annotated[
+        float,
+        typer.Option("--duck-attack-ms", metavar="MS", help="Its way down before speech."),
+    ] = 150.0
+    duck_release_ms: Annotated[
+        float, typer.Option("--duck-release-ms", metavar="MS", help="Its way up after speech.")
+    ] = 500.0
+    stems: Annotated[
+        Path | None,
+        typer.Option("--stems", metavar="FOLDER", help="One file a speaker, as long as the mix."),
+    ] = None
+    subs: Annotated[
+        Path | None,
+        typer.Option("--subs", metavar="FILE", help="Subtitles of what was spoken: srt, vtt, ass."),
+    ] = None
+
+    def timeline(self, names: FileOptions, *, is_fitting: bool) -> Timeline | None:
+        """None where nothing of it is asked.
+
+        Raises:
+            UsageError: a value that cannot be, or one given in vain.
+        """
+        from voxcli.audio.ducking import Ducking
+        from voxcli.audio.placing import Policy
+        from voxcli.batch.timeline import Timeline
+
+        ducking = Ducking(
+            self.bed_db, self.duck_db, self.duck_attack_ms / 1000, self.duck_release_ms / 1000
+        )
+        known = ", ".join(Policy)
+        if self.overlap is not None and self.overlap not in list(Policy):
+            raise UsageError(f"--overlap is '{self.overlap}'", hint=f"use one of {known}")
+        if self.mix is None and self.lufs is not None:
+            raise UsageError("--lufs is for --mix", hint="add --mix FILE")
+        if self.mix is None and self.stems is None and self.bed is not None:
+            raise UsageError("--bed is for --mix", hint="add --mix FILE")
+        if self.bed is None and ducking != Ducking():
+            raise UsageError("--bed-db and --duck-... are for --bed", hint="add --bed FILE")
+        if self.mix is None and self.stems is None and self.subs is None:
+            if self.overlap is not None:
+                raise UsageError("--overlap is for a timeline", hint="add --mix, --stems or --subs")
+            return None
+        default = Policy.CUT if is_fitting else Policy.MIX
+        return Timeline(
+            Policy(self.overlap) if self.overlap else default,
+            mix=self.mix, stems=self.stems, subs=self.subs, bed=self.bed, ducking=ducking,
+            lufs=self.lufs, bits=names.bits, rate=names.rate, overwrite=names.overwrite,
+        )  # fmt: skip

@@ -1,0 +1,113 @@
+"""What `voxcli batch` tells people: problems, the plan of a dry run, and how a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from voxcli.cli import output
+
+if TYPE_CHECKING:
+    from voxcli.batch.rows import Problem
+    from voxcli.batch.session import Session
+    from voxcli.cli.batch_options import FileOptions
+    from voxcli.hub import ModelFiles
+
+SHOWN_PROBLEMS = 200
+_WORDS = {
+    "ok": "done", "kept": "done before", "failed": "failed", "skipped": "skipped",
+    "invalid": "to be corrected", "pending": "to do",
+}  # fmt: skip
+
+
+def count_words(counts: Mapping[str, int]) -> str:
+    """Rows by status, such as "3 done, 1 failed"."""
+    return ", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items() if count)
+
+
+def show_problems(problems: Sequence[Problem]) -> None:
+    """What must be corrected in the table."""
+    for problem in problems[:SHOWN_PROBLEMS]:
+        output.warn(str(problem))
+    if len(problems) > SHOWN_PROBLEMS:
+        output.warn(f"and {len(problems) - SHOWN_PROBLEMS} more; --json lists all of them")
+
+
+def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_json: bool) -> None:
+    """What a run would do."""
+    from dataclasses import asdict
+
+    from voxcli.batch.forecast import describe, forecast
+    from voxcli.batch.manifest import Manifest
+
+    folder = session.folder.root
+    standings = session.take_stock(Manifest(folder))
+    rate = names.rate or (files.known.sample_rate if files.known else None)
+    total = forecast(standings, folder, model=files.name, rate=rate, bits=names.bits)
+    rows = describe(standings, session.casting, session.rules.model)
+    if is_json:
+        shown = {**asdict(total), "read_as": session.table.how, "seed": session.rules.defaults.seed}
+        output.result_json({**shown, "rows": list(rows)})
+        return
+    for row in rows:
+        reason = f" ({row['reason']})" if row["reason"] else ""
+        output.result(f"{row['number']}: {row['output'] or '-'}: {row['status']}{reason}")
+        for segment in row.get("segments", ()):
+            output.result(f"    {segment}")
+    wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
+    output.result(
+        f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, "
+        f"{total.num_bytes / 1e6:.1f} MB of {total.free_bytes / 1e6:.0f} MB free"
+    )
+
+
+def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
+    """How the rows ended; the result is the folder, or the report."""
+    from voxcli.batch.report import failure_table
+
+    failures = failure_table(report["rows"])
+    if len(failures) > 1:
+        output.warn("these rows have no file:\n" + output.table(failures))
+    for row in report["rows"]:
+        if row["status"] == "skipped" and row["output"]:
+            output.warn(f"row {row['number']}: {row['output']}: {row['reason']}")
+    _show_timeline(report)
+    words = count_words(report["counts"])
+    speed = (
+        f"; {report['audio_s']:.1f} s of audio in {report['wall_s']:.1f} s "
+        f"({report['speed_x']:.1f}x real time)"
+        if report["audio_s"]
+        else ""
+    )
+    output.note(f"{words}{speed}, seed {report['seed']}", is_quiet=is_quiet)
+    if is_json:
+        output.result_json(report)
+    else:
+        output.result(report["output"])
+
+
+def _show_timeline(report: dict[str, Any]) -> None:
+    """What does not lie on the timeline as it was asked."""
+    overflowing = [row for row in report["rows"] if row.get("overflow_s", 0) > 0]
+    for row in overflowing[:SHOWN_PROBLEMS]:
+        lost = f", {row['cut_s']:.2f} s of it cut" if row.get("cut_s") else ""
+        output.warn(
+            f"row {row['number']} overflows its slot by {row['overflow_s']:.2f} s at "
+            f"{row['speed']:g}x{lost}"
+        )
+    made = report.get("timeline")
+    if made is None:
+        return
+    for what in ("overlapping", "shifted", "cut"):
+        if made[what]:
+            output.warn(f"timeline: {made[what]} rows {what}; see report.csv")
+    if made.get("limited_db"):
+        output.warn(f"timeline: the limiter took away up to {made['limited_db']:.1f} dB")
+
+
+def clock(seconds: float) -> str:
+    """ "4.2 s", "3 min 20 s" or "2 h 5 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
