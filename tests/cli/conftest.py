@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from nullsink import NullSink, require_sound
@@ -14,3 +15,9 @@ def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NullSink]:
     require_sound()
     with NullSink(tmp_path_factory.mktemp("sound")) as started:
         yield started
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)

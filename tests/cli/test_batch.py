@@ -8,26 +8,23 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import VOXCLI
 
 from voxcli import cli
+
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 SIX = str(INPUTS / "six.csv")
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def statuses() -> list[str]:
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "voxcli", "batch", SIX, "-o", "out", "--slots", "2", *words]
+    command = [VOXCLI, "batch", SIX, "-o", "out", "--slots", "2", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import soundfile
 from fakes import FakeAcousticModel, fake_synthesizer
+from shell import VOXCLI
 
 from voxcli import cli
 from voxcli.bench import launch
@@ -28,7 +28,6 @@ from voxcli.errors import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-VOXCLI = Path(sys.executable).with_name("voxcli")
 TEXTS = "A sentence of ordinary length.\nAnother one, a little longer than it.\n"
 
 Run = Callable[..., tuple[int, str, str]]

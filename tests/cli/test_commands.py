@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer
+from shell import VOXCLI
 from typer.main import get_command
 
 from voxcli import cli, hub
@@ -22,7 +23,7 @@ from voxcli.cli import docs
 from voxcli.errors import EXIT_MODEL, EXIT_USAGE
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
+BIN = Path(VOXCLI).parent
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
@@ -174,7 +175,7 @@ def test_an_offline_pull_ends_with_3(
 
 def test_a_pull_without_a_network_ends_with_3(tmp_path: Path) -> None:
     nowhere = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
-    command = [str(BIN / "voxcli"), "models", "pull", "openbmb/VoxCPM2"]
+    command = [VOXCLI, "models", "pull", "openbmb/VoxCPM2"]
     done = subprocess.run(command, env=nowhere, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (EXIT_MODEL, "")
     assert done.stderr.startswith("voxcli: error: cannot reach the hub")

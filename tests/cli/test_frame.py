@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 import pytest
 import typer
+from shell import VOXCLI
 
 from voxcli import __version__, cli, errors
 from voxcli.cli import output
 from voxcli.cli.options import JsonOption
 
-VOXCLI = str(Path(sys.executable).with_name("voxcli"))
 HELP_LIMIT_S = 0.3
 CI_SLACK = 3.0  # a loaded machine with two cores takes up to three times as long
 

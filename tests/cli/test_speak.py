@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,18 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from shell import VOXCLI
 
 from voxcli import cli
 
-VOXCLI = str(Path(sys.executable).parent / "voxcli")
+pytestmark = pytest.mark.usefixtures("empty_folder")
+
 SENTENCE = "The ferry leaves at noon."
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

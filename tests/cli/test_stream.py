@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 from nullsink import RATE, NullSink, Recording, require_sound, sounding
+from shell import VOXCLI
 
 from voxcli import cli
 from voxcli.audio.resample import resample
@@ -22,18 +23,14 @@ from voxcli.audio.sound import SoundDevice, choose_device
 from voxcli.cli import output
 from voxcli.errors import DeviceError
 
-VOXCLI = [sys.executable, "-c", "import sys; from voxcli.cli import main; sys.exit(main())"]
+pytestmark = pytest.mark.usefixtures("empty_folder")
+
 SENTENCE = "The ferry leaves at noon."
 TEXT = "The ferry leaves at noon. It comes back in the evening. Bring a warm coat and some bread."
 NO_SOUND = {**os.environ, "PULSE_SERVER": "unix:/nonexistent/socket"}
 
 Run = Callable[..., tuple[int, str, str]]
 Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture(autouse=True)
-def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -52,7 +49,7 @@ def start() -> Iterator[Start]:
     children: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
-        command = [*VOXCLI, "stream", *words]
+        command = [VOXCLI, "stream", *words]
         children.append(
             subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
@@ -69,7 +66,7 @@ def start() -> Iterator[Start]:
 
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [*VOXCLI, "stream", *words], capture_output=True, timeout=120, **options
+        [VOXCLI, "stream", *words], capture_output=True, timeout=120, **options
     )
 
 
