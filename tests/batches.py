@@ -2,7 +2,7 @@
 
     python tests/batches.py crash FOLDER SEED
 
-forks runs of a 60-row table and kills each at a random moment, then lets one end; prints what is
+forks runs of a 60-row table and kills each at a random moment, see `crashes.py`; prints what is
 wrong with the folder on the way, one line each. A process of its own, because it forks.
 """
 
@@ -13,19 +13,18 @@ import random
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crashes import Killer, Run, write_table
 from fakes import FakeAcousticModel, fake_synthesizer
 
 from voxcli.audio.fit import SpeedLimits
 from voxcli.batch.casting import Casting
-from voxcli.batch.folder import OutputFolder, file_matches
-from voxcli.batch.manifest import DONE, Manifest
+from voxcli.batch.folder import OutputFolder
 from voxcli.batch.names import Namer, Template
 from voxcli.batch.preflight import Rules, check_table
 from voxcli.batch.rows import Defaults
@@ -36,7 +35,6 @@ from voxcli.errors import RecordingError, VoiceNotFoundError
 from voxcli.utterance import Recording, Utterance
 
 SEED = 7
-NUM_ROWS, NUM_KILLS = 60, 20
 
 
 def named(utterance: Utterance) -> Utterance:
@@ -101,82 +99,29 @@ def statuses(report: dict[str, Any]) -> list[str]:
 
 # ------------------------------------------------------------ killed at random
 
+_fsync = os.fsync
 
-@dataclass
-class Killer:
-    """Runs a batch again and again and kills it."""
 
-    folder: Path
-    chance: random.Random
+def forking(table: Path, out: Path, chance: random.Random) -> Run:
+    """Runs a table on the fake model in a child; see `Killer`."""
 
-    @property
-    def out(self) -> Path:
-        return self.folder / "out"
-
-    def run(self, kills: int) -> list[str]:
-        table = self.folder / "table.csv"
-        lengths = [" and on" * self.chance.randrange(6) for _ in range(NUM_ROWS)]
-        rows = [f"Row number {number} goes on{more}." for number, more in enumerate(lengths)]
-        table.write_text("\n".join(["text", *rows]), "utf-8")
-        speak(prepare(table, self.folder / "warm-up"))  # imports what is imported late
-        wrong: list[str] = []
-        num_cut = 0
-        for _ in range(kills):
-            kept = self._kept()
-            self._fork(table, num_rows=self.chance.randrange(5))
-            wrong += self._faults(kept)
-            num_cut += len(kept) < len(self._kept()) < NUM_ROWS
-        kept = self._kept()
-        self._fork(table, num_rows=None)
-        wrong += self._faults(kept)
-        if len(self._kept()) != NUM_ROWS:
-            wrong.append(f"{len(self._kept())} of {NUM_ROWS} rows are done at the end")
-        if num_cut < kills // 4:
-            wrong.append(f"only {num_cut} of {kills} kills hit a run that had done something")
-        leftovers = [path.name for path in self.out.rglob("*.part")]
-        return wrong + [f"left behind: {name}" for name in leftovers]
-
-    def _fork(self, table: Path, *, num_rows: int | None) -> None:
-        """Run once; killed at a random moment after that many rows have ended, or never."""
+    def run(num_rows: int | None) -> None:
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             os.fsync = _slow_fsync
-            _run_telling(prepare(table, self.out), writes)
+            _run_telling(prepare(table, out), writes)
             os._exit(0)
         os.close(writes)
         for _ in range(num_rows or 0):
             os.read(reads, 1)
         if num_rows is not None:
-            time.sleep(self.chance.uniform(0.0, 0.1))
+            time.sleep(chance.uniform(0.0, 0.1))
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(reads)
 
-    def _kept(self) -> dict[str, int]:
-        """Outputs that are done and whole, with the times the manifest says that they were done."""
-        manifest = Manifest(self.out)
-        times = Counter(
-            name
-            for line in (self.out / "manifest.jsonl").read_text("utf-8").splitlines()
-            for name in [_done_output(line)]
-            if name
-        ) if manifest.path.exists() else Counter()  # fmt: skip
-        whole = {n for n, entry in manifest.rows.items() if file_matches(self.out / n, entry)}
-        return {name: times[name] for name in whole}
-
-    def _faults(self, before: dict[str, int]) -> list[str]:
-        now = self._kept()
-        lost = [f"{name} was whole and is not any more" for name in before if name not in now]
-        again = [f"{name} was done again" for name, n in before.items() if now.get(name, n) != n]
-        known = Manifest(self.out).rows
-        files = {path.name for path in self.out.glob("*.wav")}
-        strange = [f"{name} is in no manifest" for name in files - known.keys()]
-        broken = [f"{name} is not what was recorded" for name in files - now.keys()]
-        return [*lost, *again, *strange, *broken]
-
-
-_fsync = os.fsync
+    return run
 
 
 def _run_telling(session: Session, pipe: int) -> None:
@@ -194,18 +139,15 @@ def _slow_fsync(handle: int) -> None:
     time.sleep(0.01)
 
 
-def _done_output(line: str) -> str | None:
-    import json
-
-    try:
-        entry = json.loads(line)
-    except ValueError:  # torn by a kill
-        return None
-    return entry["output"] if entry.get("status") == DONE else None
+def crash(folder: Path, chance: random.Random) -> list[str]:
+    """What goes wrong when runs are killed."""
+    table = write_table(folder / "table.csv", chance)
+    speak(prepare(table, folder / "warm-up"))  # imports what is imported late
+    out = folder / "out"
+    return Killer(out, chance, forking(table, out, chance)).run()
 
 
 if __name__ == "__main__":
     assert sys.argv[1] == "crash"
-    killer = Killer(Path(sys.argv[2]), random.Random(int(sys.argv[3])))
-    for line in killer.run(NUM_KILLS):
+    for line in crash(Path(sys.argv[2]), random.Random(int(sys.argv[3]))):
         print(line)
