@@ -212,10 +212,21 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         "--mix", "mix.wav", "--subs", "mix.srt",
     )  # fmt: skip
     assert code == 0, err
-    assert "row 1 overflows its slot by" in err
+    assert "row 1: overflows its slot by" in err
+    assert "row 2: sounds over an earlier one" in err
     first, second = report()["rows"]
     assert first["speed"] <= 1.3
     assert first["overflow_s"] > 1.0
-    assert (second["placed_s"], second["shift_s"], second["overlap_s"]) == (1.2, 0.0, 0.0)
+    assert first["cut_s"] == 0.0  # no word is lost unless it is asked for
+    assert (second["placed_s"], second["shift_s"]) == (1.2, 0.0)
     assert report()["timeline"]["peak"] <= 1.0
     assert "00:00:01,200 --> " in Path("mix.srt").read_text("utf-8")
+
+    code, _, err = run(
+        INPUTS / "tight.srt", "-o", "out", "--fit", "--max-speed", "1.3", "--mix", "mix.wav",
+        "--overlap", "cut",
+    )  # fmt: skip
+    assert (code, statuses()) == (0, ["kept", "kept"])
+    assert "row 1: loses its last" in err
+    second = report()["rows"][1]
+    assert (second["placed_s"], second["shift_s"], second["overlap_s"]) == (1.2, 0.0, 0.0)

@@ -33,7 +33,15 @@ from voxcli.batch.interrupt import Interrupt
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.resume import Standing, Status
 from voxcli.batch.rows import Defaults
-from voxcli.batch.run import Outcome, Take, Tally, Verdict, in_order_of_work, next_take
+from voxcli.batch.run import (
+    SEED_STEP,
+    Outcome,
+    Take,
+    Tally,
+    Verdict,
+    in_order_of_work,
+    next_take,
+)
 from voxcli.batch.session import Choices, TableError
 from voxcli.batch.verify import WordCheck, word_error_rate
 from voxcli.config import SamplingParams
@@ -41,6 +49,7 @@ from voxcli.errors import (
     EngineError,
     OutputError,
     OutputExistsError,
+    SynthesisError,
     UsageError,
 )
 
@@ -425,13 +434,57 @@ def test_a_judge_may_ask_for_another_take(out: Path) -> None:
     row = speak(session, judges=[judge])["rows"][0]
     assert (row["takes"], row["takes_seen"]) == (3, 3)
     utterance = session.jobs[0].utterance
-    assert utterance.sampling.seed is not None
-    third = replace(
-        utterance, sampling=replace(utterance.sampling, seed=utterance.sampling.seed + 2)
-    )
+    utterance = session.jobs[0].utterance
+    sampling = utterance.sampling
+    assert sampling.seed is not None
+    third = replace(utterance, sampling=replace(sampling, seed=sampling.seed + 2 * SEED_STEP))
     alone = fake_synthesizer().synthesize([third])[0].samples / 2
     samples, _ = soundfile.read(out / "r1.wav", dtype="float32")
     assert np.abs(samples - alone).max() <= 1 / 32768
+
+
+@pytest.mark.parametrize(
+    ("excesses", "kept"),
+    [
+        ([0.5, 0.2, 0.4], 2),
+        ([0.5, 0.0], 2),
+        ([0.5, None, 0.7], 1),
+        ([0.5, "refused"], 1),
+        ([None, 0.5, "refused"], 2),
+    ],
+)
+def test_of_takes_that_may_be_kept_the_least_wrong_becomes_the_file(
+    out: Path, excesses: list[Any], kept: int
+) -> None:
+    """None may not be kept; what is refused for good leaves the best before it."""
+
+    def judge(take: Take) -> Verdict:
+        excess = excesses[take.number - 1]
+        if excess == "refused":
+            raise SynthesisError("refused")
+        again = next_take(take) if take.number < len(excesses) else None
+        return Verdict(take.samples, {"number_kept": take.number}, again, "so so", excess)
+
+    report = speak(prepare(SIX, out), judges=[judge])
+    assert statuses(report) == ["ok"] * 6
+    row = report["rows"][0]
+    assert (row["number_kept"], row["takes"]) == (kept, len(excesses))
+    assert row["seeds"][0] == row["seed"] + (kept - 1) * SEED_STEP
+    assert row["refused"].count("so so") == len(excesses) - 1
+
+
+def test_a_take_that_cannot_be_spoken_leaves_the_one_before(out: Path) -> None:
+    def judge(take: Take) -> Verdict:
+        if take.number == 1:
+            model.faults = _Beginning("")
+            return Verdict(take.samples, {}, next_take(take), "so so", 0.5)
+        raise AssertionError("no second take is whole")
+
+    model = FakeAcousticModel()
+    report = speak(prepare(SIX, out), model, judges=[judge])
+    assert "ok" in statuses(report)
+    first = next(row for row in report["rows"] if row["status"] == "ok")
+    assert first["refused"] == ["so so"]
 
 
 def test_words_that_are_not_heard_make_another_take_and_then_a_failure(out: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,16 @@ from batches import prepare, speak, statuses
 
 from voxcli.audio.fit import SpeedLimits
 from voxcli.audio.placing import Policy
+from voxcli.audio.resample import Samples
 from voxcli.batch.fitting import FitJudge
+from voxcli.batch.report import COLUMNS
+from voxcli.batch.run import SEED_STEP, Take, Verdict
 from voxcli.batch.session import Session
 from voxcli.batch.timeline import Timeline, stem_names
+from voxcli.batch.verify import WordCheck
 from voxcli.errors import OutputExistsError, SynthesisError, UsageError
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 OVERLAPPING = """start,end,speaker,text
 0,2.5,Anna,First speaker talks.
 2,4,Ben,Second one cuts in.
@@ -85,6 +92,25 @@ def test_a_row_that_cannot_fit_is_flagged_and_cut_at_the_next(tmp_path: Path) ->
     assert second["speed"] == 1.0
 
 
+def test_a_row_that_nearly_fits_is_spoken_again_and_the_shortest_take_is_kept(
+    tmp_path: Path,
+) -> None:
+    """Row 1 nearly fits, row 2 never will, row 3 does."""
+
+    def third_is_short(take: Take) -> Verdict:
+        return Verdict(take.samples[: int(len(take.samples) * (0.9 if take.number == 3 else 1))])
+
+    sentence = "A sentence of an ordinary length."
+    table = f"start,end,text\n0,1.85,{sentence}\n3,4,{sentence}\n6,9,{sentence}\n"
+    report = speak(session(tmp_path, table, fit=SpeedLimits()), judges=[third_is_short, FitJudge()])
+    nearly, never, fits = report["rows"]
+    assert (nearly["takes"], never["takes"], fits["takes"]) == (4, 1, 1)
+    assert nearly["seeds"][0] == nearly["seed"] + 2 * SEED_STEP
+    assert 0 < nearly["overflow_s"] < 0.2
+    assert nearly["refused"][0].startswith("overflows its slot by 0.")
+    assert report["overflowing"] == 2
+
+
 def test_the_fit_is_part_of_what_a_row_is(tmp_path: Path) -> None:
     def run(fit: SpeedLimits | None) -> list[str]:
         return statuses(speak(session(tmp_path, fit=fit), judges=[FitJudge()]))
@@ -147,3 +173,28 @@ def test_what_cannot_be_is_refused_before_anything_runs(
     with pytest.raises(UsageError):
         speak(session(tmp_path, mix=tmp_path / "mix.wav", **options))
     assert not (tmp_path / "out").exists()
+
+
+def test_every_field_of_the_report_is_explained(tmp_path: Path) -> None:
+    """Of a run that fits, verifies, mixes and fails."""
+
+    def hear(samples: Samples, rate: int, language: str) -> str:
+        return "Outer cue."
+
+    wanted = session(
+        tmp_path, "start,end,text\n0,2,Outer cue.\n3,4,Another one.\n", fit=SpeedLimits(),
+        mix=tmp_path / "mix.wav", stems=tmp_path / "stems", subs=tmp_path / "a.srt",
+    )  # fmt: skip
+    report = speak(wanted, judges=[WordCheck(hear, 0.3, 0), FitJudge()])
+    assert statuses(report) == ["ok", "failed"]
+    fields = {*report, *COLUMNS, *(name for row in report["rows"] for name in row)}
+    assert unexplained(fields, "batch.md") == []
+    assert unexplained(report["timeline"], "dubbing.md") == []
+
+
+def unexplained(fields: Iterable[str], page: str) -> list[str]:
+    """Those that stand in the first column of no table of a page."""
+    lines = (DOCS / page).read_text("utf-8").splitlines()
+    cells = [line.split("|")[1] for line in lines if line.startswith("|")]
+    known = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    return sorted(set(fields) - known - {"rows"})

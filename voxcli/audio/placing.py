@@ -1,8 +1,8 @@
 """Where each cue sounds on the timeline, and what happens to cues that would sound at once.
 
-    cut     what outgrows its own slot fades out where the next cue starts
     mix     cues keep their starts and sound over each other
     shift   a cue waits for the end of the one before
+    cut     what outgrows its own slot fades out where the next cue starts: words are lost
     fail    cues that overlap are refused
 
 Arithmetic on seconds; knows nothing about samples, files or rows.
@@ -23,9 +23,9 @@ NEGLIGIBLE_S = 1e-6  # far under a sample; starts and ends are sums of rounded d
 class Policy(StrEnum):
     """What to do with cues that would sound at once."""
 
-    CUT = "cut"
     MIX = "mix"
     SHIFT = "shift"
+    CUT = "cut"
     FAIL = "fail"
 
 

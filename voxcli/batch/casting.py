@@ -112,6 +112,7 @@ class Casting:
         return replace(
             held, text=utterance.text, sampling=utterance.sampling, language=utterance.language,
             speed=utterance.speed, is_normalised=utterance.is_normalised, id=utterance.id,
+            pause_s=utterance.pause_s,
         )  # fmt: skip
 
     def _resolve(self, part: Part) -> Utterance:

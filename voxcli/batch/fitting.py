@@ -1,7 +1,9 @@
 """Speech of rows that have a slot on a timeline, fitted into it.
 
 `prepare` settles in the preflight what a row is spoken and fitted with; `FitJudge` does it once the
-row is spoken. Such a row is spoken at the voice's own tempo, so that it is stretched once.
+row is spoken. Such a row is spoken at the voice's own tempo, so that it is stretched once. No model
+is told how long to speak; so where even the greatest tempo is not enough, but nearly, other seeds
+are tried, which read a little faster or slower, and the take that sticks out least is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.batch.run import Take, Verdict
+
+REACH = 0.15  # share of a slot; takes of one text differ by less (docs/dubbing.md)
 
 
 def prepare(
@@ -35,10 +39,10 @@ def prepare(
 
 
 class FitJudge:
-    """Fits each row that has limits; others pass."""
+    """Fits each row that has limits; others pass. A row has `--retries` further takes."""
 
     def __call__(self, take: Take) -> Verdict:
-        from voxcli.batch.run import Verdict
+        from voxcli.batch.run import Verdict, next_take
 
         limits, slot_s = take.job.fit, take.job.row.slot_s
         if limits is None or slot_s is None:
@@ -49,4 +53,9 @@ class FitJudge:
             "trimmed_s": round(fitted.trimmed_s, 4),
             "overflow_s": round(fitted.overflow_s, 4),
         }
-        return Verdict(fitted.samples, facts)
+        verdict = Verdict(fitted.samples, facts, excess=fitted.overflow_s)
+        is_hopeful = 0 < fitted.overflow_s <= REACH * slot_s
+        if not is_hopeful or take.number > take.utterance.sampling.retries:
+            return verdict
+        reason = f"overflows its slot by {fitted.overflow_s:.2f} s at {fitted.speed:g}x"
+        return replace(verdict, again=next_take(take), reason=reason)

@@ -109,7 +109,9 @@ def _check(
         problems.append(Problem(row.number, row.line, column, str(err)))
     if problems:
         return "", problems
-    fit = {**asdict(limits), "slot_s": row.slot_s} if limits else {}
+    fit: dict[str, Any] = {}
+    if limits:
+        fit = {**asdict(limits), "slot_s": row.slot_s, "retries": utterance.sampling.retries}
     return content_key(utterance, rules, voice, fit), problems
 
 
@@ -149,6 +151,7 @@ def content_key(
         "steps": steps,
         "cfg": cfg,
         "max_seconds": sampling.max_seconds,
+        "pause_s": utterance.pause_s,
         "model": rules.checksum,
         "voice": dict(voice),
         "storage": dict(rules.storage),

@@ -83,6 +83,7 @@ class Defaults:
     ref_text: str = ""
     style: str = ""
     speed: float = 1.0
+    pause_s: float | None = None
     language: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     is_normalised: bool = True
@@ -112,6 +113,7 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
         language=row.language or defaults.language,
         speed=defaults.speed if row.speed is None else row.speed,
         is_normalised=defaults.is_normalised,
+        pause_s=defaults.pause_s,
         id=str(row.number),
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NUM_WRITERS = 2
 WINDOW = 128  # rows among which the longest starts first
+SEED_STEP = 101  # from take to take; clear of the seeds that the output guard's own retries use
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,15 @@ class Verdict:
         facts: for the report and the manifest.
         again: an utterance to speak instead, or None to keep the samples.
         reason: why again.
+        excess: how much is wrong with samples that may be kept all the same; of several takes the
+            one with the least is kept. None with `again`: they may not be kept.
     """
 
     samples: Samples
     facts: dict[str, Any] = field(default_factory=dict)
     again: Utterance | None = None
     reason: str = ""
+    excess: float | None = None
 
 
 Judge = Callable[["Take"], Verdict]
@@ -135,7 +139,7 @@ class BatchRun:
     Args:
         values_of: the values in effect for a job, for its line in the manifest.
         judges: looked at in order when a row has been spoken; they run on writer threads, may
-            change the samples, and may ask for another take.
+            change the samples, and may ask for another take, which those after it then hear.
         on_outcome: called for each row that ended, on the thread of `run`.
         is_stopping: no further row starts once it says so; those in flight are finished.
     """
@@ -210,7 +214,10 @@ class BatchRun:
                 continue
             if isinstance(event, VoxError):
                 del self._speaking[speech]
-                self._end(row, self._failed(row, event))
+                if row.best is not None and isinstance(event, SynthesisError):
+                    self._writing[pool.submit(self._keep, row, row.best)] = row
+                else:
+                    self._end(row, self._failed(row, event))
                 continue
             row.parts.append(event.samples)
             if event.is_last:
@@ -274,17 +281,39 @@ class BatchRun:
     # ------------------------------------------------------------ on a writer thread
 
     def _finish(self, row: _Row, take: Take) -> _Ended:
-        """Judge, write, record and publish one take; an utterance where it must be spoken again."""
+        """Judge a take and keep it, or the best so far; an utterance where it is spoken again."""
+        try:
+            again = self._judge(row, take)
+        except SynthesisError as err:  # it was the last take; an earlier one may do
+            if row.best is None:
+                raise
+            row.refused.append(str(err))
+            again = None
+        if again is not None:
+            return again
+        assert row.best is not None, "a take that is not spoken again may be kept"
+        return self._keep(row, row.best)
+
+    def _judge(self, row: _Row, take: Take) -> Utterance | None:
+        """Ask every judge; what may be kept and is the best so far becomes `row.best`."""
+        row.facts = {}
+        verdict = Verdict(take.samples)
         for judge in self._judges:
             verdict = judge(take)
             row.facts |= verdict.facts
-            if verdict.again is not None:
-                return verdict.again
             take = replace(take, samples=verdict.samples)
-        return self._keep(row, take)
+            if verdict.again is not None:
+                row.refused.append(verdict.reason)
+                break
+        excess = verdict.excess or 0.0
+        is_usable = verdict.again is None or verdict.excess is not None
+        if is_usable and (row.best is None or excess < row.best.excess):
+            row.best = _Kept(take, row.facts, excess)
+        return verdict.again
 
-    def _keep(self, row: _Row, take: Take) -> Outcome:
-        job, name = row.job, row.job.name
+    def _keep(self, row: _Row, kept: _Kept) -> Outcome:
+        """Write, record and publish a take."""
+        job, name, take = row.job, row.job.name, kept.take
         staged = self._folder.staged(name, job.row.number)
         with AudioWriter(
             staged, take.sample_rate, rate=self._storage.rate, bits=self._storage.bits
@@ -303,10 +332,13 @@ class BatchRun:
             "spoken_text": take.text,
             "spoken_language": take.language,
             "warnings": [warning for segment in take.segments for warning in segment.warnings],
-            "refused": [reason for segment in take.segments for reason in segment.refused],
+            "refused": [
+                *row.refused,
+                *(reason for segment in take.segments for reason in segment.refused),
+            ],
             "bytes": staged.stat().st_size,
             "sha256": file_sha256(staged),
-            **row.facts,
+            **kept.facts,
         }
         values = self._values_of(job)
         entry = {**values, "output": name, "status": DONE, "key": job.key, **facts}
@@ -323,15 +355,32 @@ class BatchRun:
 _Ended = Outcome | Utterance
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A take that may become the file, and how much is wrong with it."""
+
+    take: Take
+    facts: dict[str, Any]
+    excess: float
+
+
 @dataclass(eq=False)
 class _Row:
-    """A row on its way."""
+    """A row on its way.
+
+    Attributes:
+        facts: what judges found about the last take.
+        refused: why takes were not the last.
+        best: what becomes the file when no take is better.
+    """
 
     standing: Standing
     utterance: Utterance = field(init=False)
     num_takes: int = 1
     parts: list[Samples] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    best: _Kept | None = None
 
     def __post_init__(self) -> None:
         self.utterance = self.standing.job.utterance
@@ -350,9 +399,9 @@ def in_order_of_work(standings: Sequence[Standing]) -> list[Standing]:
     return ordered
 
 
-def next_take(take: Take, step: int = 1) -> Utterance:
-    """The same utterance with the next seed, for a judge that wants another take."""
+def next_take(take: Take) -> Utterance:
+    """The same utterance with another seed, for a judge that wants another take."""
     sampling = take.utterance.sampling
     assert sampling.seed is not None
-    seed = (sampling.seed + step) % (MAX_SEED + 1)
+    seed = (sampling.seed + SEED_STEP) % (MAX_SEED + 1)
     return replace(take.utterance, sampling=replace(sampling, seed=seed))

@@ -218,6 +218,7 @@ class _Log:
             "read_as": session.table.how,
             "output": str(session.folder.root),
             "counts": count_rows(rows),
+            "overflowing": sum(row.get("overflow_s", 0) > 0 for row in rows),
             "audio_s": tally.audio_s if tally else 0.0,
             "wall_s": tally.wall_s if tally else 0.0,
             "speed_x": tally.speed_x if tally else None,

@@ -130,7 +130,6 @@ class Timeline:
             "overlapping": sum(placed.overlap_s > 0 for placed in placements),
             "shifted": sum(placed.shift_s > 0 for placed in placements),
             "cut": sum(placed.cut_s > 0 for placed in placements),
-            "overflowing": sum(row.get("overflow_s", 0) > 0 for row in spoken),
         }
         if self.mix is not None or self.stems is not None:
             made |= self._write_audio(spoken, placements, folder, manifest)

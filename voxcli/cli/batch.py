@@ -105,7 +105,7 @@ def batch(
         _prepare(
             input, out, tables, names, speech, imitation, settings, files, choices, fitting.limits()
         ),
-        timeline=timeline.timeline(names, is_fitting=fitting.fit),
+        timeline=timeline.timeline(names),
     )
     show_problems(session.problems)
     session.check()
@@ -194,6 +194,7 @@ def _defaults(
         ref_text=imitation.ref_text,
         style=imitation.style,
         speed=given.speed,
+        pause_s=given.pause_s,
         language=given.language,
         sampling=given.sampling,
         is_normalised=given.is_normalised,

@@ -232,7 +232,7 @@ class TimelineOptions:
             metavar="POLICY",
             help="Cues that would sound at once: mix them, shift the later one, cut what outgrew "
             "its slot, or fail.",
-            show_default="cut with --fit, else mix",
+            show_default="mix",
         ),
     ] = None
     lufs: Annotated[
@@ -271,7 +271,7 @@ class TimelineOptions:
         typer.Option("--subs", metavar="FILE", help="Subtitles of what was spoken: srt, vtt, ass."),
     ] = None
 
-    def timeline(self, names: FileOptions, *, is_fitting: bool) -> Timeline | None:
+    def timeline(self, names: FileOptions) -> Timeline | None:
         """None where nothing of it is asked.
 
         Raises:
@@ -297,9 +297,8 @@ class TimelineOptions:
             if self.overlap is not None:
                 raise UsageError("--overlap is for a timeline", hint="add --mix, --stems or --subs")
             return None
-        default = Policy.CUT if is_fitting else Policy.MIX
         return Timeline(
-            Policy(self.overlap) if self.overlap else default,
+            Policy(self.overlap or Policy.MIX),
             mix=self.mix, stems=self.stems, subs=self.subs, bed=self.bed, ducking=ducking,
             lufs=self.lufs, bits=names.bits, rate=names.rate, overwrite=names.overwrite,
         )  # fmt: skip

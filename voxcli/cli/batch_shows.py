@@ -14,10 +14,20 @@ if TYPE_CHECKING:
     from voxcli.hub import ModelFiles
 
 SHOWN_PROBLEMS = 200
+SHOWN_ROWS = 20  # of each kind
 _WORDS = {
     "ok": "done", "kept": "done before", "failed": "failed", "skipped": "skipped",
     "invalid": "to be corrected", "pending": "to do",
 }  # fmt: skip
+
+
+# Fact of a row -> what it means where it is above zero.
+_MISPLACED = {
+    "overflow_s": "overflows its slot by {seconds} at {speed:g}x (takes: {takes})",
+    "overlap_s": "sounds over an earlier one for {seconds}; --overlap shift would wait for it",
+    "shift_s": "starts {seconds} late, after the one before",
+    "cut_s": "loses its last {seconds}, where the next one starts",
+}
 
 
 def count_words(counts: Mapping[str, int]) -> str:
@@ -68,11 +78,15 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
     failures = failure_table(report["rows"])
     if len(failures) > 1:
         output.warn("these rows have no file:\n" + output.table(failures))
-    for row in report["rows"]:
-        if row["status"] == "skipped" and row["output"]:
-            output.warn(f"row {row['number']}: {row['output']}: {row['reason']}")
+    skipped = [row for row in report["rows"] if row["status"] == "skipped" and row["output"]]
+    for row in skipped[:SHOWN_PROBLEMS]:
+        output.warn(f"row {row['number']}: {row['output']}: {row['reason']}")
+    if len(skipped) > SHOWN_PROBLEMS:
+        output.warn(f"and {len(skipped) - SHOWN_PROBLEMS} more; see report.csv")
     _show_timeline(report)
     words = count_words(report["counts"])
+    if report["overflowing"]:
+        words += f", {report['overflowing']} of them longer than their slots"
     speed = (
         f"; {report['audio_s']:.1f} s of audio in {report['wall_s']:.1f} s "
         f"({report['speed_x']:.1f}x real time)"
@@ -88,19 +102,14 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
 
 def _show_timeline(report: dict[str, Any]) -> None:
     """What does not lie on the timeline as it was asked."""
-    overflowing = [row for row in report["rows"] if row.get("overflow_s", 0) > 0]
-    for row in overflowing[:SHOWN_PROBLEMS]:
-        lost = f", {row['cut_s']:.2f} s of it cut" if row.get("cut_s") else ""
-        output.warn(
-            f"row {row['number']} overflows its slot by {row['overflow_s']:.2f} s at "
-            f"{row['speed']:g}x{lost}"
-        )
-    made = report.get("timeline")
-    if made is None:
-        return
-    for what in ("overlapping", "shifted", "cut"):
-        if made[what]:
-            output.warn(f"timeline: {made[what]} rows {what}; see report.csv")
+    for fact, words in _MISPLACED.items():
+        rows = [row for row in report["rows"] if row.get(fact, 0) > 0]
+        for row in rows[:SHOWN_ROWS]:
+            seconds = f"{row[fact]:.2f} s"
+            output.warn(f"row {row['number']}: {words.format(seconds=seconds, **row)}")
+        if len(rows) > SHOWN_ROWS:
+            output.warn(f"and {len(rows) - SHOWN_ROWS} more; see {fact} in report.csv")
+    made = report.get("timeline") or {}
     if made.get("limited_db"):
         output.warn(f"timeline: the limiter took away up to {made['limited_db']:.1f} dB")
 
