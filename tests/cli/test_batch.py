@@ -118,6 +118,18 @@ def test_the_good_rows_are_spoken_where_it_is_asked_and_the_bad_ones_listed(run:
     assert [path.name for path in Path("out").glob("*.wav")] == ["1.wav"]
 
 
+def test_a_bad_text_is_its_own_rows_problem_alone(run: Run) -> None:
+    """The rows have the same voice, which is checked once."""
+    lines = ["{oops", '{"text": "早上好，我们走吧。"}', '{"text": "Come in."}']
+    Path("t.jsonl").write_text("\n".join(lines), "utf-8")
+    code, out, err = run("t.jsonl", "-o", "out", "--json")
+    assert code == 2
+    assert "2 of 3 rows" in err
+    assert [(each["number"], each["column"]) for each in json.loads(out)["error"]["problems"]] == [
+        (1, "record"), (2, "text"),
+    ]  # fmt: skip
+
+
 def test_a_dry_run_shows_the_words_and_makes_nothing(run: Run) -> None:
     code, out, _ = run(INPUTS / "tags.srt", "-o", "out", "--dry-run")
     assert code == 0

@@ -58,7 +58,8 @@ def test_names_that_differ_in_unicode_form_alone_clash(tmp_path: Path) -> None:
     [
         "../a.wav", "a/../b.wav", "/abs.wav", "C:\\a.wav", "\\\\host\\a.wav", "a//b.wav", "a\0.wav",
         "con.wav", "sub/LPT1.txt.wav", "a .wav/", "end./a.wav", " a.wav", "sub /a.wav", "a?.wav",
-        ".voxcli-batch/x.wav", "x.xyz", "é" * 121 + ".wav",
+        ".voxcli-batch/x.wav", "x.xyz", "é" * 121 + ".wav", "a\u202evaw.exe.wav", "a\x85b.wav",
+        "/".join(["d" * 200] * 5) + "/a.wav", "sub/.wav", ".FLAC",
     ],
 )  # fmt: skip
 def test_unsafe_names_are_problems(tmp_path: Path, name: str) -> None:
@@ -71,15 +72,17 @@ def test_ordinary_names_are_kept(tmp_path: Path, name: str) -> None:
     assert (found[0].removesuffix(".wav"), problems) == (name.removesuffix(".wav"), [])
 
 
-def test_a_link_out_of_the_folder_is_a_problem(tmp_path: Path) -> None:
+def test_what_is_in_the_way_on_the_disk_is_a_problem(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "away").symlink_to(tmp_path)
     (out / "inside").symlink_to(out)
     (out / "file.wav").symlink_to(tmp_path / "elsewhere.wav")
     (out / "folder.wav").mkdir()
+    (out / "loop").symlink_to(out / "loop")
+    (out / "taken").write_text("no folder", "utf-8")
     names = ["away/a.wav", "inside/a.wav", "file.wav", "folder.wav", "b.wav"]
-    assert named(out, names)[1] == [1, 3, 4]
+    assert named(out, [*names, "loop/a.wav", "taken/deep/a.wav"])[1] == [1, 3, 4, 6, 7]
 
 
 def test_a_file_and_a_folder_of_one_name_clash(tmp_path: Path) -> None:
@@ -94,11 +97,21 @@ def test_templates_take_every_column_and_make_cells_safe(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "template", ["{speker}", "{index:q}", "{0}", "{text.__class__}", "{", "{}"]
+    "template",
+    [
+        *("{speker}", "{index:q}", "{0}", "{text.__class__}", "{", "{}"),
+        *("{index:09999d}", "{id:{line}}"),
+    ],
 )
 def test_templates_that_cannot_work_are_refused(template: str) -> None:
     with pytest.raises(UsageError, match="--name"):
         Template(template, [])
+
+
+def test_a_template_whose_cells_are_empty_gives_no_name(tmp_path: Path) -> None:
+    namer = Namer(tmp_path, Template("{line}/{speaker}.wav", []))
+    (problem,) = namer.name(Row(1, 2, "Hello."), has_output=False)[1]
+    assert problem.message.startswith("is empty")
 
 
 def test_rows_without_names_are_numbered(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ import soundfile
 from batches import SEED, prepare, speak, statuses
 from fakes import FakeAcousticModel, fake_synthesizer
 
+from voxcli.batch import casting
 from voxcli.batch import folder as folder_module
 from voxcli.batch.folder import OutputFolder
 from voxcli.batch.interrupt import Interrupt
@@ -402,6 +403,29 @@ def test_a_torn_line_is_dropped_and_the_next_one_stands_alone(tmp_path: Path) ->
     assert list(Manifest(tmp_path).rows) == ["a.wav", "c.wav"]
 
 
+def test_lines_that_are_no_records_are_dropped(tmp_path: Path) -> None:
+    lines = [b"\xff\xfe", b"null", b"[1]", b'"x"', b'{"output": [1]}', b'{"output": "a.wav"}']
+    lines += [b'{"run": 5}', b'{"run": {}}', b'{"run": {"version": "1"}}']
+    (tmp_path / "manifest.jsonl").write_bytes(b"\n".join([*lines, b""]))
+    assert Manifest(tmp_path).rows == {}
+    assert statuses(speak(prepare(SIX, tmp_path))) == ["ok"] * 6
+
+
+def test_a_recording_that_changed_since_the_check_is_not_used(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content hash would be that of another recording."""
+    monkeypatch.setattr(casting, "MAX_HELD", 1)
+    (tmp_path / "me.wav").write_bytes(b"abcd")
+    table = tmp_path / "t.csv"
+    table.write_text("text,ref\nHello there.,me.wav\nGood bye.,\n", "utf-8")
+    session = prepare(table, out)
+    (tmp_path / "me.wav").write_bytes(b"efgh")
+    report = speak(session)
+    assert statuses(report) == ["failed", "ok"]
+    assert "has changed since" in report["rows"][0]["reason"]
+
+
 def test_a_manifest_of_a_later_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.jsonl").write_text('{"run": {"version": 99, "voxcli": "9"}}\n', "utf-8")
     with pytest.raises(UsageError, match="newer voxcli"):
@@ -411,7 +435,10 @@ def test_a_manifest_of_a_later_version_is_refused(tmp_path: Path) -> None:
 def test_threads_append_whole_lines(tmp_path: Path) -> None:
     with Manifest(tmp_path) as manifest:
         threads = [
-            threading.Thread(target=manifest.append, args=({"output": f"{i}.wav", "x": "y" * 999},))
+            threading.Thread(
+                target=manifest.append,
+                args=({"output": f"{i}.wav", "status": "done", "x": "y" * 999},),
+            )
             for i in range(40)
         ]
         for thread in threads:

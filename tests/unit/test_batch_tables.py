@@ -64,6 +64,13 @@ def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
     assert texts(found) == ["Well, yes; or no | maybe.", "Plain."]
 
 
+def test_a_spreadsheets_own_line_names_the_delimiter(tmp_path: Path) -> None:
+    found = table(tmp_path, '"sep=;"\r\nname;text\r\nx;One, two.\r\n')
+    assert texts(found) == ["One, two."]
+    assert found.records[0].line == 3
+    assert found.how == "utf-8, semicolon-separated"
+
+
 def test_one_column_with_commas_needs_no_quotes(tmp_path: Path) -> None:
     assert texts(table(tmp_path, "text\nOne, two.\nThree, four, five.\n")) == [
         "One, two.", "Three, four, five.",
@@ -130,6 +137,14 @@ def test_json_lines_keep_numbers_and_say_which_line_is_wrong(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
+def test_values_that_are_no_text_are_problems_of_their_rows(tmp_path: Path) -> None:
+    lines = [r'{"text": "Half \ud800."}', '{"text": ["One."]}', "[" * 100_000, '{"text": "Two."}']
+    problems = [record.problem for record in table(tmp_path, "\n".join(lines), "t.jsonl").records]
+    assert [problem.partition(";")[0].split(",")[0][:25] for problem in problems] == [
+        "has half a character", "'text' is a list or an ob", "is not JSON: maximum recu", "",
+    ]  # fmt: skip
+
+
 def test_a_plain_text_is_one_row_a_line(tmp_path: Path) -> None:
     found = table(tmp_path, "One.\r\n\r\n  Two, three.  \r\n", "t.txt")
     assert texts(found) == ["One.", "Two, three."]
@@ -167,6 +182,7 @@ def test_tags_and_sound_notes_are_not_spoken(tmp_path: Path, encoding: str) -> N
         ("I (nearly) won at 5:30.", "I (nearly) won at 5:30.", ""),
         ('<font color="red">Tom &amp; Ann</font>', "Tom & Ann", ""),
         ("♪ We sing", "", ""),
+        ("<c.loud>Now</c> <00:01.500>and <ruby>then<rt>later</rt></ruby>", "Now and then", ""),
         ("<i></i>", "", ""),
     ],
 )
@@ -179,6 +195,17 @@ def test_a_web_subtitles_voice_tag_names_the_speaker(tmp_path: Path) -> None:
     cue = "WEBVTT\n\nNOTE made by hand\n\n00:01.000 --> 00:02.500\n<v Anna>Hello <b>you</b>.\n"
     row, _ = parse_row(table(tmp_path, cue, "t.vtt").records[0])
     assert (row.text, row.speaker, row.start, row.slot_s) == ("Hello you.", "Anna", 1.0, 1.5)
+
+
+def test_notes_styles_and_names_of_web_subtitles_are_not_spoken(tmp_path: Path) -> None:
+    blocks = [
+        "WEBVTT - a film\nKind: captions", "STYLE\n::cue { color: red }", "REGION\nid:left",
+        "first\n00:01.000 --> 00:02.000 line:0\nHello.", "NOTE by hand: 1 --> 2\nof two lines",
+        "second-cue\n00:03.000 --> 00:04.000\nBye.\nBye.", "NOTE the end", "STYLE\n::cue(b) {}",
+    ]  # fmt: skip
+    found = table(tmp_path, "\n\n".join(blocks), "t.vtt")
+    assert texts(found) == ["Hello.", "Bye. Bye."]
+    assert [record.line for record in found.records] == [11, 18]
 
 
 # Rows
@@ -214,7 +241,7 @@ def test_times_are_seconds_or_clock_times(
     [
         {"start": "2", "end": "1"}, {"start": "2", "duration": "0"}, {"end": "1"},
         {"start": "1", "end": "2", "duration": "1"}, {"speed": "3"}, {"speed": "nan"},
-        {"seed": "1.5"}, {"seed": str(2**63)},
+        {"seed": "1.5"}, {"seed": str(2**63)}, {"start": "9" * 20},
     ],
 )  # fmt: skip
 def test_impossible_numbers_are_problems(cells: dict[str, str]) -> None:

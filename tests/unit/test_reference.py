@@ -135,6 +135,12 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         read_audio(tmp_path)
 
 
+def test_what_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "MAX_BYTES", 1000)
+    with pytest.raises(RecordingError, match="/dev/zero is more than"):
+        read_audio("/dev/zero")
+
+
 def test_nan_is_refused() -> None:
     file = io.BytesIO()
     soundfile.write(file, np.full(100, np.nan, np.float32), 16_000, format="WAV", subtype="FLOAT")

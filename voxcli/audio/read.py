@@ -86,13 +86,14 @@ def read_audio(path: str | os.PathLike[str]) -> Audio:
     if path.is_dir():
         raise RecordingError(f"{path} is a folder", hint="give an audio file")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            size = f"{path.stat().st_size / 1e9:.1f} GB"
-            raise RecordingError(f"{path} is {size}", hint="cut out the part that you need")
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as err:
         reason = (err.strerror or str(err)).lower()
         raise RecordingError(f"cannot read {path}: {reason}", hint="check the path") from err
+    if len(data) > MAX_BYTES:
+        size = f"more than {MAX_BYTES / 1e9:.1f} GB"
+        raise RecordingError(f"{path} is {size}", hint="cut out the part that you need")
     return decode_audio(data, str(path))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.batch.rows import Defaults, Row
-from voxcli.errors import VoxError
+from voxcli.errors import RecordingError, VoxError
 from voxcli.utterance import Utterance
 
 OWN_VOICE = "default"  # the model's, by name
@@ -39,7 +39,7 @@ class Casting:
         folder: relative recordings of rows are looked for here; the command's are as typed.
         named: an utterance whose `voice` is a name, to one that has the voice.
         imitate: an utterance, a recording's path and its transcript, to one that imitates it.
-        check: raises where the model cannot speak such an utterance.
+        check: raises where the model cannot have such a voice; the utterance has no text yet.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Casting:
             return Part(None if voice == OWN_VOICE else voice, style=style)
         return Part(None, given.ref, row.ref_text or given.ref_text, style)
 
-    def identity(self, row: Row, utterance: Utterance) -> Mapping[str, Any]:
+    def identity(self, row: Row) -> Mapping[str, Any]:
         """What of the voice belongs into the row's content hash.
 
         Raises:
@@ -80,9 +80,9 @@ class Casting:
         found = self._identities.get(part)
         if found is None:
             try:
-                filled = self.fill(row, utterance)
-                self._check(filled)
-                found = _identity(part, filled)
+                voiced = self._voiced(part)
+                self._check(voiced)
+                found = _identity(part, voiced)
             except VoxError as err:
                 found = err
             self._identities[part] = found
@@ -101,19 +101,33 @@ class Casting:
         Raises:
             VoxError: as `identity`.
         """
-        part = self.part_of(row)
+        return replace(
+            self._voiced(self.part_of(row)),
+            text=utterance.text, sampling=utterance.sampling, language=utterance.language,
+            speed=utterance.speed, is_normalised=utterance.is_normalised, id=utterance.id,
+            pause_s=utterance.pause_s,
+        )  # fmt: skip
+
+    def _voiced(self, part: Part) -> Utterance:
+        """A blank utterance with the voice in it."""
         held = self._held.get(part)
         if held is None:
             held = self._resolve(part)
+            self._refuse_changed(part, held)
             self._held[part] = held
             if len(self._held) > MAX_HELD:
                 self._held.popitem(last=False)
         self._held.move_to_end(part)
-        return replace(
-            held, text=utterance.text, sampling=utterance.sampling, language=utterance.language,
-            speed=utterance.speed, is_normalised=utterance.is_normalised, id=utterance.id,
-            pause_s=utterance.pause_s,
-        )  # fmt: skip
+        return held
+
+    def _refuse_changed(self, part: Part, utterance: Utterance) -> None:
+        """A row's content hash has the voice that was there in the preflight, and no other."""
+        known = self._identities.get(part)
+        if isinstance(known, dict) and known != _identity(part, utterance):
+            raise RecordingError(
+                f"{part.ref or part.voice} has changed since the table was checked",
+                hint="run it again",
+            )
 
     def _resolve(self, part: Part) -> Utterance:
         blank = Utterance("", voice=part.voice, style=part.style)

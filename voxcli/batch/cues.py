@@ -18,7 +18,8 @@ from voxcli.errors import UsageError
 _TIMES = re.compile(r"^\s*[\d:]+[.,]\d+\s*-->")
 _VTT_VOICE = re.compile(r"<v(?:\.[\w.-]+)?\s+([^>]+)>")
 _NAMED = re.compile("\x02([^\x03]*)\x03")  # our own marks around a speaker that a tag named
-_TAG = re.compile(r"\{[\\=][^}]*\}|</?[a-zA-Z][^>]*>")
+# of ASS and SRT; of HTML and WebVTT, with what is written above a ruby text; times inside a cue
+_TAG = re.compile(r"\{[\\=][^}]*\}|<rt>.*?</rt>|</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 _SONG = re.compile(r"[♪♫♩♬].*?[♪♫♩♬]|[♪♫♩♬].*", re.DOTALL)
 _NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]*\)", re.DOTALL)
 _LABEL = re.compile(r"\A\s*([^:：\n]{1,32})[:：](?=\s|\Z)")
@@ -32,7 +33,8 @@ def read_cues(text: str, path: Path) -> list[Record]:
         UsageError: not a subtitle file.
     """
     try:
-        marked = _VTT_VOICE.sub("\x02\\1\x03", text)
+        cues = _vtt_cues(text) if path.suffix.lower() == ".vtt" else text
+        marked = _VTT_VOICE.sub("\x02\\1\x03", cues)
         events = list(pysubs2.SSAFile.from_string(marked, format_=path.suffix.lower()[1:]))
     except (pysubs2.exceptions.Pysubs2Error, ValueError, IndexError) as err:
         raise UsageError(f"{path} is no subtitle file: {err}", hint="give SRT or VTT") from err
@@ -43,6 +45,17 @@ def read_cues(text: str, path: Path) -> list[Record]:
         _record(number, line, event)
         for number, (line, event) in enumerate(zip(lines, events, strict=True), start=1)
     ]
+
+
+def _vtt_cues(text: str) -> str:
+    """WebVTT without notes, styles and names of cues, which `pysubs2` takes for words."""
+    found = ["WEBVTT"]
+    for block in re.split(r"\n\s*\n", text):
+        lines = block.split("\n")
+        times = [index for index, line in enumerate(lines) if _TIMES.match(line)]
+        if times:
+            found.append("\n".join(lines[times[0] :]))
+    return "\n\n".join(found) + "\n"
 
 
 def _record(number: int, line: int, event: pysubs2.SSAEvent) -> Record:

@@ -61,15 +61,19 @@ class Manifest:
                 entry = json.loads(line)
             except ValueError:  # a damaged line: its row is done again
                 continue
-            if "run" in entry:
-                self._check_version(entry["run"])
-                self.run = entry["run"]
-            elif "output" in entry:
-                self.rows[entry["output"]] = entry
+            if not isinstance(entry, dict):
+                continue
+            run, name = entry.get("run"), entry.get("output")
+            if isinstance(run, dict):
+                self._check_version(run)
+                self.run = run
+            elif isinstance(name, str) and "status" in entry:
+                self.rows[name] = entry
         return whole
 
     def _check_version(self, run: Mapping[str, Any]) -> None:
-        if run.get("version", 0) > VERSION:
+        version = run.get("version")
+        if isinstance(version, int) and version > VERSION:
             raise UsageError(
                 f"{self.path} was written by a newer voxcli ({run.get('voxcli')})",
                 hint="upgrade voxcli, or use another output folder",

@@ -22,7 +22,10 @@ from voxcli.errors import OutputError, UsageError, nearest
 TEMPLATE = "{index:04d}"
 MAX_PART_BYTES = 240  # of the 255 a file system allows, with room for a number and a hidden name
 WORK_FOLDER = ".voxcli-batch"
-_UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+MAX_PATH_BYTES = 1000  # of the 1,024 that macOS allows
+MAX_WIDTH_DIGITS = 3  # of a number in a template
+# Reserved somewhere, control characters, and those that turn the direction of what follows
+_UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]')
 _NUMBERS = ("index", "record", "line")
 _WORDS = ("output", "id", "voice", "style", "language", "speaker")
 
@@ -36,14 +39,20 @@ class Template(string.Formatter):
 
     def __init__(self, template: str, columns: Iterable[str]) -> None:
         self.template = template
-        self.known = (*_NUMBERS, *_WORDS, "text", *columns)
+        self.known = tuple(dict.fromkeys((*_NUMBERS, *_WORDS, "text", *columns)))
         try:
+            self._check_widths()
             self.name_of(Row(1, 1, "text", extra=dict.fromkeys(columns, "x")), 1)
         except (ValueError, IndexError, KeyError, AttributeError, TypeError) as err:
             raise UsageError(
                 f"--name '{template}' cannot be used: {err}",
                 hint="write it like '{index:04d}_{speaker}.wav'",
             ) from err
+
+    def _check_widths(self) -> None:
+        for _, _, spec, _ in self.parse(self.template):
+            if re.search(rf"{{|\d{{{MAX_WIDTH_DIGITS + 1}}}", spec or ""):
+                raise ValueError(f"the format '{spec}'")
 
     def name_of(self, row: Row, index: int) -> str:
         """The name of a row; what is unsafe in its cells becomes a dash."""
@@ -117,6 +126,10 @@ class Namer:
         return "output", "" if has_output else f"{row.number:04d}{self.suffix}"
 
     def _with_suffix(self, name: str) -> str:
+        """Empty where nothing but a suffix is left, as of a template whose cells are empty."""
+        last = name.rpartition("/")[2]
+        if not last or last.lower().removeprefix(".") in FORMATS:
+            return ""
         return name if PurePosixPath(name).suffix else f"{name}{self.suffix}"
 
     def _format_problem(self, name: str) -> str:
@@ -148,22 +161,36 @@ class Namer:
                 return f"'{shown}' is a reserved name on Windows"
             if (size := len(part.encode("utf-8", "surrogateescape"))) > MAX_PART_BYTES:
                 return f"'{shown}' is {size} bytes long; give at most {MAX_PART_BYTES}"
+        size = len(os.fsencode(os.path.join(os.path.abspath(self.folder), name)))
+        if size > MAX_PATH_BYTES:
+            return f"'{shown}' makes a path of {size} bytes; give at most {MAX_PATH_BYTES}"
         if parts[0].casefold() == WORK_FOLDER:
             return f"'{shown}' is in the folder that voxcli works in"
         return ""
 
     def _outside(self, name: str) -> str:
-        """A symbolic link on the way that leaves the folder; each parent is looked at once."""
+        """What is on the disk and in the way of a name; each parent is looked at once."""
         parent = name.rpartition("/")[0]
         if parent not in self._parents:
-            root, real = self.folder.resolve(), (self.folder / parent).resolve()
-            self._parents[parent] = "" if real.is_relative_to(root) else str(real)
-        if target := self._parents[parent]:
-            return f"'{shorten(name)}' leads out of the output folder by a link, to {target}"
+            self._parents[parent] = self._parent_problem(parent)
+        if wrong := self._parents[parent]:
+            return f"'{shorten(name)}' {wrong}"
         path = os.path.join(self.folder, name)
         if os.path.islink(path):
             return f"'{shorten(name)}' is a symbolic link; remove it or choose another name"
         return f"'{shorten(name)}' is a folder" if os.path.isdir(path) else ""
+
+    def _parent_problem(self, parent: str) -> str:
+        root = Path(os.path.realpath(self.folder))
+        real = Path(os.path.realpath(self.folder / parent))
+        if not real.is_relative_to(root):
+            return f"leads out of the output folder by a link, to {real}"
+        for path in (real, *real.parents):
+            if path == root:
+                break
+            if os.path.lexists(path) and not path.is_dir():
+                return f"needs a folder where there is a file, {path}"
+        return ""
 
     def _claim(self, row: Row, asked: str) -> tuple[str, str]:
         """Take the name; equal ones differ at most in case or in the Unicode form."""

@@ -103,7 +103,7 @@ def _check(
     except VoxError as err:
         problems.append(Problem(row.number, row.line, "text", str(err)))
     try:
-        voice = casting.identity(row, utterance)
+        voice = casting.identity(row)
     except VoxError as err:
         column = "ref" if casting.part_of(row).ref else "voice"
         problems.append(Problem(row.number, row.line, column, str(err)))

@@ -15,6 +15,7 @@ from voxcli.batch.tables import FIELDS, Record
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.utterance import Utterance
 
+MAX_TIME_S = 100 * 3600  # of a timeline; more is a mistake in the unit
 DERIVED_SEEDS = 2**31  # short enough to be typed again
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)|(\d+(?:[.,]\d+)?)")
 
@@ -210,6 +211,11 @@ class _Parser:
             self.refuse(column, f"is '{cell}'; give seconds such as 12.5, or 00:01:02.500")
             return None
         if match[4]:
-            return float(match[4].replace(",", "."))
-        seconds = float(match[3].replace(",", "."))
-        return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + seconds
+            seconds = float(match[4].replace(",", "."))
+        else:
+            seconds = 3600.0 * int(match[1] or 0) + 60.0 * int(match[2])
+            seconds += float(match[3].replace(",", "."))
+        if seconds > MAX_TIME_S:
+            self.refuse(column, f"is '{cell}', which is after {MAX_TIME_S // 3600} hours")
+            return None
+        return seconds

@@ -235,5 +235,5 @@ def choose_seed(asked: int | None, root: Path) -> int:
     """The run's seed: as asked, else that of the folder's last run, else a new one."""
     if asked is not None:
         return asked
-    before = Manifest(root).run
-    return before["seed"] if before else secrets.randbelow(MAX_CHOSEN_SEED)
+    before = (Manifest(root).run or {}).get("seed")
+    return before if isinstance(before, int) else secrets.randbelow(MAX_CHOSEN_SEED)

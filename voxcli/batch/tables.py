@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ SUFFIXES = {
 }  # fmt: skip
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
+_SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
 
 
@@ -99,8 +101,9 @@ def read_table(
     columns: tuple[str, ...] = ()
     mapping = mapping or {}
     if kind == "csv":
-        found = delimiter or _find_delimiter(decoded.text, mapping, path.suffix.lower())
-        columns, records = _read_csv(decoded.text, found, mapping, path)
+        named, text = _take_sep(decoded.text)
+        found = delimiter or named or _find_delimiter(text, mapping, path.suffix.lower())
+        columns, records = _read_csv(text, found, mapping, path)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
     elif kind == "jsonl":
         columns, records = _read_jsonl(decoded.text, mapping, path)
@@ -112,7 +115,8 @@ def read_table(
 
             records = read_cues(decoded.text, path)
     if not records:
-        raise UsageError(f"{path} has 0 rows", hint="add a row below the header")
+        hint = "add a row below the header" if kind == "csv" else "check what is in it"
+        raise UsageError(f"{path} has 0 rows", hint=hint)
     return Table(path, kind, columns, tuple(records), how)
 
 
@@ -162,6 +166,16 @@ def name_columns(columns: tuple[str, ...], mapping: Mapping[str, str], path: Pat
 
 
 # ------------------------------------------------------------ CSV
+
+
+def _take_sep(text: str) -> tuple[str, str]:
+    """The delimiter that a spreadsheet's first line `sep=;` names, and the text without the line.
+
+    An empty line takes its place, so that line numbers stay those of the file.
+    """
+    line, _, rest = text.partition("\n")
+    match = _SEP.fullmatch(line)
+    return (match[1], f"\n{rest}") if match else ("", text)
 
 
 def _parse_csv(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
@@ -248,7 +262,11 @@ def _read_jsonl(
             continue
         try:
             value = json.loads(words)
-        except ValueError as err:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            objects.append((line, r"has half a character, such as \ud800 alone"))
+            continue
+        except (ValueError, RecursionError) as err:
             objects.append((line, f"is not JSON: {err}"))
             continue
         objects.append((line, value if isinstance(value, dict) else "is no JSON object"))
@@ -263,7 +281,10 @@ def _read_jsonl(
             records.append(Record(number, line, {}, value))
             continue
         cells = {names[key]: _as_text(cell) for key, cell in value.items()}
-        records.append(Record(number, line, cells))
+        nested = [key for key, cell in value.items() if isinstance(cell, (dict, list))]
+        wrong = [key for key in nested if names[key] in FIELDS]
+        problem = f"'{wrong[0]}' is a list or an object; give text or a number" if wrong else ""
+        records.append(Record(number, line, cells, problem))
     return columns, records
 
 

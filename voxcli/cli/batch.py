@@ -18,7 +18,7 @@ from voxcli.cli.batch_options import (
     TimelineOptions,
     VerifyOptions,
 )
-from voxcli.cli.batch_shows import clock, count_words, show_end, show_plan, show_problems
+from voxcli.cli.batch_shows import clock, count_words, show_end, show_need, show_plan, show_problems
 from voxcli.cli.options import (
     HotEngineOptions,
     JsonOption,
@@ -47,6 +47,8 @@ EXAMPLES = (
     "voxcli batch samples/dubbing.csv -o lines/ --dry-run",
     "voxcli batch samples/dubbing.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
 )  # fmt: skip
+
+ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 
 
 @grouped
@@ -165,7 +167,7 @@ def _prepare(
         input.parent,
         named=lambda utterance: resolve_voice(utterance, files),
         imitate=lambda utterance, path, text: _imitate(utterance, path, text, settings),
-        check=lambda utterance: make_plan(utterance, model),
+        check=lambda utterance: make_plan(replace(utterance, text=ANY_TEXT), model),
     )
     columns = {name for record in table.records for name in record.values}
     template = Template(names.name, sorted(columns)) if names.name else None
@@ -240,6 +242,7 @@ def _run(
         for standing in standings:
             counts[standing.status] += 1
         output.note(count_words(counts), is_quiet=is_quiet)
+        show_need(standings, session, names, files)
         progress.total = counts[Status.PENDING]
 
     def on_outcome(outcome: Outcome, tally: Tally) -> None:

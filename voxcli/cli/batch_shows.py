@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from voxcli.cli import output
 
 if TYPE_CHECKING:
+    from voxcli.batch.forecast import Forecast
+    from voxcli.batch.resume import Standing
     from voxcli.batch.rows import Problem
     from voxcli.batch.session import Session
     from voxcli.cli.batch_options import FileOptions
@@ -43,17 +45,37 @@ def show_problems(problems: Sequence[Problem]) -> None:
         output.warn(f"and {len(problems) - SHOWN_PROBLEMS} more; --json lists all of them")
 
 
+def _forecast(
+    standings: Sequence[Standing], session: Session, names: FileOptions, files: ModelFiles
+) -> Forecast:
+    from voxcli.batch.forecast import forecast
+
+    rate = names.rate or (files.known.sample_rate if files.known else None)
+    folder = session.folder.root
+    return forecast(standings, folder, model=files.name, rate=rate, bits=names.bits)
+
+
+def show_need(
+    standings: Sequence[Standing], session: Session, names: FileOptions, files: ModelFiles
+) -> None:
+    """A warning where the disk will not hold the rows that are to do."""
+    need = _forecast(standings, session, names, files)
+    if need.num_bytes > need.free_bytes:
+        output.warn(
+            f"the rows need about {need.num_bytes / 1e6:.0f} MB, but {need.free_bytes / 1e6:.0f} "
+            f"MB are free at {session.folder.root}; the run ends when the disk is full"
+        )
+
+
 def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_json: bool) -> None:
     """What a run would do."""
     from dataclasses import asdict
 
-    from voxcli.batch.forecast import describe, forecast
+    from voxcli.batch.forecast import describe
     from voxcli.batch.manifest import Manifest
 
-    folder = session.folder.root
-    standings = session.take_stock(Manifest(folder))
-    rate = names.rate or (files.known.sample_rate if files.known else None)
-    total = forecast(standings, folder, model=files.name, rate=rate, bits=names.bits)
+    standings = session.take_stock(Manifest(session.folder.root))
+    total = _forecast(standings, session, names, files)
     rows = describe(standings, session.casting, session.rules.model)
     if is_json:
         shown = {**asdict(total), "read_as": session.table.how, "seed": session.rules.defaults.seed}
