@@ -266,7 +266,7 @@ class BatchRun:
 
     def _failed(self, row: _Row, error: VoxError) -> Outcome:
         """Record that a row could not be spoken; a file it had before stays ours."""
-        facts: dict[str, Any] = {"takes": row.num_takes, **row.facts}
+        facts: dict[str, Any] = {"takes": row.num_takes, "refused": row.refused, **row.facts}
         if isinstance(error, SynthesisError):
             facts |= {"finish_reason": error.finish_reason, "attempts": error.attempts}
         before = self._manifest.rows.get(row.job.name, {})
