@@ -71,6 +71,12 @@ def test_a_spreadsheets_own_line_names_the_delimiter(tmp_path: Path) -> None:
     assert found.how == "utf-8, semicolon-separated"
 
 
+@pytest.mark.parametrize("content", ["", " \n\n", ",,,\n,,,\n", "sep=;\n", "sep=;"])
+def test_a_table_of_nothing_is_empty(tmp_path: Path, content: str) -> None:
+    with pytest.raises(UsageError, match="is empty"):
+        table(tmp_path, content, delimiter=",")
+
+
 def test_one_column_with_commas_needs_no_quotes(tmp_path: Path) -> None:
     assert texts(table(tmp_path, "text\nOne, two.\nThree, four, five.\n")) == [
         "One, two.", "Three, four, five.",

@@ -96,7 +96,7 @@ def read_table(
     except OSError as err:
         raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
     if not decoded.text.strip():
-        raise UsageError(f"{path} is empty", hint="give a table with a column 'text'")
+        raise _empty(path)
     how = f"{decoded.encoding}{' (a guess; --encoding forces another)' * decoded.is_guessed}"
     columns: tuple[str, ...] = ()
     mapping = mapping or {}
@@ -118,6 +118,10 @@ def read_table(
         hint = "add a row below the header" if kind == "csv" else "check what is in it"
         raise UsageError(f"{path} has 0 rows", hint=hint)
     return Table(path, kind, columns, tuple(records), how)
+
+
+def _empty(path: Path) -> UsageError:
+    return UsageError(f"{path} is empty", hint="give a table with a column 'text'")
 
 
 def _refuse_mapping(mapping: Mapping[str, str], path: Path) -> None:
@@ -230,7 +234,9 @@ def _read_csv(
     if len(delimiter) != 1:
         raise UsageError(f"--delimiter is {delimiter!r}", hint="give one character, or 'tab'")
     parsed = _parse_csv(text, delimiter)
-    line, header = next(parsed)
+    line, header = next(parsed, (0, []))
+    if not header:
+        raise _empty(path)
     if isinstance(header, str):
         raise UsageError(f"{path}, line {line}: the header {header}", hint="correct it")
     columns = tuple(header)
