@@ -48,6 +48,7 @@ EXAMPLES = (
     "voxcli batch samples/dubbing.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
 )  # fmt: skip
 
+NUM_SLOTS = 32  # nobody waits for the first sound: the wider a step, the less a row of it costs
 ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 
 
@@ -82,7 +83,7 @@ def batch(
         typer.Option(
             "--slots", "--max-slots", metavar="N", help="Segments spoken at once, 1 or more."
         ),
-    ] = EngineConfig.max_slots,
+    ] = NUM_SLOTS,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
