@@ -17,6 +17,7 @@ from voxcli.errors import UsageError, nearest
 
 DEFAULT_MODEL = "mini"
 MAX_SEED = 2**63 - 1
+PRECISIONS = ("auto", "fp32", "bf16", "fp8")
 MIN_SPEED = 0.5  # what `audio/stretch.py` does well
 MAX_SPEED = 2.0
 
@@ -28,7 +29,7 @@ class EngineConfig:
     Attributes:
         model: a name, a hub id or a folder.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        precision: "fp32", "bf16" or "auto": bf16 on CUDA, fp32 on CPU if it fits.
+        precision: one of `PRECISIONS`; "auto" is bf16 on CUDA, fp32 on CPU if it fits.
         threads: CPU threads of the engine; 0 means torch's own choice.
         max_slots: requests that can run at once.
         max_positions: static KV length of a slot; 0 means what the model family recommends.
@@ -50,9 +51,9 @@ class EngineConfig:
             raise UsageError(f"--max-slots is {self.max_slots}", hint="give 1 or more")
         if self.threads < 0:
             raise UsageError(f"--threads is {self.threads}", hint="give 0 (automatic) or more")
-        if self.precision not in ("auto", "fp32", "bf16"):
+        if self.precision not in PRECISIONS:
             raise UsageError(
-                f"precision '{self.precision}' is unknown", hint="use auto, fp32 or bf16"
+                f"precision '{self.precision}' is unknown", hint="use auto, fp32, bf16 or fp8"
             )
 
 

@@ -12,7 +12,7 @@ class Setup:
     Attributes:
         device: the processor's or card's own name.
         device_type: "cpu" or "cuda:0".
-        precision: "fp32" or "bf16".
+        precision: "fp32", "bf16" or "fp8".
         num_captures, capture_s, capture_bytes: CUDA graphs, within `load_s`.
         warning: what the user should know about the choice of device, or None.
     """

@@ -233,7 +233,12 @@ class Synthesizer(Closing):
     def _load_beside(
         cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, started: float
     ) -> Self:
-        from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
+        from voxcli.engine.device import (
+            PRECISION_NAMES,
+            resolve_device,
+            resolve_dtype,
+            set_threads,
+        )
         from voxcli.engine.engine import Engine
         from voxcli.engine.memory import require_memory
         from voxcli.models import load_model
@@ -246,7 +251,7 @@ class Synthesizer(Closing):
             device.torch_device,
             num_bytes * dtype.itemsize // 2,  # files hold two bytes a number
             f"the weights of {files.name}",
-            "use a smaller model, --precision bf16 or --device cpu",
+            "use a smaller model, --precision bf16 or fp8, or --device cpu",
         )
         model = load_model(files.folder, device.torch_device, dtype)
         engine = Engine(model, device.torch_device, config, ahead.is_ready)
@@ -254,7 +259,7 @@ class Synthesizer(Closing):
             model=files.name,
             device=device.name,
             device_type=str(device.torch_device),
-            precision={"float32": "fp32", "bfloat16": "bf16"}[str(dtype).removeprefix("torch.")],
+            precision=PRECISION_NAMES[dtype],
             threads=threads,
             load_s=time.perf_counter() - started,
             num_captures=engine.runner.graph_captures,

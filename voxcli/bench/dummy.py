@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from voxcli.catalog import ModelSettings
 from voxcli.config import EngineConfig
-from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
+from voxcli.engine.device import PRECISION_NAMES, resolve_device, resolve_dtype, set_threads
 from voxcli.engine.engine import Engine
 from voxcli.engine.request import Request
 from voxcli.errors import CheckpointError, UsageError
@@ -122,7 +121,7 @@ def random_synthesizer(
         model=str(path),
         device=device.name,
         device_type=str(device.torch_device),
-        precision="bf16" if dtype is torch.bfloat16 else "fp32",
+        precision=PRECISION_NAMES[dtype],
         threads=threads,
         load_s=time.perf_counter() - started,
         warning=device.warning,

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 import torch
 
 from voxcli.errors import DeviceError, UsageError
+from voxcli.layers import fp8
 from voxcli.layers.linear import has_half_storage
 
 logger = logging.getLogger(__name__)
+
+PRECISION_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", fp8.FORMAT: "fp8"}
+FP8_CAPABILITY = (8, 9)  # the first tensor cores that multiply e4m3
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,13 @@ def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch
     Args:
         num_bytes: what the weights take in the checkpoint, two bytes each. fp32 keeps them so where
             fp16 storage works, else it needs twice as much.
+
+    Raises:
+        UsageError: fp8 on a device without it.
     """
+    if precision == "fp8":
+        _require_fp8(device)
+        return fp8.FORMAT
     if precision == "fp32":
         return torch.float32
     if precision == "bf16" or device.type == "cuda":
@@ -102,6 +112,22 @@ def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch
         logger.info("fp32 needs %.1f GB of %.1f GB: bf16", needed / 1e9, available / 1e9)
         return torch.bfloat16
     return torch.float32
+
+
+def _require_fp8(device: torch.device) -> None:
+    if device.type != "cuda":
+        raise UsageError(
+            f"--precision fp8 needs a CUDA card, and the model runs on {device}",
+            hint="use --precision fp32 or bf16, or --device cuda",
+        )
+    capability = torch.cuda.get_device_capability(device)
+    if capability < FP8_CAPABILITY:
+        wanted, there = (".".join(map(str, each)) for each in (FP8_CAPABILITY, capability))
+        raise UsageError(
+            f"--precision fp8 needs a card of compute capability {wanted} or above (Ada, Hopper); "
+            f"{torch.cuda.get_device_name(device)} has {there}",
+            hint="use --precision bf16",
+        )
 
 
 def available_memory() -> int | None:

@@ -1,9 +1,9 @@
 """Fused Triton kernels of the decode step, each beside the torch code it stands for.
 
 Nothing here is needed on CPU, and importing this package imports no Triton; `is_available` says
-whether its modules may be imported for a device. Kernels take bf16 on the language-model side and
-fp32 in the vocoder, sum in fp32, allocate only their outputs and never wait for the device, so all
-of them may be captured into a graph.
+whether its modules may be imported for a device. Kernels take bf16 or eight bits on the
+language-model side and fp32 or fp16 in the vocoder, sum in fp32, allocate only their outputs and
+never wait for the device, so all of them may be captured into a graph.
 
 Tensors without data, on torch's device "meta", stand for those of a card that `stand_in` names:
 `ahead.py` learns from them which kernels a model needs.

@@ -13,6 +13,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from voxcli.kernels.fp8_rows import (
+    MAX_PAIRED_ROWS,
+    Fp8Rows,
+    new_rows,
+    quantized,
+    store_pair,
+)
 from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
@@ -307,7 +314,7 @@ def local_attention_reference(
 def _local(
     qkv, rotation, out, scale, first,
     T: tl.constexpr, H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_T: tl.constexpr,
-    HEADS: tl.constexpr, HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+    HEADS: tl.constexpr, HAS_ROPE: tl.constexpr, IS_PAIR: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     b, first_head = tl.program_id(0).to(tl.int64), tl.program_id(1) * HEADS
     g = first_head // (H // G)
@@ -332,7 +339,11 @@ def _local(
     mixed = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
     places = (b * (T - first) + q_token - first)[:, None] * (H * C) + head[:, None] * C + c[None, :]
     is_kept = is_row & (q_token >= first)
-    tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
+    if IS_PAIR:
+        step = tl.num_programs(0) * (T - first) * (H * C)
+        store_pair(mixed, out, places, step, is_kept[:, None])
+    else:
+        tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
 
 
 def sharing(num_rows: int, group: int) -> tuple[int, int]:
@@ -359,15 +370,42 @@ def local_attention(
     Returns:
         `[B, T - first, H C]`.
     """
+    out = qkv.new_empty(_output_shape(qkv, num_heads, num_kv_heads, first))
+    _run_local(qkv, rotation, out, num_heads, num_kv_heads, first, scale)
+    return out
+
+
+def local_attention_fp8(
+    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
+    scale: float,
+) -> Fp8Rows:  # fmt: skip
+    """`local_attention` for a product in eight bits to read."""
+    shape = _output_shape(qkv, num_heads, num_kv_heads, first)
+    if shape[0] * shape[1] > MAX_PAIRED_ROWS:  # a scale is found when the row is whole
+        return quantized(local_attention(qkv, rotation, num_heads, num_kv_heads, first, scale))
+    rows = new_rows(shape, qkv.device)
+    _run_local(qkv, rotation, rows.values, num_heads, num_kv_heads, first, scale)
+    return rows
+
+
+def _output_shape(
+    qkv: Tensor, num_heads: int, num_kv_heads: int, first: int
+) -> tuple[int, int, int]:
+    B, T, width = qkv.shape
+    return B, T - first, width // (num_heads + 2 * num_kv_heads) * num_heads
+
+
+def _run_local(
+    qkv: Tensor, rotation: Tensor | None, out: Tensor, num_heads: int, num_kv_heads: int,
+    first: int, scale: float,
+) -> None:  # fmt: skip
     B, T, width = qkv.shape
     C = width // (num_heads + 2 * num_kv_heads)
-    out = qkv.new_empty(B, T - first, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
     heads, num_warps = sharing(B, num_heads // num_kv_heads)
     launch(
         _local, (B, num_heads // heads),
         qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C, max(16,
-        triton.next_power_of_2(T)), heads, rotation is not None,
+        triton.next_power_of_2(T)), heads, rotation is not None, out.ndim == 4,
         num_warps=num_warps, **options(qkv.device),
     )  # fmt: skip
-    return out

@@ -6,6 +6,9 @@ residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, wi
 over programs where there are few outputs. Above that cuBLAS takes over, with the sum in parts where
 its own tiles would leave most of the card idle.
 
+A weight may have eight bits (`layers/fp8.py`). One row takes `_gemv` all the same, which widens it
+in registers; more rows get eight bits too, in `kernels/fp8.py`.
+
 Letters: `M` rows, `K` in, `N` out.
 """
 
@@ -19,12 +22,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from voxcli.kernels import fp8
+from voxcli.kernels.fp8_rows import Fp8Rows, quantized
+from voxcli.kernels.fp8_rows import rms_norm as fp8_norm
 from voxcli.kernels.launch import launch, options, wait
+from voxcli.layers.fp8 import Fp8Weight
 
 MAX_TALL_ROWS = 32
 NUM_PROCESSORS = 132  # of the card that tiles are chosen for
 SWIGLU_BLOCK = 1024
 MIN_PART, MAX_PARTS = 1024, 4  # inputs of a part of a sum, parts
+
+Weight = Tensor | Fp8Weight
 
 
 def rms_linear_reference(
@@ -51,8 +60,8 @@ def linear_add_reference(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
 
 @triton.jit
 def _gemv(
-    x, weight, norm, bias, residual, out, eps,
-    N: tl.constexpr, K: tl.constexpr,
+    x, weight, scale, norm, bias, residual, out, eps,
+    N: tl.constexpr, K: tl.constexpr, HAS_SCALE: tl.constexpr,
     HAS_NORM: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
     IS_SWIGLU: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -84,10 +93,14 @@ def _gemv(
             ups += u.to(tl.float32) * a[None, :]
     y = tl.sum(sums, axis=1)
     up = tl.sum(ups, axis=1)
+    if HAS_SCALE:
+        y *= tl.load(scale + n, mask=in_n, other=0.0)
+        if IS_SWIGLU:
+            up *= tl.load(scale + N + n, mask=in_n, other=0.0)
     if HAS_NORM:
-        scale = tl.rsqrt(tl.sum(squares, axis=0) / K + eps)
-        y *= scale
-        up *= scale
+        factor = tl.rsqrt(tl.sum(squares, axis=0) / K + eps)
+        y *= factor
+        up *= factor
     if HAS_BIAS:
         y += tl.load(bias + n, mask=in_n, other=0.0).to(tl.float32)
     if IS_SWIGLU:
@@ -181,6 +194,15 @@ def _divisor(K: int, limit: int) -> int:
 
 
 @cache
+def gemv_tiles(K: int, has_norm: bool, is_swiglu: bool, is_fp8: bool) -> tuple[int, int, int]:
+    """Outputs and inputs of a block, warps; measured on an H100, fp8 on an H200."""
+    if is_fp8:
+        return 2 if K > 4096 else 4, _divisor(K, 2048), 4
+    num_outputs = 8 if K > 4096 else 4 if is_swiglu else 2
+    return num_outputs, _divisor(K, 1024 if has_norm else 2048), 8 if K > 4096 else 4
+
+
+@cache
 def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, int, int, int]:
     """Rows, outputs and inputs of a block, splits, warps, stages; measured on an H100."""
     block_m = 16 if M <= 16 else 32
@@ -206,23 +228,28 @@ def _counters(device: torch.device) -> Tensor:
 
 def _run_gemv(
     x: Tensor,
-    weight: Tensor,
+    weight: Weight,
     norm: Tensor | None = None,
     eps: float = 0.0,
     bias: Tensor | None = None,
     residual: Tensor | None = None,
     is_swiglu: bool = False,
 ) -> Tensor:
+    if isinstance(weight, Fp8Weight):
+        values, scale = weight.values, weight.scale
+    else:
+        values, scale = weight, None
+    assert values.is_contiguous(), values.stride()
     K = x.shape[-1]
-    N = weight.shape[0] // (2 if is_swiglu else 1)
+    N = len(values) // (2 if is_swiglu else 1)
     out = x.new_empty(*x.shape[:-1], N)
-    block_k = _divisor(K, 1024 if norm is not None else 2048)
-    block_n = 8 if K > 4096 else 4 if is_swiglu else 2
+    is_fp8 = scale is not None
+    block_n, block_k, num_warps = gemv_tiles(K, norm is not None, is_swiglu, is_fp8)
     launch(
         _gemv, (triton.cdiv(N, block_n),),
-        x, weight, norm, bias, residual, out, eps, N, K, norm is not None, bias is not None,
-        residual is not None, is_swiglu, block_n, block_k,
-        num_warps=8 if K > 4096 else 4, **options(x.device),
+        x, values, scale, norm, bias, residual, out, eps, N, K, is_fp8, norm is not None,
+        bias is not None, residual is not None, is_swiglu, block_n, block_k,
+        num_warps=num_warps, **options(x.device),
     )  # fmt: skip
     return out
 
@@ -234,6 +261,7 @@ def _run_tall(
     residual: Tensor | None = None,
     is_swiglu: bool = False,
 ) -> Tensor:
+    assert weight.is_contiguous(), weight.stride()
     K = x.shape[-1]
     N = weight.shape[0] // (2 if is_swiglu else 1)
     M = x.numel() // K
@@ -249,9 +277,8 @@ def _run_tall(
     return out
 
 
-def _num_rows(x: Tensor, weight: Tensor) -> int:
+def _num_rows(x: Tensor) -> int:
     assert x.is_contiguous(), x.stride()
-    assert weight.is_contiguous(), weight.stride()
     return x.numel() // x.shape[-1]
 
 
@@ -260,7 +287,7 @@ def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
     K = x.shape[-1]
     out = torch.empty_like(x)
     launch(
-        _rms_norm, (_num_rows(x, norm),),
+        _rms_norm, (_num_rows(x),),
         x, norm, out, eps, K, triton.next_power_of_2(K),
         num_warps=4, **options(x.device),
     )  # fmt: skip
@@ -269,14 +296,14 @@ def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x W^T + b`; `[..., K] -> [..., N]`."""
-    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+    if _num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
 def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
     """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    if _num_rows(x, weight) <= MAX_TALL_ROWS:
+    if _num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, is_swiglu=True)
     return swiglu(F.linear(x, weight))
 
@@ -295,7 +322,7 @@ def linear_add_norm(
     x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
     """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`."""
-    M = _num_rows(x, weight)
+    M = _num_rows(x)
     N, K = weight.shape
     parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
     if parts == 1:
@@ -316,20 +343,26 @@ def linear_add_norm(
 
 
 def rms_linear(
-    x: Tensor, norm: Tensor, eps: float, weight: Tensor, bias: Tensor | None = None
+    x: Tensor, norm: Tensor, eps: float, weight: Weight, bias: Tensor | None = None
 ) -> Tensor:
     """`rms_norm(x) W^T + b`; `[..., K] -> [..., N]`."""
-    if _num_rows(x, weight) == 1:
+    if _num_rows(x) == 1:
         return _run_gemv(x, weight, norm, eps, bias)
+    if isinstance(weight, Fp8Weight):
+        assert bias is None, "no product in eight bits has a bias"
+        return fp8.linear(fp8_norm(x, norm, eps), weight)
     return linear(rms_norm(x, norm, eps), weight, bias)
 
 
-def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
+def linear_add(x: Tensor | Fp8Rows, weight: Weight, residual: Tensor) -> Tensor:
     """`residual + x W^T`, which may be written over `residual`; `[..., K] -> [..., N]`."""
-    M = _num_rows(x, weight)
     assert residual.is_contiguous(), residual.stride()
-    if M == 1:
+    if isinstance(x, Tensor) and _num_rows(x) == 1:
         return _run_gemv(x, weight, residual=residual)
+    if isinstance(weight, Fp8Weight):
+        return fp8.linear_add(quantized(x) if isinstance(x, Tensor) else x, weight, residual)
+    assert isinstance(x, Tensor)
+    M = _num_rows(x)
     if M <= MAX_TALL_ROWS:
         return _run_tall(x, weight, residual=residual)
     # in place, because otherwise the residual is copied first
@@ -337,10 +370,15 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
     return residual
 
 
-def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
-    """`silu(g) * u` of `g, u = rms_norm(x) W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    if _num_rows(x, weight) == 1:
+def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Weight) -> Tensor | Fp8Rows:
+    """`silu(g) * u` of `g, u = rms_norm(x) W^T`, for `linear_add` to read.
+
+    `[..., K] -> [..., N]`, weight `[2 N, K]`.
+    """
+    if _num_rows(x) == 1:
         return _run_gemv(x, weight, norm, eps, is_swiglu=True)
+    if isinstance(weight, Fp8Weight):
+        return fp8.linear_swiglu(fp8_norm(x, norm, eps), weight)
     return linear_swiglu(rms_norm(x, norm, eps), weight)
 
 

@@ -29,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.layers.attention import attend_slots
+from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import rotate, rotate_, rotations
 from voxcli.models.base import Rows
@@ -87,11 +88,11 @@ class Block:
     """Weights of one layer."""
 
     input_norm: Tensor  # [D]
-    qkv: Linear  # D -> (H + 2 G) C, queries first
-    output: Linear  # H C -> D
+    qkv: Linear | Fp8Linear  # D -> (H + 2 G) C, queries first
+    output: Linear | Fp8Linear  # H C -> D
     mlp_norm: Tensor  # [D]
-    gate_up: Linear  # D -> 2 F, gate first
-    down: Linear  # F -> D
+    gate_up: Linear | Fp8Linear  # D -> 2 F, gate first
+    down: Linear | Fp8Linear  # F -> D
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The same layers over fused kernels: what runs on CUDA in bf16.
+"""The same layers over fused kernels: what runs on CUDA in bf16 and with weights in eight bits.
 
 Each class overrides only how its parent computes; weights, state and results (up to rounding) are
 the parent's, so the parent is the reference. `supports` and `supports_vocoder` say where.
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
+from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.acoustic import LocalDiT
@@ -43,6 +44,8 @@ class FusedLocalStack(LocalStack):
 
     def normed(self, x: Tensor, first: int) -> Tensor:
         """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
+        if isinstance(self.blocks[0].qkv, Fp8Linear):
+            return self._normed_fp8(x, first)
         from voxcli.kernels.attention import local_attention
         from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu
         from voxcli.kernels.linear import rms_norm as fused_norm
@@ -63,6 +66,33 @@ class FusedLocalStack(LocalStack):
             inner = linear_swiglu(normed, block.gate_up.weight)
             x, normed = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
         return normed
+
+    def _normed_fp8(self, x: Tensor, first: int) -> Tensor:
+        """`normed` over weights in eight bits."""
+        from voxcli.kernels import fp8_rows
+        from voxcli.kernels.attention import local_attention_fp8
+        from voxcli.kernels.fp8 import linear, linear_add, linear_add_norm, linear_swiglu
+        from voxcli.kernels.linear import rms_norm as fused_norm
+
+        rows = fp8_rows.rms_norm(x, self.blocks[0].input_norm, self.eps)
+        for index, block in enumerate(self.blocks):
+            is_last = index == len(self.blocks) - 1
+            start = first if is_last else 0
+            attended = local_attention_fp8(
+                linear(rows, block.qkv.weight), self.rotation, self.num_heads, self.num_kv_heads,
+                start, self.scale,
+            )  # fmt: skip
+            x, rows = linear_add_norm(
+                attended, block.output.weight, x[:, start:].contiguous(), block.mlp_norm, self.eps,
+                keep=index == 0,
+            )  # fmt: skip
+            inner = linear_swiglu(rows, block.gate_up.weight)
+            if is_last:
+                x = linear_add(inner, block.down.weight, x)
+            else:
+                next_norm = self.blocks[index + 1].input_norm
+                x, rows = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
+        return fused_norm(x, self.norm, self.eps)
 
     def __call__(self, x: Tensor, keep: slice) -> Tensor:
         start = keep.start or 0

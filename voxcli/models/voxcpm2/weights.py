@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from voxcli.errors import CheckpointError
+from voxcli.layers import fp8
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import interleave_heads
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder, ScalarQuantizer, TimeMlp
@@ -59,12 +60,14 @@ class Source(ABC):
     """Hands out tensors by official name; the caller states the shape it relies on.
 
     Args:
-        device, dtype: of the language-model side; the AudioVAE is always fp32.
+        device, dtype: of the language-model side; the AudioVAE is always fp32. With e4m3 the
+            products of the transformer layers have eight bits, and all else is bf16.
     """
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device = device
-        self.dtype = dtype
+        self.is_fp8 = dtype == fp8.FORMAT
+        self.dtype = torch.bfloat16 if self.is_fp8 else dtype
         self.num_parameters = 0
 
     @abstractmethod
@@ -79,6 +82,10 @@ class Source(ABC):
     def linear(self, name: str, out_features: int, in_features: int, bias: bool = True) -> Linear:
         weight = self.take(f"{name}.weight", out_features, in_features)
         return Linear(weight, self.take(f"{name}.bias", out_features) if bias else None)
+
+    def layer_linear(self, weight: Tensor) -> Linear | fp8.Fp8Linear:
+        """A product of a transformer layer."""
+        return fp8.Fp8Linear(weight) if self.is_fp8 else Linear(weight)
 
 
 class RandomSource(Source):
@@ -188,11 +195,13 @@ def _blocks(source: Source, prefix: str, config: TransformerConfig) -> list[Bloc
         blocks.append(
             Block(
                 input_norm=source.take(f"{name}.input_layernorm.weight", D),
-                qkv=Linear(torch.cat(heads)),
-                output=source.linear(f"{name}.self_attn.o_proj", D, H * C, bias=False),
+                qkv=source.layer_linear(torch.cat(heads)),
+                output=source.layer_linear(
+                    source.take(f"{name}.self_attn.o_proj.weight", D, H * C)
+                ),
                 mlp_norm=source.take(f"{name}.post_attention_layernorm.weight", D),
-                gate_up=Linear(torch.cat(gate_up)),
-                down=source.linear(f"{name}.mlp.down_proj", D, F_, bias=False),
+                gate_up=source.layer_linear(torch.cat(gate_up)),
+                down=source.layer_linear(source.take(f"{name}.mlp.down_proj.weight", D, F_)),
             )
         )
     return blocks
