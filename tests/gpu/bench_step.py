@@ -1,13 +1,15 @@
 """Time whole decode steps of VoxCPM2 at its true size with RANDOM WEIGHTS on a CUDA device.
 
-    python tests/gpu/bench_step.py CONFIG_JSON 1 8 32 64
+    python tests/gpu/bench_step.py CONFIG_JSON bf16,fp8 1 8 32 64
 
-Not a test. Each number of streams runs whole requests (100 text positions, 125 patches, guidance 2,
-10 solver steps) through `Engine`, samples on the host; then each part of the step as a graph alone.
+Not a test. Each precision and number of streams runs whole requests (100 text positions, 125
+patches, guidance 2, 10 solver steps) through `Engine`, samples on the host; then each part of the
+step as a graph alone.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import statistics
@@ -20,6 +22,7 @@ import numpy as np
 import torch
 
 from voxcli.config import EngineConfig
+from voxcli.engine.device import resolve_dtype
 from voxcli.engine.engine import Engine
 from voxcli.engine.graph import GraphRunner
 from voxcli.engine.request import Request
@@ -75,14 +78,21 @@ def main() -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("voxcli.kernels.launch").setLevel("DEBUG")
     config = VoxCPM2Config.from_dict(json.loads(Path(sys.argv[1]).read_text()))
+    print(torch.cuda.get_device_name(), f"torch {torch.__version__}, RANDOM WEIGHTS")
+    for precision in sys.argv[2].split(","):
+        measure(config, precision, [int(number) for number in sys.argv[3:]])
+
+
+def measure(config: VoxCPM2Config, precision: str, numbers: list[int]) -> None:
+    gc.collect()
     device = torch.device("cuda:0")
     started = time.perf_counter()
-    model = random_model(config, device, torch.bfloat16)
+    model = random_model(config, device, resolve_dtype(precision, device, 0))
     torch.cuda.synchronize()
-    print(torch.cuda.get_device_name(), f"torch {torch.__version__}, RANDOM WEIGHTS", end=", ")
     weights = torch.cuda.memory_allocated() / 2**30
-    print(f"model {time.perf_counter() - started:.1f} s, {weights:.2f} GiB")
-    for num_streams in map(int, sys.argv[2:]):
+    print(f"{precision}: model {time.perf_counter() - started:.1f} s, {weights:.2f} GiB")
+    for num_streams in numbers:
+        gc.collect()  # what ran before is no part of this peak
         torch.cuda.reset_peak_memory_stats()
         engine = Engine(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
         runner = engine.runner
@@ -102,14 +112,15 @@ def main() -> None:
         step_ms = 1e3 * statistics.median(times[WARM:-WARM])
         seconds = audio / model.info.sample_rate
         print(
-            f"BENCH streams {num_streams}: {step_ms:.3f} ms/step, RTF/stream {step_ms / 160:.4f}, "
+            f"BENCH {precision} streams {num_streams}: {step_ms:.3f} ms/step, "
+            f"RTF/stream {step_ms / 160:.4f}, "
             f"whole run {seconds:.0f} s audio in {wall:.2f} s = {seconds / wall:.1f} audio-s/s, "
             f"TTFA {1e3 * (ttfa or 0):.1f} ms, captures {runner.graph_captures} in "
             f"{runner.capture_s:.1f} s ({runner.compile_s:.1f} s compiling), "
             f"peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB",
             flush=True,
         )
-        print(f"PARTS {num_streams}: {parts(engine, num_streams)}", flush=True)
+        print(f"PARTS {precision} {num_streams}: {parts(engine, num_streams)}", flush=True)
         del engine, runner
 
 

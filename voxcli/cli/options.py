@@ -105,7 +105,7 @@ PrecisionOption = Annotated[
     typer.Option(
         "--precision",
         metavar="PRECISION",
-        help="Number format of the model: auto, fp32 or bf16.",
+        help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
         show_default=True,
     ),
 ]
