@@ -230,7 +230,7 @@ def main(text: str) -> int:
     imported = time.perf_counter()
     kernels.stand_in(order.capability)
     config = order.config
-    dtype = resolve_dtype(config.precision, torch.device("cuda"), 0)
+    dtype = resolve_dtype(config.precision, torch.device("meta"), 0)
     with torch.inference_mode():
         model = load_shapes(Path(order.folder), dtype)
         program = Program(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from voxcli import kernels
 from voxcli.config import EngineConfig
 from voxcli.engine.device import resolve_dtype
 from voxcli.errors import UsageError
@@ -89,8 +90,8 @@ def test_a_processor_has_no_fp8() -> None:
 def test_an_older_card_has_no_fp8(monkeypatch: pytest.MonkeyPatch) -> None:
     device = torch.device("cuda:0")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    monkeypatch.setattr(kernels, "capability", lambda device: (8, 0))
     with pytest.raises(UsageError, match=r"8\.9 or above .*NVIDIA A100 has 8\.0"):
         resolve_dtype("fp8", device, 0)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(kernels, "capability", lambda device: (9, 0))
     assert resolve_dtype("fp8", device, 0) == FORMAT

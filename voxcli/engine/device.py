@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from voxcli import kernels
 from voxcli.errors import DeviceError, UsageError
 from voxcli.layers import fp8
 from voxcli.layers.linear import has_half_storage
@@ -115,12 +116,12 @@ def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch
 
 
 def _require_fp8(device: torch.device) -> None:
-    if device.type != "cuda":
+    if device.type == "cpu":
         raise UsageError(
-            f"--precision fp8 needs a CUDA card, and the model runs on {device}",
+            "--precision fp8 needs a CUDA card, and the model runs on the CPU",
             hint="use --precision fp32 or bf16, or --device cuda",
         )
-    capability = torch.cuda.get_device_capability(device)
+    capability = kernels.capability(device)
     if capability < FP8_CAPABILITY:
         wanted, there = (".".join(map(str, each)) for each in (FP8_CAPABILITY, capability))
         raise UsageError(
