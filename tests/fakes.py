@@ -1,7 +1,8 @@
 """A small acoustic model with predictable output, and a synthesizer around it.
 
 Each patch is 0.16 s of a tone that swells and fades like syllables, so the output guard takes it
-for speech; a text of n characters ends after as many patches as an ordinary voice would need.
+for speech; a text of n characters ends after as many patches as an ordinary voice would need. A
+recording is two patches of ones, of twos where it is to be continued; prompts are remembered.
 Faults can be ordered by text and attempt.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,14 +66,18 @@ class FakeAcousticModel:
         self.faults = {text: list(kinds) for text, kinds in (faults or {}).items()}
         self.fail_at_step = fail_at_step
         self.num_decodes = 0
+        self.num_encoded = 0
         self.batch_sizes: list[int] = []
+        self.prompts: list[tuple[str, dict[str, Any]]] = []
 
-    def encode_prompt(self, text: str, **_: object) -> Prompt:
+    def encode_prompt(self, text: str, **given: Any) -> Prompt:
+        self.prompts.append((text, given))
         ids = np.array([*map(ord, text)], np.int64)
         return Prompt(ids, np.zeros(len(ids), bool), np.zeros((0, P, D), np.float32))
 
     def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
-        raise NotImplementedError
+        self.num_encoded += 1
+        return np.full((2, P, D), 1.0 + pad_left, np.float32)
 
     def can_say(self, character: str) -> bool:
         return character.isascii()

@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from voxcli.speech import Speech
 from voxcli.utterance import AudioChunk, Recording, Result, Utterance
 
 if TYPE_CHECKING:
+    import torch
+
+    from voxcli.engine.device import Device
     from voxcli.engine.engine import Engine
     from voxcli.engine.request import Request
 
@@ -187,6 +190,26 @@ class SpeechGroup(Closing):
         self._paused.clear()
 
 
+def setup_of(
+    engine: Engine, model: str, device: Device, dtype: torch.dtype, threads: int, started_s: float
+) -> Setup:
+    """The facts of an engine that is ready now; `started_s` is on `time.perf_counter`."""
+    from voxcli.engine.device import PRECISION_NAMES
+
+    return Setup(
+        model=model,
+        device=device.name,
+        device_type=str(device.torch_device),
+        precision=PRECISION_NAMES[dtype],
+        threads=threads,
+        load_s=time.perf_counter() - started_s,
+        num_captures=engine.runner.graph_captures,
+        capture_s=engine.runner.capture_s,
+        capture_bytes=engine.runner.capture_bytes,
+        warning=device.warning,
+    )
+
+
 class Synthesizer(Closing):
     """A loaded model behind an engine.
 
@@ -197,6 +220,7 @@ class Synthesizer(Closing):
 
     Attributes:
         num_encoded: recordings that had to be encoded, once for each use.
+        encode_s: seconds that took.
     """
 
     def __init__(self, engine: Engine, model: VoiceModel, setup: Setup) -> None:
@@ -204,6 +228,7 @@ class Synthesizer(Closing):
         self.model = model
         self.setup = setup
         self.num_encoded = 0
+        self.encode_s = 0.0
         self._latents: OrderedDict[tuple[str, bool], np.ndarray] = OrderedDict()
 
     @classmethod
@@ -233,12 +258,7 @@ class Synthesizer(Closing):
     def _load_beside(
         cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, started: float
     ) -> Self:
-        from voxcli.engine.device import (
-            PRECISION_NAMES,
-            resolve_device,
-            resolve_dtype,
-            set_threads,
-        )
+        from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
         from voxcli.engine.engine import Engine
         from voxcli.engine.memory import require_memory
         from voxcli.models import load_model
@@ -255,18 +275,7 @@ class Synthesizer(Closing):
         )
         model = load_model(files.folder, device.torch_device, dtype)
         engine = Engine(model, device.torch_device, config, ahead.is_ready)
-        setup = Setup(
-            model=files.name,
-            device=device.name,
-            device_type=str(device.torch_device),
-            precision=PRECISION_NAMES[dtype],
-            threads=threads,
-            load_s=time.perf_counter() - started,
-            num_captures=engine.runner.graph_captures,
-            capture_s=engine.runner.capture_s,
-            capture_bytes=engine.runner.capture_bytes,
-            warning=device.warning,
-        )
+        setup = setup_of(engine, files.name, device, dtype, threads, started)
         logger.info("%s", setup)
         return cls(engine, voice_model(files), setup)
 
@@ -321,13 +330,15 @@ class Synthesizer(Closing):
     def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
         reference, prompt = plan.utterance.reference, plan.utterance.prompt
-        return Speech(
+        return self._new_speech(
             plan,
-            self.engine.model,
             is_live=is_live,
             reference=self.encode(reference) if reference else None,
             prompt=self.encode(prompt, pad_left=True) if prompt else None,
         )
+
+    def _new_speech(self, plan: Plan, **given: Any) -> Speech:
+        return Speech(plan, self.engine.model, **given)
 
     def voice_counts(self) -> dict[str, int]:
         """Work that voices took so far: recordings encoded, their positions prefilled or shared."""
@@ -349,10 +360,12 @@ class Synthesizer(Closing):
         key = (recording.key, pad_left)
         if key not in self._latents:
             assert recording.samples is not None
+            began_s = time.perf_counter()
             rate = self.engine.model.info.reference_sample_rate
             samples = resample(recording.samples, recording.sample_rate, rate)
             self._latents[key] = self.engine.model.encode_audio(samples, pad_left=pad_left)
             self.num_encoded += 1
+            self.encode_s += time.perf_counter() - began_s
             while len(self._latents) > MAX_CACHED_RECORDINGS:
                 self._latents.popitem(last=False)
         self._latents.move_to_end(key)

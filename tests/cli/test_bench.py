@@ -26,8 +26,11 @@ from voxcli.errors import (
     EXIT_OUTPUT,
     EXIT_USAGE,
 )
+from voxcli.synthesizer import Synthesizer
 
 ROOT = Path(__file__).resolve().parents[2]
+VOICES = ROOT / "samples" / "voices"
+EMMA = str(VOICES / "emma.flac")
 TEXTS = "A sentence of ordinary length.\nAnother one, a little longer than it.\n"
 
 Run = Callable[..., tuple[int, str, str]]
@@ -106,6 +109,44 @@ def test_json_on_stdout_is_the_report_alone(run: Run, fake: object) -> None:
     assert "two" in err
 
 
+def test_a_reference_is_encoded_once_within_the_first_request(run: Run, fake: object) -> None:
+    report = measured_with(run, "--ref", EMMA)
+    who, setup = report["identity"], report["setup"]
+    assert (who["voice"], who["mode"]) == (EMMA, "reference")
+    assert setup["num_encoded"] == 1
+    assert 0 < setup["encode_s"] < setup["first_ttfa_s"]
+    other = measured_with(run, "--ref", str(VOICES / "oscar.flac"))
+    assert len({who["voice_key"], other["identity"]["voice_key"], None}) == 3
+    code, _, err = run("compare", "voice.json", "voice.json")
+    assert code == 0
+    Path("old.json").write_text(json.dumps(report))
+    code, _, err = run("compare", "old.json", "voice.json")
+    assert (code, "voice_key: " in err) == (EXIT_USAGE, True)
+
+
+def test_a_saved_voice_needs_no_encoder(
+    run: Run, fake: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: fake_synthesizer())
+    assert cli.main(["voices", "add", "emma", "--ref", EMMA]) == 0
+    report = measured_with(run, "--voice", "emma")
+    assert (report["identity"]["voice"], report["identity"]["mode"]) == ("emma", "reference")
+    assert len(report["identity"]["voice_key"]) == 64
+    assert report["setup"]["num_encoded"] == 0
+
+
+def measured_with(run: Run, *words: str) -> dict[str, Any]:
+    """The report of a short bench with these options."""
+    words = (*words, "--prompts", "two.txt", "--repeats", "2", "--json", "voice.json")
+    code, _, err = run(*words, "--overwrite")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(Path("voice.json").read_text())
+    shown = found["identity"]["voice_key"]
+    assert f"voice: {found['identity']['voice']} (mode reference), SHA-256 {shown[:16]}" in err
+    return found
+
+
 def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None]) -> None:
     fake(faults={TEXTS.splitlines()[1]: ["silent"]})
     code, out, err = run("--prompts", "two.txt", "--repeats", "1", "--json", "b.json")
@@ -127,6 +168,11 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
         (["--prompts", "shrt"], "did you mean 'short'"),
         (["--lang", "zh"], "no prompt is left"),
         (["--voice", "nobody"], "no voice 'nobody'"),
+        (["--voice", "a", "--ref", EMMA], "--voice and --ref exclude each other"),
+        (["--ref-text", "Hi."], "--ref is not given"),
+        (["--ref", "gone.wav"], "cannot read gone.wav"),
+        (["--style", "warm"], "'mini' has no style mode"),
+        (["--dummy-weights", "c.json", "--voice", "a"], "use --ref"),
         (["--steps", "1"], "--steps is 1"),
         (["--dummy-weights", "none.json"], "none.json cannot be read"),
         (["compare", "none.json", "none.json"], "none.json cannot be read"),

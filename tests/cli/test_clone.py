@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from fakes import FakeAcousticModel, fake_synthesizer
 
 from voxcli import cli
 from voxcli.audio.resample import resample
-from voxcli.models.base import Prompt
 from voxcli.synthesizer import Synthesizer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,27 +26,10 @@ WORDS = "Hello there."
 Run = Callable[..., tuple[int, str, str]]
 
 
-class ListeningModel(FakeAcousticModel):
-    """Remembers the prompts it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_encoded = 0
-        self.prompts: list[tuple[str, dict[str, Any]]] = []
-
-    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
-        self.num_encoded += 1
-        return np.full((2, *self.info.patch_shape), 1.0 + pad_left, np.float32)
-
-    def encode_prompt(self, text: str, **given: Any) -> Prompt:
-        self.prompts.append((text, given))
-        return super().encode_prompt(text)
-
-
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> ListeningModel:
+def model(monkeypatch: pytest.MonkeyPatch) -> FakeAcousticModel:
     """A model that is loaded in place of the bundled one."""
-    fake = ListeningModel()
+    fake = FakeAcousticModel()
     monkeypatch.setattr(Synthesizer, "load_files", lambda *_: fake_synthesizer(fake))
     return fake
 
@@ -142,7 +123,7 @@ def test_silence_is_no_speech(run: Run) -> None:
 # What the model is given
 
 
-def test_a_recording_alone_is_imitated(run: Run, model: ListeningModel) -> None:
+def test_a_recording_alone_is_imitated(run: Run, model: FakeAcousticModel) -> None:
     code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--json", "-q")
     report = json.loads(out)
     assert (code, err) == (0, "")
@@ -157,7 +138,7 @@ def test_a_recording_alone_is_imitated(run: Run, model: ListeningModel) -> None:
 
 
 def test_a_recording_with_its_words_is_used_as_the_bundled_voice_does_best(
-    run: Run, model: ListeningModel
+    run: Run, model: FakeAcousticModel
 ) -> None:
     words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
@@ -169,7 +150,7 @@ def test_a_recording_with_its_words_is_used_as_the_bundled_voice_does_best(
 
 
 def test_another_recording_is_continued_in_the_voice_of_the_first(
-    run: Run, model: ListeningModel
+    run: Run, model: FakeAcousticModel
 ) -> None:
     words = ["--ref", EMMA, "--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
@@ -180,7 +161,7 @@ def test_another_recording_is_continued_in_the_voice_of_the_first(
     assert report["mode"] == "both"
 
 
-def test_a_prompt_is_continued(run: Run, model: ListeningModel) -> None:
+def test_a_prompt_is_continued(run: Run, model: FakeAcousticModel) -> None:
     words = ["--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
     assert report["mode"] == "continuation"
@@ -190,7 +171,7 @@ def test_a_prompt_is_continued(run: Run, model: ListeningModel) -> None:
 
 @pytest.mark.parametrize(("channels", "rate"), [(2, 44_100), (6, 48_000)])
 def test_the_report_has_original_and_used_rate_and_channels(
-    run: Run, model: ListeningModel, channels: int, rate: int
+    run: Run, model: FakeAcousticModel, channels: int, rate: int
 ) -> None:
     """R01."""
     samples = resample(*soundfile.read(EMMA, dtype="float32"), rate)
@@ -203,12 +184,12 @@ def test_the_report_has_original_and_used_rate_and_channels(
 
 
 @pytest.mark.parametrize("name", ["ref_mp3_named.wav", "ref_wav_named.mp3", "ref_alaw.wav"])
-def test_recordings_under_false_names_work(run: Run, model: ListeningModel, name: str) -> None:
+def test_recordings_under_false_names_work(run: Run, model: FakeAcousticModel, name: str) -> None:
     """R03, R08."""
     assert run("clone", WORDS, "--ref", str(INPUTS / name), "-o", "a.wav")[0] == 0
 
 
-def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: ListeningModel) -> None:
+def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: FakeAcousticModel) -> None:
     """R11."""
     text = Path(EMMA_TEXT).read_text() * 10
     code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", text, "-o", "a.wav")
@@ -219,7 +200,7 @@ def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: ListeningMo
 # Parentheses
 
 
-def test_parentheses_of_the_text_are_no_style(run: Run, model: ListeningModel) -> None:
+def test_parentheses_of_the_text_are_no_style(run: Run, model: FakeAcousticModel) -> None:
     """T09."""
     text = "(note) Prices rose again."
     for words in ([], ["--raw-text"], ["--style", ""]):
@@ -230,14 +211,14 @@ def test_parentheses_of_the_text_are_no_style(run: Run, model: ListeningModel) -
         assert model.prompts.pop()[0].startswith("note")
 
 
-def test_an_empty_style_is_no_style(run: Run, model: ListeningModel) -> None:
+def test_an_empty_style_is_no_style(run: Run, model: FakeAcousticModel) -> None:
     """T09."""
     for name, words in (("a.wav", []), ("b.wav", ["--style", ""])):
         assert run("clone", WORDS, "--ref", EMMA, "-o", name, "--seed", "1", *words)[0] == 0
     assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
 
 
-def test_a_chosen_pause_is_between_segments(run: Run, model: ListeningModel) -> None:
+def test_a_chosen_pause_is_between_segments(run: Run, model: FakeAcousticModel) -> None:
     text = "One good sentence of some length here. Another good sentence after the first."
     lengths = []
     for pause in ("0", "1"):
@@ -247,7 +228,7 @@ def test_a_chosen_pause_is_between_segments(run: Run, model: ListeningModel) -> 
 
 
 def test_verify_compares_the_result_with_the_recording(
-    run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
+    run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("voxcli.similarity.find_weights", lambda: None)
     monkeypatch.setattr(
@@ -275,7 +256,7 @@ def test_verify_without_the_encoder_is_refused_before_a_model_loads(
 
 
 def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
-    run: Run, model: ListeningModel
+    run: Run, model: FakeAcousticModel
 ) -> None:
     words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT, "--consent", "synthetic"]
     code, out, _ = run("voices", "add", "emma", *words)
@@ -291,7 +272,7 @@ def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
 
 
 def test_saved_voices_are_listed_shown_exported_and_removed(
-    run: Run, model: ListeningModel
+    run: Run, model: FakeAcousticModel
 ) -> None:
     assert run("voices", "list")[:2] == (0, "")
     assert json.loads(run("voices", "list", "--json")[1]) == {"voices": []}
@@ -313,7 +294,7 @@ def test_saved_voices_are_listed_shown_exported_and_removed(
     assert "no voice 'emma'" in err
 
 
-def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: ListeningModel) -> None:
+def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: FakeAcousticModel) -> None:
     path = Path(run("voices", "add", "emma", "--ref", EMMA)[1].strip())
     path.write_bytes(path.read_bytes()[:-100])
     code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
@@ -324,7 +305,7 @@ def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: ListeningM
 
 
 def test_a_voice_of_another_model_is_encoded_again(
-    run: Run, model: ListeningModel, monkeypatch: pytest.MonkeyPatch
+    run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("voices", "add", "emma", "--ref", EMMA)
     monkeypatch.setattr("voxcli.hub.encoder_checksum", lambda _: "another")

@@ -76,25 +76,8 @@ def test_speech_to_continue_needs_a_transcript_which_is_written_out() -> None:
     assert plan.prompt_text == "It was three o'clock."
 
 
-class _ListeningModel(FakeAcousticModel):
-    """Remembers what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_encoded = 0
-        self.prompts: list[tuple[str, dict[str, object]]] = []
-
-    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
-        self.num_encoded += 1
-        return np.full((2, *self.info.patch_shape), 1.0 + pad_left, np.float32)
-
-    def encode_prompt(self, text: str, **given: object) -> Prompt:
-        self.prompts.append((text, given))
-        return super().encode_prompt(text)
-
-
 def test_a_recording_is_encoded_once_for_each_use() -> None:
-    listener = _ListeningModel()
+    listener = FakeAcousticModel()
     synthesizer = fake_synthesizer(listener)
     utterance = Utterance("Hello there, old friend.", reference=VOICE, prompt=VOICE)
     synthesizer.synthesize([utterance, replace(utterance, text="And so on it goes.")])
@@ -106,7 +89,7 @@ def test_a_recording_is_encoded_once_for_each_use() -> None:
     assert np.all(given["prompt_audio"] == 2.0)
 
 
-class _SharingModel(_ListeningModel):
+class _SharingModel(FakeAcousticModel):
     """Counts the beginnings of prompts that it runs and copies."""
 
     def __init__(self) -> None:
@@ -140,7 +123,7 @@ def test_a_hundred_utterances_encode_and_prefill_their_reference_once() -> None:
 
 
 def test_with_continuity_each_segment_continues_the_one_before() -> None:
-    listener = _ListeningModel()
+    listener = FakeAcousticModel()
     first, second = "The first sentence is this one.", "The second sentence is that one."
     utterance = Utterance(
         f"{first} {second}", reference=VOICE, continuity=True, sampling=SamplingParams(seed=5)
@@ -162,7 +145,7 @@ def test_continuity_and_a_style_exclude_each_other() -> None:
 
 
 def test_a_style_stands_before_every_segment() -> None:
-    listener = _ListeningModel()
+    listener = FakeAcousticModel()
     text = "The first sentence is this one. The second sentence is that one."
     fake_synthesizer(listener).synthesize([Utterance(text, style="slow and warm")])
     assert [text for text, _ in listener.prompts] == [

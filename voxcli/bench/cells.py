@@ -5,8 +5,7 @@ No torch: all of this is settled before a model loads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 from voxcli.audio.write import check_output
 from voxcli.bench.metrics import Run, cell_statistics
 from voxcli.bench.prompts import Prompt
-from voxcli.config import SamplingParams
 from voxcli.errors import UsageError
 from voxcli.utterance import Utterance
 
@@ -39,7 +37,6 @@ class BenchOptions:
     warmup: int = 1
     seed: int = 1
     steps: int | None = None
-    voice: str | None = None
     is_streaming: bool = True
     save_audio: Path | None = None
     is_overwriting: bool = False
@@ -143,22 +140,25 @@ def audio_name(run: Run | Job) -> str:
     return f"{prompt}-{load}-seed{run.seed}.wav"
 
 
-def check(options: BenchOptions, prompts: list[Prompt], plan: Callable[[Utterance], Any]) -> None:
-    """Refuse before a model loads what could not be spoken or saved.
+def utterance_of(prompt: Prompt, manner: Utterance, seed: int) -> Utterance:
+    """What is spoken: a prompt in the voice, style and with the settings of `manner`."""
+    return replace(
+        manner,
+        text=prompt.text,
+        language=None if prompt.language == "und" else prompt.language,
+        sampling=replace(manner.sampling, seed=seed),
+    )
 
-    Args:
-        plan: makes a plan of an utterance, or raises.
+
+def check_files(options: BenchOptions, prompts: list[Prompt]) -> None:
+    """Refuse before a model loads audio that could not be saved.
 
     Raises:
-        UsageError, TextError, VoiceNotFoundError: a prompt, the voice or a setting.
         OutputExistsError, OutputError: of `save_audio`.
     """
-    sampling = SamplingParams(seed=options.seed, steps=options.steps)
-    for prompt in prompts:
-        language = None if prompt.language == "und" else prompt.language
-        plan(Utterance(prompt.text, options.voice, sampling, language))
     if options.save_audio is None:
         return
+    options.save_audio.mkdir(parents=True, exist_ok=True)
     for cell in plan_cells(prompts, options):
         for job in measured_jobs(cell, options):
             path = options.save_audio / audio_name(job)

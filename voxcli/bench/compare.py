@@ -28,8 +28,11 @@ METRICS = ("ttfa_s", "rtf")
 NUM_ERRORS = 3.0  # false alarms from noise alone: about 1 in 700 a cell and metric
 MIN_PAIRS = 3  # in the whole report; fewer have no spread to speak of
 _SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
-_SAME = ("model", "checksum", "engine", "precision", "device_name", "threads", "max_slots")
-_SAME_OPTIONS = ("steps", "voice", "is_streaming")
+_SAME = (
+    *("model", "checksum", "engine", "precision", "device_name", "threads", "max_slots"),
+    *("voice_key", "mode", "style"),
+)
+_SAME_OPTIONS = ("steps", "is_streaming")
 
 CellKey = tuple[str, str, str]  # set, language, load
 

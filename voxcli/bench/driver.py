@@ -15,9 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from voxcli.bench.cells import Job
+from voxcli.bench.cells import Job, utterance_of
 from voxcli.bench.metrics import Run, underrun
-from voxcli.config import SamplingParams
 from voxcli.errors import VoxError
 from voxcli.speech import Speech
 from voxcli.synthesizer import SpeechGroup
@@ -54,15 +53,15 @@ class Driver:
     """How utterances are spoken and timed.
 
     Attributes:
+        manner: voice, style and settings of every utterance; its text is not spoken.
         is_live: chunks leave as they are made; False holds a segment until it is checked.
         on_tick: called after every step.
         clock, sleep: seconds; tests bring their own.
     """
 
     speaker: Speaker
+    manner: Utterance
     is_live: bool = True
-    voice: str | None = None
-    steps: int | None = None
     is_keeping: bool = False
     on_tick: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.perf_counter
@@ -123,12 +122,7 @@ class Driver:
                 started_s = now_s
             waiting.popleft()
             flight = _Flight(job, started_s)
-            utterance = Utterance(
-                job.prompt.text,
-                voice=self.voice,
-                sampling=SamplingParams(seed=job.seed, steps=self.steps),
-                language=None if job.prompt.language == "und" else job.prompt.language,
-            )
+            utterance = utterance_of(job.prompt, self.manner, job.seed)
             try:
                 speech = group.add(utterance, is_live=self.is_live)
             except VoxError as err:

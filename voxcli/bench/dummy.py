@@ -17,17 +17,16 @@ import numpy as np
 
 from voxcli.catalog import ModelSettings
 from voxcli.config import EngineConfig
-from voxcli.engine.device import PRECISION_NAMES, resolve_device, resolve_dtype, set_threads
+from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
 from voxcli.engine.engine import Engine
 from voxcli.engine.request import Request
 from voxcli.errors import CheckpointError, UsageError
 from voxcli.models import FAMILIES
 from voxcli.models.base import AcousticModel
 from voxcli.plan import Plan, VoiceModel
-from voxcli.setup import Setup
 from voxcli.speech import Speech
-from voxcli.synthesizer import Synthesizer
-from voxcli.utterance import FinishReason, SegmentReport, Utterance
+from voxcli.synthesizer import Synthesizer, setup_of
+from voxcli.utterance import FinishReason, SegmentReport
 
 TOKENS_PER_CHARACTER = 0.3
 WHOLE_TEXT = 100_000  # characters: one segment an utterance
@@ -50,10 +49,8 @@ class StandInTokenizer:
 class FixedLengthSpeech(Speech):
     """Speech that ends after a given number of patches and is not judged."""
 
-    def __init__(
-        self, plan: Plan, model: AcousticModel, *, is_live: bool, num_patches: int
-    ) -> None:
-        super().__init__(plan, model, is_live=is_live)
+    def __init__(self, plan: Plan, model: AcousticModel, *, num_patches: int, **given: Any) -> None:
+        super().__init__(plan, model, **given)
         self._num_patches = num_patches
 
     def next_request(self) -> Request | None:
@@ -80,11 +77,8 @@ class RandomSynthesizer(Synthesizer):
 
     num_patches = 0
 
-    def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
-        plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
-        return FixedLengthSpeech(
-            plan, self.engine.model, is_live=is_live, num_patches=self.num_patches
-        )
+    def _new_speech(self, plan: Plan, **given: Any) -> Speech:
+        return FixedLengthSpeech(plan, self.engine.model, num_patches=self.num_patches, **given)
 
 
 def random_synthesizer(
@@ -117,15 +111,7 @@ def random_synthesizer(
     family = import_module(f"{package}.family")
     model = family.random_model(model_config, device.torch_device, dtype, tokenizer=tokenizer)
     engine = Engine(model, device.torch_device, config)
-    setup = Setup(
-        model=str(path),
-        device=device.name,
-        device_type=str(device.torch_device),
-        precision=PRECISION_NAMES[dtype],
-        threads=threads,
-        load_s=time.perf_counter() - started,
-        warning=device.warning,
-    )
+    setup = setup_of(engine, str(path), device, dtype, threads, started)
     settings = ModelSettings(max_chars=WHOLE_TEXT)
     voice = VoiceModel(str(path), (), settings, tokenizer.can_say)
     synthesizer = RandomSynthesizer(engine, voice, setup)

@@ -14,12 +14,13 @@ import voxcli
 from voxcli.config import EngineConfig
 from voxcli.hub import ModelFiles, file_sha256, joint_checksum
 from voxcli.setup import Setup
+from voxcli.utterance import Utterance
 
 
 def identity(
     setup: Setup, config: EngineConfig, command: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Everything but the model's checksum; see `checksum`."""
+    """Everything but the model's checksum and the voice; see `checksum` and `voice_facts`."""
     import torch
 
     return {
@@ -44,6 +45,17 @@ def identity(
         "command": list(command),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
+    }
+
+
+def voice_facts(manner: Utterance) -> dict[str, Any]:
+    """Whose voice: its name or file, a hash of what the model hears, and how it is used."""
+    recording = manner.reference or manner.prompt
+    return {
+        "voice": manner.voice,
+        "voice_key": recording.key if recording else None,
+        "mode": str(manner.mode),
+        "style": manner.style,
     }
 
 

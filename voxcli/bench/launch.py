@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voxcli.bench.cells import BenchOptions, check
+from voxcli.bench.cells import BenchOptions, check_files, utterance_of
 from voxcli.bench.prompts import Prompt, choose_languages, load_prompts
 from voxcli.bench.report import RANDOM_WEIGHTS, Report, build_report
 from voxcli.catalog import ModelSettings
-from voxcli.config import EngineConfig, UserSettings
+from voxcli.config import EngineConfig
 from voxcli.errors import UsageError
-from voxcli.hub import ModelFiles, resolve_model
-from voxcli.models import FAMILIES, load_can_say
-from voxcli.plan import VoiceModel, make_plan
+from voxcli.hub import ModelFiles
+from voxcli.models import FAMILIES
+from voxcli.plan import VoiceModel, make_plan, voice_model
+from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.bench.live import LiveTable
@@ -34,6 +35,7 @@ class Launch:
     """A checked benchmark, ready to load.
 
     Attributes:
+        manner: how every prompt is spoken, with the recordings of its voice.
         files: of the model; None for random weights.
         dummy, dummy_values: file or folder of random weights' configuration and what it holds.
         notes: what was left out, for the user and the report.
@@ -41,6 +43,7 @@ class Launch:
 
     options: BenchOptions
     prompts: list[Prompt]
+    manner: Utterance
     config: EngineConfig
     files: ModelFiles | None
     dummy: Path | None
@@ -53,39 +56,46 @@ def prepare(
     prompts: str,
     languages: Sequence[str],
     options: BenchOptions,
+    manner: Utterance,
     config: EngineConfig,
-    settings: UserSettings,
+    files: ModelFiles | None,
     *,
     dummy: Path | None = None,
     num_patches: int | None = None,
 ) -> Launch:
-    """Check prompts, languages, voice, model and files.
+    """Check prompts, languages, voice and audio files; settle what graphs are captured for.
+
+    Args:
+        manner: voice with its recordings, style and settings; its text is not spoken.
+        files: of the model; None with `dummy`, the configuration of random weights.
 
     Raises:
         UsageError, TextError, VoiceNotFoundError: what was typed.
-        ModelError: the model's files.
         OutputError: the folder for audio.
     """
     found = load_prompts(prompts)
-    files = None
     dummy_values = {} if dummy is None else read_config(dummy)
-    if dummy is None:
-        files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
-        can_say = load_can_say(files.folder)
-        model = VoiceModel(files.name, files.languages, files.settings, can_say)
+    if dummy is not None and options.save_audio is not None:
+        raise UsageError("random weights make no speech to save", hint="drop --save-audio")
+    if files is not None:
+        model = voice_model(files)
     else:
-        if options.save_audio is not None:
-            raise UsageError("random weights make no speech to save", hint="drop --save-audio")
         model = VoiceModel(str(dummy), (), ModelSettings(), lambda character: True)
     num_patches = DEFAULT_PATCHES if num_patches is None else num_patches
     if num_patches < 4:
         raise UsageError(f"--patches is {num_patches}", hint="give 4 or more")
     chosen, notes = choose_languages(found, tuple(languages), model.languages, model.name)
-    if options.save_audio is not None:
-        options.save_audio.mkdir(parents=True, exist_ok=True)
-    check(options, chosen, lambda utterance: make_plan(utterance, model))
-    config = replace(config, max_slots=max(config.max_slots, *options.concurrency, 1))
-    return Launch(options, chosen, config, files, dummy, dummy_values, num_patches, tuple(notes))
+    plans = [make_plan(utterance_of(prompt, manner, options.seed), model) for prompt in chosen]
+    check_files(options, chosen)
+    config = replace(
+        config,
+        max_slots=max(config.max_slots, *options.concurrency, 1),
+        solver=tuple(sorted({plan.solver for plan in plans})),
+    )
+    return Launch(
+        options, chosen, plans[0].utterance, config, files, dummy, dummy_values, num_patches,
+        tuple(notes),
+    )  # fmt: skip
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -125,12 +135,15 @@ def measure(
     with _load(launch) as synthesizer, live:
         if synthesizer.setup.warning:
             warn(synthesizer.setup.warning)
-        session = Session(synthesizer, launch.options, launch.prompts, on_tick=live.tick)
+        session = Session(
+            synthesizer, launch.options, launch.prompts, manner=launch.manner, on_tick=live.tick
+        )
         live.watch(session)
         session.run()
-    from voxcli.bench.identity import checksum, identity
+    from voxcli.bench.identity import checksum, identity, voice_facts
 
     who = identity(synthesizer.setup, launch.config, command, launch.options.seed)
+    who |= voice_facts(launch.manner)
     if launch.files is not None:
         who |= checksum(launch.files)
     return build_report(

@@ -48,6 +48,8 @@ DEFINITIONS = {
     "setup.load_s": "finding the device, reading the weights, allocating the engine's state; "
     "includes capture_s",
     "setup.capture_s": "capturing CUDA graphs: num_captures graphs, capture_bytes of device memory",
+    "setup.encode_s": "encoding num_encoded reference recordings; within setup.first_ttfa_s, and 0 "
+    "for a saved voice",
     "setup.first_ttfa_s, setup.first_wall_s": "ttfa_s and wall_s of the first request after "
     "loading",
     "breakdown": "one run outside all statistics with the engine's three stages timed one by one "

@@ -59,6 +59,8 @@ def build_report(
             "num_captures": setup.num_captures,
             "capture_s": setup.capture_s,
             "capture_bytes": setup.capture_bytes,
+            "num_encoded": session.synthesizer.num_encoded,
+            "encode_s": session.synthesizer.encode_s,
             "first_ttfa_s": first.ttfa_s if first else None,
             "first_wall_s": first.wall_s if first else None,
         },

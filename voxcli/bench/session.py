@@ -21,6 +21,9 @@ from voxcli.bench.prompts import Prompt
 from voxcli.bench.stages import STAGES, timed_stages
 from voxcli.errors import VoxError
 from voxcli.synthesizer import Synthesizer
+from voxcli.utterance import Utterance
+
+MODEL_VOICE = Utterance("")
 
 
 class Session:
@@ -28,6 +31,7 @@ class Session:
 
     Args:
         synthesizer: loaded, and not asked anything yet.
+        manner: how all prompts are spoken; see `Driver`.
         on_tick: called after every step and nap, for a live table.
         clock, sleep: as for `Driver`.
     """
@@ -38,6 +42,7 @@ class Session:
         options: BenchOptions,
         prompts: list[Prompt],
         *,
+        manner: Utterance = MODEL_VOICE,
         on_tick: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
@@ -54,9 +59,8 @@ class Session:
         self._clock = clock
         self._driver = Driver(
             synthesizer,
+            manner,
             is_live=options.is_streaming,
-            voice=options.voice,
-            steps=options.steps,
             is_keeping=options.save_audio is not None,
             on_tick=on_tick,
             clock=clock,

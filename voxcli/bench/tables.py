@@ -70,6 +70,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("model", f"{who['model']} ({who['precision']})"),
         ("checksum", (who.get("checksum") or MISSING)[:16]),
         ("device", f"{who['device_name']} ({who['device']}, {who['threads']} threads)"),
+        ("voice", _voice(who)),
         ("driver", _driver(who)),
         ("software", f"voxcli {who['version']}, torch {who['torch']}, Python {who['python']}"),
         ("commit", who["commit"] or MISSING),
@@ -80,11 +81,25 @@ def facts(report: Report) -> list[tuple[str, str]]:
             "set-up",
             f"import {seconds(setup['import_s'])}, load {seconds(setup['load_s'])}"
             f"{captures if setup['num_captures'] else ', no graphs'}, "
-            f"first request {seconds(setup['first_wall_s'])}",
+            f"first request {seconds(setup['first_wall_s'])}{_encoding(setup)}",
         ),
         ("memory", _memory(memory)),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _voice(who: dict[str, Any]) -> str:
+    if not who.get("voice_key") and not who.get("style"):
+        return ""
+    key = f", SHA-256 {who['voice_key'][:16]}" if who["voice_key"] else ""
+    style = f", style '{who['style']}'" if who["style"] else ""
+    return f"{who['voice'] or 'of the model'} (mode {who['mode']}){key}{style}"
+
+
+def _encoding(setup: dict[str, Any]) -> str:
+    if not setup.get("num_encoded"):
+        return ""
+    return f", {seconds(setup['encode_s'])} of it encoding the reference"
 
 
 def _driver(who: dict[str, Any]) -> str:

@@ -195,7 +195,7 @@ def _defaults(
         voice=None if imitation.ref else given.voice,
         ref=str(imitation.ref or ""),
         ref_text=imitation.ref_text,
-        style=imitation.style,
+        style=given.style,
         speed=given.speed,
         pause_s=given.pause_s,
         language=given.language,

@@ -129,9 +129,6 @@ class ImitationOptions:
     ref_text: Annotated[
         str, typer.Option("--ref-text", metavar="TEXT", help="Transcript of that recording.")
     ] = ""
-    style: Annotated[
-        str, typer.Option("--style", metavar="TEXT", help="How it should sound, in words.")
-    ] = ""
 
 
 @dataclass(frozen=True)

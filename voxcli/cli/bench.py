@@ -18,15 +18,21 @@ from voxcli.cli.options import (
     OverwriteOption,
     QuietOption,
     StepsOption,
+    StyleOption,
     VoiceOption,
+    find_model,
     grouped,
+    resolve_voice,
 )
-from voxcli.config import EngineConfig
+from voxcli.cli.references import ReferenceOptions
+from voxcli.config import EngineConfig, SamplingParams, UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
+from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.bench.compare import Change
     from voxcli.bench.report import Report
+    from voxcli.hub import ModelFiles
 
 EXAMPLES = (
     "voxcli bench --prompts short --repeats 2",
@@ -74,6 +80,7 @@ app = new_app(
 def bench(
     ctx: typer.Context,
     engines: EngineOptions,
+    reference: ReferenceOptions,
     prompts: Annotated[
         str | None,
         typer.Option(
@@ -135,10 +142,13 @@ def bench(
     ] = True,
     steps: StepsOption = None,
     voice: VoiceOption = None,
+    style: StyleOption = "",
     engine: Annotated[
         str | None,
         typer.Option(
-            metavar="ENGINE", help="What runs the model; only native yet.", show_default="native"
+            metavar="ENGINE",
+            help="What runs the model; native is the only one.",
+            show_default="native",
         ),
     ] = None,
     dummy_weights: Annotated[
@@ -172,6 +182,7 @@ def bench(
     if ctx.invoked_subcommand is not None:
         return
     _check_choices(engine, rate, concurrency, patches, dummy_weights)
+    _check_voice(voice, reference, dummy_weights)
     from voxcli.bench.cells import BenchOptions
     from voxcli.bench.launch import measure, prepare
     from voxcli.bench.live import LiveTable
@@ -188,7 +199,6 @@ def bench(
     options = BenchOptions(
         **{name: value for name, value in typed.items() if value is not None},
         steps=steps,
-        voice=settings.voice if voice is None else voice,
         is_streaming=stream,
         save_audio=save_audio,
         is_overwriting=overwrite,
@@ -196,12 +206,15 @@ def bench(
     outputs = Outputs(json, html, csv, overwrite)
     for path in outputs.paths:
         check_file(path, overwrite=overwrite)
+    files = None if dummy_weights is not None else find_model(settings)
+    manner = _manner(voice, style, steps, reference, settings, files)
     launch = prepare(
         prompts or DEFAULT_PROMPTS,
         _words(lang or DEFAULT_LANG),
         options,
+        manner,
         replace(engines.config(settings), max_slots=max_slots),
-        settings,
+        files,
         dummy=dummy_weights,
         num_patches=patches,
     )
@@ -223,11 +236,40 @@ def _check_choices(
     dummy_weights: Path | None,
 ) -> None:
     if engine not in (None, "native"):
-        raise UsageError(f"--engine is '{engine}'", hint="only native is there yet")
+        hint = "only native is there; recipes/load_server.py measures a running server"
+        raise UsageError(f"--engine is '{engine}'", hint=hint)
     if rate is not None and concurrency is not None:
         raise UsageError("--rate and --concurrency exclude each other", hint="drop one")
     if patches is not None and dummy_weights is None:
         raise UsageError("--patches is for --dummy-weights alone", hint="drop it")
+
+
+def _check_voice(voice: str | None, reference: ReferenceOptions, dummy: Path | None) -> None:
+    reference.check()
+    if voice is not None and reference.ref is not None:
+        raise UsageError("--voice and --ref exclude each other", hint="drop one")
+    if voice is not None and dummy is not None:
+        raise UsageError("random weights know no saved voice", hint="use --ref")
+
+
+def _manner(
+    voice: str | None,
+    style: str,
+    steps: int | None,
+    reference: ReferenceOptions,
+    settings: UserSettings,
+    files: ModelFiles | None,
+) -> Utterance:
+    """How every prompt is spoken: in whose voice, in which style, with how many steps."""
+    heard = reference.load(settings)
+    manner = Utterance("", sampling=SamplingParams(steps=steps), style=style)
+    if heard is not None:
+        recording = heard.recording
+        prompt = recording if recording.text else None
+        return replace(manner, voice=str(reference.ref), reference=recording, prompt=prompt)
+    if files is None:
+        return manner
+    return resolve_voice(replace(manner, voice=settings.voice if voice is None else voice), files)
 
 
 def _words(text: str) -> tuple[str, ...]:

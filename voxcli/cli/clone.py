@@ -28,7 +28,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class CloneOptions:
-    """What the speech continues and how it sounds."""
+    """What the speech continues."""
 
     prompt_audio: Annotated[
         Path | None,
@@ -38,15 +38,6 @@ class CloneOptions:
         str | None,
         typer.Option("--prompt-text", metavar="TEXT|auto", help="What is said in --prompt-audio."),
     ] = None
-    style: Annotated[
-        str,
-        typer.Option(
-            "--style",
-            metavar="WORDS",
-            help="How it should sound, such as 'warm, slow'; not every model can.",
-            show_default=False,
-        ),
-    ] = ""
     continuity: Annotated[
         bool,
         typer.Option("--continuity", help="Let each segment of a long text continue the last one."),
@@ -73,7 +64,6 @@ def clone(
     utterance = replace(
         speech.utterance(source.read(), settings),
         voice=None,
-        style=clone.style,
         continuity=clone.continuity,
     )
     heard, prompt = _recordings(reference, clone, settings, speech.language)
@@ -127,7 +117,7 @@ def _check(
             "the transcript of --ref makes it the speech to continue, and so does --prompt-audio",
             hint="drop one of them",
         )
-    if clone.style.strip() and (has_ref_text or clone.prompt_audio is not None):
+    if speech.style.strip() and (has_ref_text or clone.prompt_audio is not None):
         raise UsageError(
             "--style and speech to continue exclude each other",
             hint="drop --style, or the transcript and --prompt-audio",

@@ -127,6 +127,15 @@ VoiceOption = Annotated[
         show_default="the model's own",
     ),
 ]
+StyleOption = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        metavar="WORDS",
+        help="How it should sound, such as 'warm, slow'; not every model can.",
+        show_default=False,
+    ),
+]
 LanguageOption = Annotated[
     str | None,
     typer.Option(
@@ -297,6 +306,7 @@ class SpeechOptions:
     """How a text is spoken."""
 
     voice: VoiceOption = None
+    style: StyleOption = ""
     language: LanguageOption = None
     speed: SpeedOption = Utterance.speed
     pause: PauseOption = Utterance.pause_s
@@ -326,6 +336,7 @@ class SpeechOptions:
             language=self.language,
             speed=check_speed(self.speed),
             is_normalised=not self.raw_text,
+            style=self.style,
             pause_s=self.pause,
         )
 
