@@ -55,6 +55,7 @@ class Speech:
         plan: what to say.
         model: whose prompts and rates.
         is_live: let the segment at the front leave unfinished.
+        started_s: when it was asked for, on `time.perf_counter`.
         reference, prompt: latents `[A, P, D]` of the plan's recordings.
     """
 
@@ -64,6 +65,7 @@ class Speech:
         model: AcousticModel,
         *,
         is_live: bool,
+        started_s: float,
         reference: np.ndarray | None = None,
         prompt: np.ndarray | None = None,
     ) -> None:
@@ -75,7 +77,7 @@ class Speech:
         self.num_samples = 0
         self._model = model
         self._info: ModelInfo = model.info
-        self._started = time.perf_counter()
+        self._started = started_s
         self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
         # transcript and latents of the speech that the next segment continues
         self._continued = (plan.prompt_text, prompt)

@@ -328,11 +328,13 @@ class Synthesizer(Closing):
         return SpeechGroup(self.engine, self._start, num_reserved=num_reserved)
 
     def _start(self, utterance: Utterance | Plan, *, is_live: bool) -> Speech:
+        started_s = time.perf_counter()
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
         reference, prompt = plan.utterance.reference, plan.utterance.prompt
         return self._new_speech(
             plan,
             is_live=is_live,
+            started_s=started_s,
             reference=self.encode(reference) if reference else None,
             prompt=self.encode(prompt, pad_left=True) if prompt else None,
         )

@@ -173,7 +173,6 @@ def test_devices_are_listed_for_people_and_programs(sink: NullSink) -> None:
 
 
 def test_an_unknown_device_is_refused_before_a_model_loads() -> None:
-    """S03."""
     require_sound()
     code = (
         "import sys; from voxcli.cli import main; code = main(); assert 'torch' not in sys.modules"
@@ -186,7 +185,6 @@ def test_an_unknown_device_is_refused_before_a_model_loads() -> None:
 
 
 def test_without_a_sound_card_the_file_is_made_and_the_code_says_so() -> None:
-    """S03."""
     require_sound()
     done = process(SENTENCE, "--save", "a.wav", env=NO_SOUND)
     assert done.returncode == 4
@@ -209,7 +207,6 @@ def test_what_to_install_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.parametrize("container", ["wav", "raw"])
 def test_a_reader_that_goes_away_is_no_error(container: str, start: Start) -> None:
-    """S01."""
     child = start(f"{TEXT} " * 6, "-o", "-", "--format", container)
     assert child.stdout is not None
     assert child.stderr is not None
@@ -236,7 +233,6 @@ def test_a_pipe_and_its_file_get_the_samples_of_speak() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"\n \n\n"])
 def test_lines_without_a_word_are_refused_at_once(text: bytes) -> None:
-    """T01."""
     done = process("-", input=text)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"the text is empty" in done.stderr

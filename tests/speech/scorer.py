@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -63,6 +64,11 @@ class Scorer:
     def __init__(self, assets: Assets, threads: int = 2) -> None:
         self._assets = assets
         self._threads = threads
+
+    @property
+    def whisper_folder(self) -> Path:
+        """The recogniser's files."""
+        return self._assets.whisper
 
     def hear(self, samples: Samples, rate: int) -> str:
         """The words understood; empty for silence, in which Whisper would make some up."""

@@ -81,7 +81,7 @@ def test_impossible_limits_are_refused(low: float, high: float) -> None:
 # ------------------------------------------------------------ placing
 
 
-OVERLAPPING = [  # D03: by half a second; the same time; one inside another
+OVERLAPPING = [  # by half a second; the same time; one inside another
     Cue(2.5, 0.0, 2.5), Cue(2.0, 2.0, 4.0), Cue(2.0, 5.0, 7.0), Cue(2.0, 5.0, 7.0),
     Cue(4.0, 8.0, 12.0), Cue(1.0, 9.0, 10.0),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -120,6 +121,31 @@ def test_a_hundred_utterances_encode_and_prefill_their_reference_once() -> None:
     prefixes = synthesizer.engine.runner.prefixes
     assert prefixes is not None
     assert (prefixes.num_run, prefixes.num_shared) == (1, 99)
+
+
+def test_an_encoded_voice_is_heard_sooner_by_the_encoders_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+
+    class SlowEncoder(FakeAcousticModel):
+        def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+            nonlocal now_s
+            now_s += 0.3
+            return super().encode_audio(samples)
+
+    clock = SimpleNamespace(perf_counter=lambda: now_s)
+    for module in ("synthesizer", "speech"):
+        monkeypatch.setattr(f"voxcli.{module}.time", clock)
+    synthesizer = fake_synthesizer(SlowEncoder())
+    latents = FakeAcousticModel().encode_audio(np.zeros(10))
+    saved = Recording(VOICE.samples, VOICE.sample_rate, latents=latents)
+    fresh, again, kept = (
+        synthesizer.synthesize([Utterance("Hello there, old friend.", reference=reference)])[0]
+        for reference in (VOICE, VOICE, saved)
+    )
+    assert synthesizer.encode_s == fresh.ttfa_s == 0.3
+    assert again.ttfa_s == kept.ttfa_s == 0.0
 
 
 def test_with_continuity_each_segment_continues_the_one_before() -> None:

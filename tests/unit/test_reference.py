@@ -11,6 +11,7 @@ import pytest
 import soundfile
 
 from voxcli.audio import read
+from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import Audio, read_audio
 from voxcli.audio.reference import (
     Preparation,
@@ -20,6 +21,8 @@ from voxcli.audio.reference import (
     find_speech,
     prepare_reference,
 )
+from voxcli.audio.resample import resample
+from voxcli.audio.write import AudioWriter
 from voxcli.errors import RecordingError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +49,6 @@ def correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def test_a_recording_in_two_containers_has_one_key(spoken: Audio, tmp_path: Path) -> None:
-    """R01."""
     soundfile.write(tmp_path / "a.flac", spoken.samples, spoken.sample_rate, subtype="PCM_16")
     other = read_audio(tmp_path / "a.flac")
     assert other.format == "FLAC PCM_16"
@@ -56,7 +58,7 @@ def test_a_recording_in_two_containers_has_one_key(spoken: Audio, tmp_path: Path
 
 @pytest.mark.parametrize(("channels", "rate"), [(2, 44_100), (6, 48_000)])
 def test_channels_become_one(spoken: Audio, tmp_path: Path, channels: int, rate: int) -> None:
-    """R01: a right channel 6 dB lower; surround where only the centre speaks."""
+    """A right channel 6 dB lower; surround where only the centre speaks."""
     gains = np.array([1.0, 0.5]) if channels == 2 else np.array([0, 0, 1.0, 0, 0, 0])
     soundfile.write(tmp_path / "a.wav", np.outer(spoken.samples, gains), rate)
     audio = read_audio(tmp_path / "a.wav")
@@ -76,7 +78,6 @@ def test_channels_that_cancel_are_not_averaged(spoken: Audio, tmp_path: Path) ->
     ("subtype", "gain"), [("PCM_24", 1), ("PCM_32", 1), ("FLOAT", 1), ("FLOAT", 4.3), ("ALAW", 1)]
 )
 def test_no_number_format_wraps(spoken: Audio, tmp_path: Path, subtype: str, gain: float) -> None:
-    """R03."""
     loud = spoken.samples * np.float32(gain)
     soundfile.write(tmp_path / "a.wav", loud, spoken.sample_rate, subtype=subtype)
     audio = read_audio(tmp_path / "a.wav")
@@ -86,14 +87,13 @@ def test_no_number_format_wraps(spoken: Audio, tmp_path: Path, subtype: str, gai
 
 
 def test_a_law_as_others_write_it_is_read(spoken: Audio) -> None:
-    """R03."""
     assert correlation(read_audio(INPUTS / "ref_alaw.wav").samples, spoken.samples) > 0.99
 
 
 def test_the_suffix_does_not_count(
     spoken: Audio, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """R08; and nothing that mpg123 says about a damaged file reaches the user."""
+    """And nothing that mpg123 says about a damaged file reaches the user."""
     named_wav = INPUTS / "ref_mp3_named.wav"
     assert read_audio(named_wav).format.startswith("MP3")
     assert spoken.format == "WAV PCM_16"
@@ -120,6 +120,28 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, said: str
     path.write_bytes(content)
     with pytest.raises(RecordingError, match=said):
         read_audio(path)
+
+
+@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+@pytest.mark.parametrize("suffix", ["m4a", "wma"])
+def test_ffmpeg_reads_what_phones_and_old_recorders_write(
+    spoken: Audio, tmp_path: Path, suffix: str
+) -> None:
+    with AudioWriter(tmp_path / f"a.{suffix}", spoken.sample_rate) as writer:
+        writer.write(spoken.samples)
+        writer.commit()
+    (tmp_path / "memo.wav").write_bytes((tmp_path / f"a.{suffix}").read_bytes())
+    audio = read_audio(tmp_path / "memo.wav")
+    name = {"m4a": "MP4 or M4A", "wma": "WMA or WMV"}[suffix]
+    assert audio.format == f"{name} (by ffmpeg)"
+    assert audio.duration_s == pytest.approx(spoken.duration_s, abs=0.15)  # whole frames of codec
+    heard = resample(audio.samples, audio.sample_rate, spoken.sample_rate)
+    start = int(np.abs(spoken.samples).argmax())
+    probe = spoken.samples[start : start + 2_000]
+    delay = int(np.correlate(heard[start - 4_000 : start + 6_000], probe, "valid").argmax()) - 4_000
+    aligned = heard[max(0, delay) :], spoken.samples[max(0, -delay) :]
+    assert correlation(*aligned) > 0.95
+    assert prepare_reference(audio)[1].speech_s > 1
 
 
 def test_without_ffmpeg_its_formats_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,14 +178,12 @@ def test_nan_is_refused() -> None:
     [("ref_0p3s.wav", r"0\.30 s long, at least 1 s"), ("ref_0samples.wav", "0 samples")],
 )
 def test_too_short_is_refused_with_both_numbers(name: str, said: str) -> None:
-    """R04."""
     with pytest.raises(RecordingError, match=said):
         prepare_reference(read_audio(INPUTS / name))
 
 
 @pytest.mark.parametrize("level", [0.0, 10 ** (-70 / 20), 0.1])
 def test_silence_and_noise_are_no_speech(level: float, spoken: Audio) -> None:
-    """R06."""
     noise = np.random.default_rng(0).standard_normal(160_000).astype(np.float32) * np.float32(level)
     with pytest.raises(RecordingError, match="no speech in"):
         prepare_reference(replace(spoken, samples=noise.clip(-1, 1), sample_rate=16_000))
@@ -246,7 +266,6 @@ def test_words_cut_at_either_end_are_found(voice: Audio) -> None:
 
 
 def test_a_transcript_that_cannot_be_the_words_is_doubted(voice: Audio) -> None:
-    """R11."""
     prepared = prepare_reference(voice)
     said = (ROOT / "samples" / "voices" / "emma.txt").read_text()
     assert add_transcript(*prepared, said)[1].warnings == ()
