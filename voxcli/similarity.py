@@ -2,9 +2,9 @@
 
     similarity(spoken, 24_000, reference, 16_000)     1 for the same recording
 
-Only the weights are taken from the package `Resemblyzer`; nothing of it is imported. It hears
-timbre and pitch, not the words. One short clip says little: average several. Knows no model and no
-utterance. Letters: `S` samples, `T` frames, `M` mel bands, `W` windows.
+The weights are bundled (`recipes/update_speaker.py`). It hears timbre and pitch, not the words. One
+short clip says little: average several. Knows no model and no utterance. Letters: `S` samples,
+`T` frames, `M` mel bands, `W` windows.
 
 Source: Resemblyzer 0.1.4 `voice_encoder.py` and `audio.py` (Apache-2.0). Difference: silence is cut
 by energy instead of webrtcvad.
@@ -13,12 +13,12 @@ by energy instead of webrtcvad.
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.resources import files as resource_files
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load
 
 from voxcli.audio.resample import resample
 from voxcli.errors import UsageError
@@ -38,31 +38,14 @@ def similarity(samples: Samples, rate: int, reference: Samples, reference_rate: 
     """Cosine of two recordings' voices, float32 `[S]` each, mono.
 
     Raises:
-        UsageError: the encoder's weights are not installed, or a recording is empty.
+        UsageError: a recording is empty.
     """
-    encoder = SpeakerEncoder.load(find_weights())
+    encoder = SpeakerEncoder.load()
     heard, wanted = (
         encoder.embed(resample(given, given_rate, RATE))
         for given, given_rate in ((samples, rate), (reference, reference_rate))
     )
     return float(heard @ wanted)
-
-
-def find_weights() -> Path:
-    """The encoder's checkpoint in the installed package; cheap, so that it can be asked early.
-
-    Raises:
-        UsageError: there is none.
-    """
-    spec = find_spec("resemblyzer")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(folder, "pretrained.pt")
-        if path.is_file():
-            return path
-    raise UsageError(
-        "comparing voices needs Resemblyzer's weights, which are not installed",
-        hint="run: pip install --no-deps Resemblyzer (its dependencies are not needed)",
-    )
 
 
 class SpeakerEncoder:
@@ -77,10 +60,10 @@ class SpeakerEncoder:
 
     @staticmethod
     @cache
-    def load(path: Path) -> SpeakerEncoder:
-        """Read a checkpoint of Resemblyzer, once."""
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        return SpeakerEncoder(checkpoint["model_state"])
+    def load() -> SpeakerEncoder:
+        """The bundled one, read once."""
+        data = resource_files("voxcli").joinpath("assets/speaker.safetensors").read_bytes()
+        return SpeakerEncoder({name: value.float() for name, value in load(data).items()})
 
     @torch.inference_mode()
     def embed(self, samples: Samples) -> Samples:

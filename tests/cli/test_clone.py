@@ -225,7 +225,6 @@ def test_a_chosen_pause_is_between_segments(run: Run, model: FakeAcousticModel) 
 def test_verify_compares_the_result_with_the_recording(
     run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("voxcli.similarity.find_weights", lambda: None)
     monkeypatch.setattr(
         "voxcli.similarity.similarity",
         lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0,
@@ -234,17 +233,6 @@ def test_verify_compares_the_result_with_the_recording(
     assert code == 0
     assert json.loads(out)["similarity"] == 0.4
     assert "similarity 0.40, below 0.7" in err
-
-
-def test_verify_without_the_encoder_is_refused_before_a_model_loads(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: pytest.fail("a model was loaded"))
-    monkeypatch.setattr("voxcli.similarity.find_spec", lambda _: None)
-    code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify")
-    assert (code, out) == (2, "")
-    assert "pip install --no-deps Resemblyzer" in err
-    assert not os.listdir()
 
 
 # voices

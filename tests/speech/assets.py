@@ -26,7 +26,6 @@ _MEMBERS = {
     "whisper-base/vocabulary.txt": (f"{_WHISPER_1}/vocabulary.txt",),
     "dnsmos_p835.onnx": ("speechmos/dnsmos_models/sig_bak_ovr.onnx",),
     "dnsmos_p808.onnx": ("speechmos/dnsmos_models/model_v8.onnx",),
-    "speaker.pt": ("resemblyzer/pretrained.pt",),
 }
 
 
@@ -53,14 +52,9 @@ class Assets:
     def dnsmos_p808(self) -> Path:
         return self.folder / "dnsmos_p808.onnx"
 
-    @property
-    def speaker(self) -> Path:
-        """Resemblyzer's checkpoint."""
-        return self.folder / "speaker.pt"
-
 
 def find_assets() -> Assets:
-    """The model files; the first call downloads 158 MB, later ones open no socket.
+    """The model files; the first call downloads 143 MB, later ones open no socket.
 
     Raises:
         AssetsError: no network, a hash that differs, no room.

@@ -3,7 +3,7 @@
     scorer = Scorer(find_assets())
     scorer.hear(samples, 24_000)       what whisper-base understood (CTranslate2, int8)
     scorer.quality(samples, 24_000)    DNSMOS: P.835 overall and P.808, 1 to 5
-    scorer.voice(samples, 24_000)      Resemblyzer's embedding; a dot product of two is their cosine
+    scorer.voice(samples, 24_000)      a speaker embedding; a dot product of two is their cosine
 
 Words do not show noise or buzz, and quality does not show missing words: use both. Knows nothing
 about utterances. Letters: `S` samples, `T` frames, `M` mel bands.
@@ -98,7 +98,7 @@ class Scorer:
 
     def voice(self, samples: Samples, rate: int) -> Samples:
         """Unit vector `[256]`, the mean over windows of 1.6 s."""
-        return SpeakerEncoder.load(self._assets.speaker).embed(_at_16k(samples, rate))
+        return SpeakerEncoder.load().embed(_at_16k(samples, rate))
 
     def _window_quality(self, samples: Samples) -> tuple[float, float]:
         raw = self._p835.run(None, {"input_1": samples[None].astype(np.float32)})[0][0]

@@ -123,17 +123,13 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, said: str
 
 
 @pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
-@pytest.mark.parametrize("suffix", ["m4a", "wma"])
-def test_ffmpeg_reads_what_phones_and_old_recorders_write(
-    spoken: Audio, tmp_path: Path, suffix: str
-) -> None:
-    with AudioWriter(tmp_path / f"a.{suffix}", spoken.sample_rate) as writer:
+def test_what_phones_record_is_read(spoken: Audio, tmp_path: Path) -> None:
+    with AudioWriter(tmp_path / "a.m4a", spoken.sample_rate) as writer:
         writer.write(spoken.samples)
         writer.commit()
-    (tmp_path / "memo.wav").write_bytes((tmp_path / f"a.{suffix}").read_bytes())
+    (tmp_path / "memo.wav").write_bytes((tmp_path / "a.m4a").read_bytes())
     audio = read_audio(tmp_path / "memo.wav")
-    name = {"m4a": "MP4 or M4A", "wma": "WMA or WMV"}[suffix]
-    assert audio.format == f"{name} (by ffmpeg)"
+    assert audio.format == "MP4 or M4A (by ffmpeg)"
     assert audio.duration_s == pytest.approx(spoken.duration_s, abs=0.15)  # whole frames of codec
     heard = resample(audio.samples, audio.sample_rate, spoken.sample_rate)
     start = int(np.abs(spoken.samples).argmax())

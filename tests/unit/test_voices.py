@@ -187,7 +187,7 @@ def test_a_well_signed_profile_with_nonsense_inside_is_damaged(
 ) -> None:
     dumps = json.dumps
     monkeypatch.setattr(
-        "voxcli.voices.json.dumps", lambda table, **kind: dumps({**table, **change}, **kind)
+        "voxcli.voices.file.json.dumps", lambda table, **kind: dumps({**table, **change}, **kind)
     )
     path = tmp_path / "a.safetensors"
     path.write_bytes(voice_bytes(VOICE))

@@ -124,10 +124,6 @@ def _check(
         )
     if clone.verify and targets.out == speaking.STDOUT:
         raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")
-    if clone.verify:
-        from voxcli.similarity import find_weights
-
-        find_weights()
 
 
 def _recordings(

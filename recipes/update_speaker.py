@@ -1,0 +1,41 @@
+"""Make the speaker encoder's weights from the package they come from.
+
+    pip download --no-deps Resemblyzer==0.1.4
+    python recipes/update_speaker.py Resemblyzer-0.1.4-py3-none-any.whl
+
+Takes what its forward pass uses, in half precision: cosines change by less than 0.0002. Nothing of
+the package is imported. Expected result: one line with the file's size and SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+
+ASSET = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "speaker.safetensors"
+
+
+def main(wheel: str) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        checkpoint = archive.read("resemblyzer/pretrained.pt")
+    weights = torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
+    kept = {
+        name: value.half().contiguous()
+        for name, value in weights["model_state"].items()
+        if name.startswith(("lstm.", "linear."))
+    }
+    data = save(kept, {"source": f"{Path(wheel).name}, resemblyzer/pretrained.pt"})
+    ASSET.write_bytes(data)
+    print(f"{ASSET}: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])

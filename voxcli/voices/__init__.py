@@ -1,0 +1,20 @@
+"""Voice profiles: a recording that was checked once, its encodings for models, and where they lie.
+
+Nothing here encodes, knows a model or imports torch; models are told apart by a checksum that the
+caller gives.
+"""
+
+from voxcli.voices.file import MAX_TEXT_CHARS, SUFFIX, read_voice, voice_bytes
+from voxcli.voices.profile import Encoding, Voice, check_name
+from voxcli.voices.store import VoiceStore
+
+__all__ = [
+    "MAX_TEXT_CHARS",
+    "SUFFIX",
+    "Encoding",
+    "Voice",
+    "VoiceStore",
+    "check_name",
+    "read_voice",
+    "voice_bytes",
+]

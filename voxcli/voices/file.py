@@ -1,0 +1,146 @@
+"""A voice profile as the bytes of one safetensors file, and back.
+
+Everything but the tensors is JSON in the header, so that opening a profile never runs code. All of
+it is checked when it is read. The format: `docs/voices.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxcli.errors import UsageError, VoiceFileError
+from voxcli.utterance import Recording
+from voxcli.voices.profile import Encoding, Voice, check_name
+
+FORMAT = "voxcli-voice"
+VERSION = 1
+SUFFIX = ".safetensors"
+MAX_FILE_BYTES = 256 << 20  # a minute at 192 kHz is 46 MB; more is no voice
+MAX_TEXT_CHARS = 10_000
+
+
+def voice_bytes(voice: Voice) -> bytes:
+    """A profile as the bytes of its file."""
+    from safetensors.numpy import save
+
+    assert voice.recording.samples is not None
+    tensors = {"samples": np.ascontiguousarray(voice.recording.samples, np.float32)}
+    encodings = []
+    for index, encoding in enumerate(voice.encodings):
+        encodings.append({"model": encoding.model, "checksum": encoding.checksum})
+        tensors[f"reference.{index}"] = np.ascontiguousarray(encoding.reference, np.float32)
+        if encoding.prompt is not None:
+            tensors[f"prompt.{index}"] = np.ascontiguousarray(encoding.prompt, np.float32)
+    table = {
+        "name": voice.name,
+        "created": voice.created,
+        "consent": voice.consent,
+        "text": voice.recording.text,
+        "sample_rate": voice.recording.sample_rate,
+        "encodings": encodings,
+        "facts": dict(voice.facts),
+    }
+    text = json.dumps(table, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "voice": text,
+        "sha256": _digest(text, tensors),
+    }
+    data: bytes = save(tensors, metadata)
+    return data
+
+
+def read_voice(path: Path) -> Voice:
+    """Read a profile and check all of it.
+
+    Raises:
+        VoiceFileError: not there, not a profile, damaged, or of a later version.
+    """
+    metadata, tensors = _read_safetensors(path)
+    if metadata.get("format") != FORMAT:
+        raise VoiceFileError(
+            f"{path} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
+        )
+    if metadata.get("version") != str(VERSION):
+        raise VoiceFileError(
+            f"{path} is a voice profile of version {metadata.get('version')}, this voxcli reads "
+            f"version {VERSION}",
+            hint="upgrade voxcli",
+        )
+    text = metadata.get("voice", "")
+    if metadata.get("sha256") != _digest(text, tensors):
+        raise _damaged(path, "its checksum does not match")
+    try:
+        return _voice(json.loads(text), tensors)
+    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as err:
+        raise _damaged(path, str(err)) from err
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")
+        with safe_open(path, framework="np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return dict(file.metadata() or {}), tensors
+    except OSError as err:
+        reason = (err.strerror or str(err)).lower()
+        raise VoiceFileError(f"cannot read {path}: {reason}", hint="check the path") from err
+    except (SafetensorError, ValueError, TypeError) as err:
+        raise _damaged(path, str(err)) from err
+
+
+def _voice(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> Voice:
+    rate, text = table["sample_rate"], table["text"]
+    if not (isinstance(rate, int) and 1_000 <= rate <= 1_000_000):
+        raise ValueError(f"its sample rate is {rate}")
+    if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
+        raise ValueError("its transcript is no text of a sensible length")
+    encodings = tuple(
+        Encoding(
+            str(entry["model"]),
+            str(entry["checksum"]),
+            _tensor(tensors[f"reference.{index}"], 3),
+            _tensor(tensors[f"prompt.{index}"], 3) if f"prompt.{index}" in tensors else None,
+        )
+        for index, entry in enumerate(table["encodings"])
+    )
+    return Voice(
+        name=check_name(table["name"]),
+        recording=Recording(_tensor(tensors["samples"], 1), rate, text),
+        encodings=encodings,
+        created=str(table["created"]),
+        consent=str(table["consent"]),
+        facts=dict(table["facts"]),
+    )
+
+
+def _tensor(values: np.ndarray, rank: int) -> np.ndarray:
+    is_sound = values.dtype == np.float32 and values.ndim == rank and values.size > 0
+    if not is_sound or not np.isfinite(values).all():
+        raise ValueError("a tensor has a wrong type, a wrong shape, or is not finite")
+    return values
+
+
+def _digest(text: str, tensors: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"\n{name} {tensors[name].dtype} {tensors[name].shape}\n".encode())
+        digest.update(tensors[name].tobytes())
+    return digest.hexdigest()
+
+
+def _damaged(path: Path, why: str) -> VoiceFileError:
+    return VoiceFileError(
+        f"{path} is damaged: {why}", hint="add the voice again, or import a good copy"
+    )

@@ -1,0 +1,140 @@
+"""Where voice profiles lie: one file each, in a folder of the user's."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from voxcli.audio import files
+from voxcli.config import data_dir
+from voxcli.errors import VoiceNotFoundError, nearest
+from voxcli.voices.file import SUFFIX, read_voice, voice_bytes
+from voxcli.voices.profile import Voice, check_name, same_name_key
+
+
+class VoiceStore:
+    """The profiles of this user, one file each.
+
+    Args:
+        folder: where; None means the user's own.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = data_dir() / "voices" if folder is None else folder
+
+    def names(self) -> list[str]:
+        """Of all profiles, in order; the files are not opened."""
+        return sorted((name for name, _ in self._entries()), key=str.casefold)
+
+    def path(self, name: str) -> Path:
+        """The file of a profile that is here.
+
+        Raises:
+            VoiceNotFoundError: none of that name, with the nearest one.
+        """
+        for known, path in self._entries():
+            if same_name_key(known) == same_name_key(name):
+                return path
+        hint = f"{nearest(name, self.names())}see 'voxcli voices list'"
+        raise VoiceNotFoundError(f"no voice '{name}'", hint=hint)
+
+    def find(self, name: str) -> Voice:
+        """Read a profile.
+
+        Raises:
+            VoiceNotFoundError: none of that name.
+            VoiceFileError: its file is damaged.
+        """
+        path = self.path(name)
+        return replace(read_voice(path), name=path.name.removesuffix(SUFFIX))
+
+    def check_free(self, name: str, *, overwrite: bool) -> str:
+        """A valid name that is not taken, or may be replaced.
+
+        Raises:
+            UsageError: not a possible name.
+            OutputExistsError: there is a voice of that name.
+        """
+        name = check_name(name)
+        if not overwrite and same_name_key(name) in {
+            same_name_key(known) for known, _ in self._entries()
+        }:
+            raise files.exists_error(self.folder / f"{name}{SUFFIX}")
+        return name
+
+    def add(self, voice: Voice, *, overwrite: bool = False) -> Path:
+        """Keep a profile; a reader sees the whole new file or what was there.
+
+        Raises:
+            UsageError, OutputExistsError: as `check_free`.
+            OutputError: it cannot be written.
+        """
+        name = self.check_free(voice.name, overwrite=overwrite)
+        older = [
+            path for known, path in self._entries() if same_name_key(known) == same_name_key(name)
+        ]
+        path = older[0] if older else self.folder / f"{name}{SUFFIX}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise files.output_error(err, path) from err
+        _write(path, voice_bytes(replace(voice, name=name)), overwrite=overwrite)
+        return path
+
+    def remove(self, name: str) -> Path:
+        """Delete a profile, damaged or not.
+
+        Raises:
+            VoiceNotFoundError: none of that name.
+            OutputError: it cannot be deleted.
+        """
+        path = self.path(name)
+        try:
+            path.unlink()
+        except OSError as err:
+            raise files.output_error(err, path) from err
+        return path
+
+    def export(self, name: str, target: Path, *, overwrite: bool = False) -> Path:
+        """Copy a profile, once it has been checked, into one file.
+
+        Raises:
+            VoiceNotFoundError, VoiceFileError: as `find`.
+            OutputExistsError, OutputError: it cannot be written.
+        """
+        path = self.path(name)
+        read_voice(path)
+        _write(target, path.read_bytes(), overwrite=overwrite)
+        return target
+
+    def import_file(self, path: Path, name: str | None = None, *, overwrite: bool = False) -> Path:
+        """Keep a copy of an exported profile, under its own name or another.
+
+        Raises:
+            VoiceFileError: it is no sound profile.
+            UsageError, OutputExistsError, OutputError: as `add`.
+        """
+        voice = read_voice(path)
+        return self.add(replace(voice, name=name or voice.name), overwrite=overwrite)
+
+    def _entries(self) -> Iterator[tuple[str, Path]]:
+        """Name and file of each profile."""
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            if not path.name.startswith("."):
+                yield unicodedata.normalize("NFC", path.name.removesuffix(SUFFIX)), path
+
+
+def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise files.exists_error(path)
+    temporary = files.hidden_name(path)
+    try:
+        files.create(temporary)
+        temporary.write_bytes(data)
+        files.publish(temporary, path, overwrite=overwrite)
+    except OSError as err:
+        raise files.output_error(err, path) from err
+    finally:
+        temporary.unlink(missing_ok=True)
