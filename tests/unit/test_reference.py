@@ -13,15 +13,9 @@ import soundfile
 from voxcli.audio import read
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import Audio, read_audio
-from voxcli.audio.reference import (
-    Preparation,
-    Region,
-    add_transcript,
-    best_part,
-    find_speech,
-    prepare_reference,
-)
+from voxcli.audio.reference import Preparation, add_transcript, prepare_reference
 from voxcli.audio.resample import resample
+from voxcli.audio.vad import Region, best_part, find_speech
 from voxcli.audio.write import AudioWriter
 from voxcli.errors import RecordingError, UsageError
 

@@ -17,7 +17,8 @@ from voxcli.errors import UsageError
 from voxcli.utterance import Recording
 
 if TYPE_CHECKING:
-    from voxcli.audio.reference import Preparation, ReferenceReport
+    from voxcli.audio.measure import ReferenceReport
+    from voxcli.audio.reference import Preparation
 
 AUTO = "auto"
 

@@ -1,0 +1,179 @@
+"""A reference in numbers, and what is doubtful about it. Letter: `S` samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voxcli.audio.joins import frame_levels
+from voxcli.audio.pace import speaking_time
+from voxcli.audio.read import Audio
+from voxcli.audio.resample import Samples
+from voxcli.audio.vad import Region
+
+SHORT_SPEECH_S = 3.0  # less gives a voice that varies from try to try
+LONG_S = 30.0  # more costs time at every request and gains nothing
+
+QUIET_DBFS = -40.0  # of the speech; a voice into an ordinary microphone is at -35 to -15
+MIN_SNR_DB = 20.0  # noise is imitated too
+MAX_SNR_DB = 80.0  # digital silence between words has no level of its own
+MIN_SHARE = 0.5  # of the recording that is speech
+CLIPPED_SHARE = 0.0005  # a normalised clean voice stays below
+CLIPPED_RUN = 3  # samples at the rail in a row; a mere peak has one or two
+MAX_DC = 0.01  # -40 dBFS
+LOW_RATE = 16_000  # Hz; below, consonants lack their upper half
+# An end this near the level of the speech is no end of a word: finds 91 % of cuts at random places,
+# and 3 % of ends in pauses.
+CUT_DB = 25.0
+END_S = 0.02
+
+MAX_TEXT_SHARE = 0.65  # shortest plausible time of the transcript in the time of the speech: 26/s
+MIN_TEXT_SHARE = 0.5  # longest plausible time of the transcript in the time of the speech
+
+
+@dataclass(frozen=True)
+class ReferenceReport:
+    """What a reference is, and what was done to it; goes into `--json`.
+
+    Attributes:
+        path: of the recording.
+        format, sample_rate, channels, source_s: of the file.
+        start_s, end_s: the part that was taken.
+        duration_s: of what the model gets.
+        speech_s, speech_share: of `duration_s`.
+        level_dbfs: RMS of the speech.
+        noise_dbfs, snr_db: of what is not speech; an estimate where the speech has no pause.
+        clipped_share: samples in flat tops.
+        dc_offset: mean of the samples, in full scale.
+        is_cut_at_start, is_cut_at_end: sound runs into that end.
+        key: SHA-256 of what the model gets; recordings with the same key are encoded once.
+        actions: what was done to it, in order.
+        warnings: what is doubtful, with numbers.
+    """
+
+    path: str
+    format: str
+    sample_rate: int
+    channels: int
+    source_s: float
+    start_s: float
+    end_s: float
+    duration_s: float
+    speech_s: float
+    speech_share: float
+    level_dbfs: float
+    peak_dbfs: float
+    noise_dbfs: float
+    snr_db: float
+    clipped_share: float
+    dc_offset: float
+    is_cut_at_start: bool
+    is_cut_at_end: bool
+    key: str
+    actions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def measure(
+    audio: Audio, samples: Samples, regions: list[Region], start_s: float, end_s: float
+) -> ReferenceReport:
+    rate = audio.sample_rate
+    duration_s = len(samples) / rate
+    speech_s = sum(region.duration_s for region in regions)
+    is_speech = np.zeros(len(samples), bool)
+    for region in regions:
+        is_speech[round(region.start_s * rate) : round(region.end_s * rate)] = True
+    offset = float(samples.mean(dtype=np.float64))
+    centred = (samples - np.float32(offset)).astype(np.float32)
+    level = level_dbfs(centred[is_speech])
+    noise = _noise_dbfs(centred, rate, is_speech)
+    size = max(1, round(END_S * rate))
+    return ReferenceReport(
+        path=audio.name,
+        format=audio.format,
+        sample_rate=rate,
+        channels=audio.channels,
+        source_s=round(audio.duration_s, 3),
+        start_s=round(start_s, 3),
+        end_s=round(end_s, 3),
+        duration_s=round(duration_s, 3),
+        speech_s=round(speech_s, 3),
+        speech_share=round(speech_s / duration_s, 3),
+        level_dbfs=round(level, 1),
+        peak_dbfs=round(20 * float(np.log10(np.abs(samples).max() + 1e-10)), 1),
+        noise_dbfs=round(noise, 1),
+        snr_db=round(min(level - noise, MAX_SNR_DB), 1),
+        clipped_share=round(_clipped_share(samples), 5),
+        dc_offset=round(offset, 4),
+        is_cut_at_start=level_dbfs(centred[:size]) > level - CUT_DB,
+        is_cut_at_end=level_dbfs(centred[-size:]) > level - CUT_DB,
+        key="",
+    )
+
+
+def _noise_dbfs(samples: Samples, rate: int, is_speech: NDArray[np.bool_]) -> float:
+    """Level outside the speech, or of the quietest frames where there is no pause."""
+    size = max(1, round(END_S * rate))
+    levels = frame_levels(samples, rate, END_S)
+    is_quiet = ~np.logical_or.reduceat(is_speech, np.arange(0, len(samples), size))
+    if is_quiet.sum() >= 5:  # 0.1 s
+        return float(np.median(levels[is_quiet]))
+    return float(np.percentile(levels, 5))
+
+
+def _clipped_share(samples: Samples) -> float:
+    """Share of samples in flat tops: runs at the loudest level that occurs."""
+    peak = float(np.abs(samples).max(initial=0.0))
+    is_top = np.abs(samples) >= 0.999 * peak
+    edges = np.flatnonzero(np.diff(np.pad(is_top, 1).astype(np.int8))).reshape(-1, 2)
+    runs = edges[:, 1] - edges[:, 0]
+    return float(runs[runs >= CLIPPED_RUN].sum() / len(samples))
+
+
+def doubts(report: ReferenceReport) -> tuple[str, ...]:
+    """What a user should know before wondering about the result."""
+    found = []
+    if report.speech_s < SHORT_SPEECH_S:
+        found.append(f"only {report.speech_s:.1f} s of speech: 3 to 30 s give a steadier voice")
+    if report.duration_s > LONG_S:
+        found.append(f"{report.duration_s:.1f} s long: over {LONG_S:g} s gain nothing (--ref-auto)")
+    if report.speech_share < MIN_SHARE:
+        found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim, --ref-auto)")
+    if report.level_dbfs < QUIET_DBFS:
+        found.append(f"quiet: speech at {report.level_dbfs:.0f} dBFS (--ref-normalise)")
+    if report.snr_db < MIN_SNR_DB:
+        found.append(
+            f"noisy: speech is {report.snr_db:.0f} dB above the noise, {MIN_SNR_DB:g} dB or more "
+            "are wanted, and noise is imitated too"
+        )
+    if report.clipped_share > CLIPPED_SHARE:
+        found.append(f"clipped: {report.clipped_share:.2%} of the samples are in flat tops")
+    if abs(report.dc_offset) > MAX_DC:
+        found.append(f"DC offset of {report.dc_offset:.3f}: the recording chain has a fault")
+    if report.sample_rate < LOW_RATE:
+        found.append(
+            f"{report.sample_rate} Hz: nothing above {report.sample_rate // 2} Hz is in it"
+        )
+    for is_cut, end in ((report.is_cut_at_start, "start"), (report.is_cut_at_end, "end")):
+        if is_cut:
+            found.append(f"sound runs into its {end}: a word may be cut (--ref-{end}, --ref-auto)")
+    return tuple(found)
+
+
+def text_doubts(text: str, speech_s: float) -> tuple[str, ...]:
+    pace = speaking_time(text)
+    counted = f"{len(text)} characters for {speech_s:.1f} s of speech"
+    if pace.fastest_s > MAX_TEXT_SHARE * speech_s:
+        return (f"the transcript is too long for the recording: {counted}",)
+    if pace.slowest_s < MIN_TEXT_SHARE * speech_s:
+        return (f"the transcript is too short for the recording: {counted}",)
+    return ()
+
+
+def level_dbfs(samples: NDArray[Any]) -> float:
+    if len(samples) == 0:
+        return -120.0
+    return float(10 * np.log10(np.square(samples, dtype=np.float64).mean() + 1e-12))
