@@ -237,7 +237,7 @@ def test_random_weights_run_from_a_configuration_and_are_stamped(run: Run) -> No
     small = json.loads(config.read_text("utf-8"))
     small["lm_config"]["num_hidden_layers"] = small["residual_lm_num_layers"] = 1
     Path("config.json").write_text(json.dumps(small))
-    words = ["--dummy-weights", "config.json", "--patches", "5", "--prompts", "long"]
+    words = ["--dummy-weights", "config.json", "--patches", "5", "--prompts", "long", "--ref", EMMA]
     code, out, _ = run(*words, "--repeats", "1", "--device", "cpu", "--json", "b.json")
     report = json.loads(Path("b.json").read_text())
     assert code == 0
@@ -245,6 +245,10 @@ def test_random_weights_run_from_a_configuration_and_are_stamped(run: Run) -> No
     assert report["stamp"] == "RANDOM WEIGHTS"
     for timed in report["runs"]:
         assert (timed["steps"], timed["num_segments"], timed["status"]) == (5, 1, "ok")
+        assert timed["num_chunks"] == 4  # of one, one, two and one patches
+        assert timed["audio_s"] == pytest.approx(0.8)
+    assert report["setup"]["num_encoded"] == 1
+    assert report["identity"]["mode"] == "reference"
 
 
 def test_the_bundled_voice_is_measured(run: Run) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from voxcli.audio.joins import PauseFitter
 from voxcli.catalog import ModelSettings
 from voxcli.config import EngineConfig
 from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
@@ -46,12 +47,20 @@ class StandInTokenizer:
         return True
 
 
+class AllLeaves(PauseFitter):
+    """Random samples leave at once: how loud they are means nothing."""
+
+    def push(self, samples: np.ndarray) -> np.ndarray:
+        return samples
+
+
 class FixedLengthSpeech(Speech):
     """Speech that ends after a given number of patches and is not judged."""
 
     def __init__(self, plan: Plan, model: AcousticModel, *, num_patches: int, **given: Any) -> None:
         super().__init__(plan, model, **given)
         self._num_patches = num_patches
+        self._pauses = AllLeaves()
 
     def next_request(self) -> Request | None:
         request = super().next_request()
