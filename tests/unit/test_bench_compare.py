@@ -110,6 +110,20 @@ def test_another_pace_of_the_machine_itself_is_no_regression() -> None:
     assert is_regression(old, made_up(2, slowdown=1.2 * 1.5, noise=0.002))
 
 
+def test_cores_that_others_took_are_no_regression() -> None:
+    old, new = made_up(1, noise=0.002), made_up(2, slowdown=1.3, noise=0.002)
+    for report, share in ((old, 0.0), (new, 0.5)):
+        report["identity"]["usable_cores"] = 2
+        for cell in report["cells"]:
+            cell["taken_s"] = share * cell["cell_wall_s"]
+    assert not is_regression(old, new)  # a quarter of the cores: up to 4/3 slower
+    assert is_regression(old, made_up(2, slowdown=1.3, noise=0.002))
+    idle = made_up(2, slowdown=1.1, noise=0.002)
+    for cell in idle["cells"]:
+        cell["taken_s"] = 0.0
+    assert is_regression(old, idle)
+
+
 def test_a_change_below_the_threshold_passes_and_a_gain_is_named() -> None:
     old = made_up(1, noise=0.002)
     assert not is_regression(old, made_up(2, slowdown=1.03, noise=0.002))

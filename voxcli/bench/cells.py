@@ -67,6 +67,7 @@ class Cell:
     wall_s: float = 0.0
     memory: dict[str, int | None] = field(default_factory=dict)
     probe_s: float | None = None
+    taken_s: float | None = None
 
     @property
     def load(self) -> str:
@@ -81,7 +82,7 @@ class Cell:
             "rate": self.rate,
             "num_planned": self.num_planned,
         }
-        around = {"memory": self.memory, "probe_s": self.probe_s}
+        around = {"memory": self.memory, "probe_s": self.probe_s, "taken_s": self.taken_s}
         return keys | cell_statistics(self.runs, self.wall_s) | around
 
 

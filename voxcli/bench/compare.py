@@ -5,8 +5,8 @@ the median of the pairs' log ratios. Its noise is three standard errors of that 
 pairs' own spread: 1.4826 times their median absolute deviation with the small-sample factors of
 Rousseeuw and Croux (1993), which a few outliers do not move. A cell of few pairs can look calm by
 luck, so the spread is never taken below that of all cells of the metric together. Runs of one
-report share the machine's pace at that time: how far it moved between the reports (`probe_s` of the
-cells) is added to the noise.
+report share the machine at that time: how far its pace moved between the reports (`probe_s` of the
+cells), and the cores that others left of it (`taken_s`), is added to the noise.
 A change counts when it exceeds both the noise and the threshold.
 """
 
@@ -26,6 +26,7 @@ from voxcli.errors import UsageError
 
 METRICS = ("ttfa_s", "rtf")
 NUM_ERRORS = 3.0  # false alarms from noise alone: about 1 in 700 a cell and metric
+MOST_TAKEN = 0.9  # of all cores, in the arithmetic
 MIN_PAIRS = 3  # in the whole report; fewer have no spread to speak of
 _SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 _SAME = (
@@ -125,17 +126,34 @@ def _by_cell(report: Report) -> dict[CellKey, list[dict[str, Any]]]:
 
 
 def _drifts(old: Report, new: Report) -> dict[CellKey, float]:
-    """How far the machine's own pace moved in each cell, as an absolute log ratio."""
-    probes = [
-        {
-            (cell["set"], cell["language"], load_of(cell)): cell["probe_s"]
-            for cell in report["cells"]
-            if cell.get("probe_s")
-        }
+    """How far the machine itself moved in each cell, as an absolute log ratio."""
+    before, after = (
+        {(cell["set"], cell["language"], load_of(cell)): cell for cell in report["cells"]}
         for report in (old, new)
-    ]
-    before, after = probes
-    return {key: abs(math.log(after[key] / before[key])) for key in before if key in after}
+    )
+    num_cores = old["identity"].get("usable_cores") or 1
+    return {
+        key: _pace_drift(before[key], after[key]) + _room_drift(before[key], after[key], num_cores)
+        for key in before
+        if key in after
+    }
+
+
+def _pace_drift(old: dict[str, Any], new: dict[str, Any]) -> float:
+    if not old.get("probe_s") or not new.get("probe_s"):
+        return 0.0
+    return abs(math.log(new["probe_s"] / old["probe_s"]))
+
+
+def _room_drift(old: dict[str, Any], new: dict[str, Any], num_cores: int) -> float:
+    """Of the cores that others left, where both reports tell."""
+    if old.get("taken_s") is None or new.get("taken_s") is None:
+        return 0.0
+    before, after = (
+        num_cores - min(cell["taken_s"] / cell["cell_wall_s"], MOST_TAKEN * num_cores)
+        for cell in (old, new)
+    )
+    return abs(math.log(after / before))
 
 
 def _paired(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import voxcli
+from voxcli.bench.pace import num_cores
 from voxcli.config import EngineConfig
 from voxcli.hub import ModelFiles, file_sha256, joint_checksum
 from voxcli.setup import Setup
@@ -37,7 +38,7 @@ def identity(
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "threads": setup.threads,
-        "usable_cores": usable_cores(),
+        "usable_cores": num_cores(),
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "load_average_1m": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "os": platform.platform(),
@@ -57,12 +58,6 @@ def voice_facts(manner: Utterance) -> dict[str, Any]:
         "mode": str(manner.mode),
         "style": manner.style,
     }
-
-
-def usable_cores() -> int | None:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def commit() -> str | None:

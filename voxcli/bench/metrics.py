@@ -61,6 +61,8 @@ DEFINITIONS = {
     "on Linux",
     "cells.probe_s": "a fixed piece of work on the CPU, mean of before and after the cell: the "
     "pace of the machine itself",
+    "cells.taken_s": "CPU seconds that other programs, or other guests of the same host, had of "
+    "the cores we may use, over the measured runs; null where the system does not tell",
 }
 
 

@@ -1,18 +1,23 @@
-"""How fast this machine is at the moment: a fixed piece of work, timed.
+"""How fast this machine is at the moment, and how much of it others take.
 
-Shared and throttled machines run at another speed an hour later. Reports keep the probe of each
-cell, so that `compare` does not take that for a change of what was measured. Knows no bench.
+Shared and throttled machines run at another speed an hour later. Reports keep both for each cell,
+so that `compare` does not take that for a change of what was measured. Knows no bench.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
+from pathlib import Path
 
 import numpy as np
 
 NUM_PROBES = 15  # the median of so many; some 30 ms in all
 _ROUNDS = 400
+_STAT = Path("/proc/stat")
+_IDLE = slice(3, 5)  # of a core's counters: idle, and waiting for a disk
+_GUEST = 8  # from here on, counted before
 
 
 def probe() -> float:
@@ -26,3 +31,28 @@ def probe() -> float:
             np.add(work, 0.001, out=work)
         times.append(time.perf_counter() - began_s)
     return statistics.median(times)
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def taken_s() -> float | None:
+    """CPU seconds that others, the hypervisor among them, have had of our cores since the start.
+
+    None where the system does not tell.
+    """
+    try:
+        cores = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        rows = [line.split() for line in _STAT.read_text("ascii").splitlines()]
+        ticks = 0
+        for name, *counters in rows:
+            if name in cores:
+                counts = [int(value) for value in counters[:_GUEST]]
+                ticks += sum(counts) - sum(counts[_IDLE])
+        return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()
+    except (OSError, AttributeError, ValueError):
+        return None

@@ -16,7 +16,7 @@ from voxcli.bench.cells import BenchOptions, Cell, Job, audio_name, measured_job
 from voxcli.bench.driver import Driver, Take
 from voxcli.bench.memory import PeakMemory
 from voxcli.bench.metrics import Run
-from voxcli.bench.pace import probe
+from voxcli.bench.pace import probe, taken_s
 from voxcli.bench.prompts import Prompt
 from voxcli.bench.stages import STAGES, timed_stages
 from voxcli.errors import VoxError
@@ -101,10 +101,14 @@ class Session:
 
         probes = [probe()]
         self.memory.restart()
+        taken_before_s = taken_s()
         began_s = self._clock()
         try:
             self._driver.drive(measured_jobs(cell, self.options), cell.concurrency, keep)
         finally:
+            taken_after_s = taken_s()
+            if taken_before_s is not None and taken_after_s is not None:
+                cell.taken_s = max(0.0, taken_after_s - taken_before_s)
             cell.memory = self.memory.since_restart()
             cell.probe_s = sum([*probes, probe()]) / 2
             if self.options.save_audio is not None:
