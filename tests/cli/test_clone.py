@@ -15,6 +15,8 @@ from fakes import FakeAcousticModel, fake_synthesizer
 
 from voxcli import cli
 from voxcli.audio.resample import resample
+from voxcli.engine.engine import Engine
+from voxcli.engine.request import Request
 from voxcli.synthesizer import Synthesizer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -307,3 +309,28 @@ def test_the_bundled_model_speaks_in_another_voice(run: Run) -> None:
     assert 0.5 < json.loads(out)["audio_s"] < 4
     run("speak", WORDS, "-o", "b.wav", "--seed", "1")
     assert Path("a.wav").read_bytes() != Path("b.wav").read_bytes()
+
+
+def test_continuity_gives_the_engine_the_speech_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With weights: what was spoken comes back, encoded, at the end of the next prompt."""
+    requests: list[Request] = []
+    add = Engine.add_request
+
+    def spy(engine: Engine, request: Request) -> None:
+        requests.append(request)
+        add(engine, request)
+
+    monkeypatch.setattr(Engine, "add_request", spy)
+    oscar = str(ROOT / "samples" / "voices" / "oscar.flac")
+    words = ["--ref", oscar, "-o", "a.wav", "--seed", "1", "--json", "--continuity"]
+    code, out, _ = run("clone", "The rain fell all night long. Nobody heard it.", *words)
+    first, second = json.loads(out)["segments"]
+    assert (code, first["attempts"], second["attempts"]) == (0, 1, 1)
+    alone, continued = (request.prompt for request in requests)
+    assert (alone.is_continuation, continued.is_continuation) == (False, True)
+    num_heard = len(alone.patches)
+    assert np.array_equal(continued.patches[:num_heard], alone.patches)
+    assert len(continued.patches) - num_heard == first["steps"]
+    assert continued.is_audio[-first["steps"] :].all()

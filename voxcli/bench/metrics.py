@@ -59,8 +59,8 @@ DEFINITIONS = {
     "allocator; null without a GPU",
     "cells.memory": "the same peaks over the measured runs of the cell alone; resident memory only "
     "on Linux",
-    "cells.probe_s": "a fixed piece of work on the CPU, mean of before and after the cell: the "
-    "pace of the machine itself",
+    "cells.probe_s": "a fixed piece of work on the CPU, median of before and after the cell and, "
+    "with one stream, between its runs: the pace of the machine itself",
     "cells.taken_s": "CPU seconds that other programs, or other guests of the same host, had of "
     "the cores we may use, over the measured runs; null where the system does not tell",
 }

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle, islice
+from statistics import median
 
 from voxcli.audio.write import AudioWriter
 from voxcli.bench.cells import BenchOptions, Cell, Job, audio_name, measured_jobs, plan_cells
@@ -93,13 +94,19 @@ class Session:
         ]
         self._drive_others(warmups, cell.concurrency or 1)
         takes: list[Take] = []
+        probes = [probe()]
+        probing_s = 0.0
 
         def keep(take: Take) -> None:
+            nonlocal probing_s
             takes.append(take)
             cell.runs.append(take.run)
-            cell.wall_s = self._clock() - began_s
+            ended_s = self._clock()
+            cell.wall_s = ended_s - began_s - probing_s
+            if cell.concurrency == 1:  # nobody is in flight
+                probes.append(probe())
+                probing_s += self._clock() - ended_s
 
-        probes = [probe()]
         self.memory.restart()
         taken_before_s = taken_s()
         began_s = self._clock()
@@ -110,7 +117,7 @@ class Session:
             if taken_before_s is not None and taken_after_s is not None:
                 cell.taken_s = max(0.0, taken_after_s - taken_before_s)
             cell.memory = self.memory.since_restart()
-            cell.probe_s = sum([*probes, probe()]) / 2
+            cell.probe_s = median([*probes, probe()])
             if self.options.save_audio is not None:
                 cell.runs = [self._save(take) for take in takes]
 
