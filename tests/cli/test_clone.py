@@ -325,7 +325,8 @@ def test_continuity_gives_the_engine_the_speech_before(
     monkeypatch.setattr(Engine, "add_request", spy)
     oscar = str(ROOT / "samples" / "voices" / "oscar.flac")
     words = ["--ref", oscar, "-o", "a.wav", "--seed", "1", "--json", "--continuity"]
-    code, out, _ = run("clone", "The rain fell all night long. Nobody heard it.", *words)
+    text = "The rain fell on the harbour all night long. In the morning the boats were full."
+    code, out, _ = run("clone", text, *words)
     first, second = json.loads(out)["segments"]
     assert (code, first["attempts"], second["attempts"]) == (0, 1, 1)
     alone, continued = (request.prompt for request in requests)
