@@ -4,8 +4,9 @@
     python recipes/load_server.py --streams 32 --seconds 60
 
 Each stream asks for the same sentences with fixed seeds and compares what arrives, sample by
-sample, with what the server made offline (not streamed). Expected: 0 errors, 0 that differ, the
-same memory after the first round and at the end.
+sample, with what the server made offline (not streamed). A warm-up of two rounds, so that every
+slot has been used to its full, is followed by the measured time. Expected: 0 errors, 0 that
+differ, and memory that at its highest is within 3 % of where it began; else exit code 1.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import argparse
 import http.client
 import json
 import statistics
+import sys
 import threading
 import time
 from pathlib import Path
 
 TEXTS = ("The ferry leaves at noon.", "Bring a warm jacket.", "Two trains stop here every hour.")
+WARM_UP_ROUNDS = 2
+MAX_GROWTH = 0.03
+INTERVAL_S = 10.0  # between lines
 
 
 def ask(host: str, path: str, body: object = None) -> tuple[bytes, float]:
@@ -42,48 +47,77 @@ def memory_mb(pid: int) -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def main() -> None:
+class Load:
+    """Users that ask one sentence after the other; what they got."""
+
+    def __init__(self, host: str, num_users: int) -> None:
+        health = json.loads(ask(host, "/health")[0])
+        self.host, self.model, self.pid = host, health["model"], health["pid"]
+        self.num_users = num_users
+        self.offline = [self.speak(index, stream=False)[0] for index in range(len(TEXTS))]
+        self.errors: list[str] = []
+        self.ttfas: list[float] = []
+        self.num_bytes = 0
+
+    def speak(self, index: int, *, stream: bool) -> tuple[bytes, float]:
+        body = {"model": self.model, "input": TEXTS[index], "seed": 1 + index}
+        body |= {"stream": stream, "response_format": "pcm"}
+        return ask(self.host, "/v1/audio/speech", body)
+
+    def user(self, turn: int, is_over: threading.Event, rounds: float) -> None:
+        while rounds > 0 and not is_over.is_set():
+            turn, rounds = turn + 1, rounds - 1
+            try:
+                samples, ttfa_s = self.speak(turn % len(TEXTS), stream=True)
+                assert samples == self.offline[turn % len(TEXTS)], "the samples differ"
+            except Exception as err:
+                self.errors.append(repr(err))
+                continue
+            self.ttfas.append(ttfa_s)
+            self.num_bytes += len(samples)
+
+    def run(self, seconds: float, rounds: float = float("inf")) -> list[float]:
+        """All users for so long or so many rounds; the server's memory in MB, twice a second."""
+        is_over = threading.Event()
+        users = [
+            threading.Thread(target=self.user, args=(turn, is_over, rounds), daemon=True)
+            for turn in range(self.num_users)
+        ]
+        started = shown = time.monotonic()
+        memory = []
+        for user in users:
+            user.start()
+        while any(user.is_alive() for user in users):
+            memory.append(memory_mb(self.pid))
+            now = time.monotonic()
+            if now - shown >= INTERVAL_S:
+                shown = now
+                print(f"{now - started:4.0f} s  {memory[-1]:6.0f} MB  {len(self.ttfas)} streams")
+            if now - started > seconds:
+                is_over.set()
+            time.sleep(0.5)
+        return memory
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", default="127.0.0.1:8091")
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    health = json.loads(ask(options.host, "/health")[0])
-
-    def speak(index: int, *, stream: bool) -> tuple[bytes, float]:
-        body = {"model": health["model"], "input": TEXTS[index], "seed": 1 + index}
-        body |= {"stream": stream, "response_format": "pcm"}
-        return ask(options.host, "/v1/audio/speech", body)
-
-    offline = [speak(index, stream=False)[0] for index in range(len(TEXTS))]
-    errors, ttfas, sizes, memory = [], [], [], []
-    started = time.monotonic()
-
-    def user(turn: int) -> None:
-        while time.monotonic() < started + options.seconds:
-            turn += 1
-            try:
-                samples, ttfa_s = speak(turn % len(TEXTS), stream=True)
-                assert samples == offline[turn % len(TEXTS)], "the samples differ"
-            except Exception as err:
-                errors.append(repr(err))
-                continue
-            ttfas.append(ttfa_s)
-            sizes.append(len(samples))
-            memory.append(memory_mb(health["pid"]))
-
-    users = [threading.Thread(target=user, args=(n,)) for n in range(options.streams)]
-    for thread in users:
-        thread.start()
-    for thread in users:
-        thread.join()
-    speed = sum(sizes) / 2 / 24_000 / (time.monotonic() - started)
-    print(f"{len(sizes)} streams equal to the offline file, {len(errors)} errors", *errors[:3])
-    print(f"{speed:.1f} s of audio a second; TTFA median {statistics.median(ttfas):.2f} s")
-    print(
-        f"memory {memory[len(users) - 1]:.0f} MB after the first round, {memory[-1]:.0f} MB at end"
-    )
+    load = Load(options.host, options.streams)
+    warm = load.run(float("inf"), WARM_UP_ROUNDS)
+    load.ttfas.clear()
+    load.num_bytes, started = 0, time.monotonic()
+    memory = load.run(options.seconds)
+    speed = load.num_bytes / 2 / 24_000 / (time.monotonic() - started)
+    print(f"{len(load.ttfas)} streams equal to the offline file, {len(load.errors)} errors")
+    print(*load.errors[:3], sep="\n", end="\n" if load.errors else "")
+    print(f"{speed:.1f} s of audio a second; TTFA median {statistics.median(load.ttfas):.2f} s")
+    growth = max(memory) / max(warm) - 1
+    print(f"memory {max(warm):.0f} MB in the warm-up, at most {max(memory):.0f} MB: {growth:+.1%}")
+    return int(bool(load.errors) or growth > MAX_GROWTH)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

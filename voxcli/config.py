@@ -7,7 +7,6 @@ Precedence, highest first: command-line option, `VOXCLI_<NAME>` variable, the co
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,9 +16,15 @@ from voxcli.errors import UsageError, nearest
 
 DEFAULT_MODEL = "mini"
 MAX_SEED = 2**63 - 1
+MAX_CHOSEN_SEED = 2**31  # short enough to be typed again
 PRECISIONS = ("auto", "fp32", "bf16", "fp8")
 MIN_SPEED = 0.5  # what `audio/stretch.py` does well
 MAX_SPEED = 2.0
+
+
+def random_seed() -> int:
+    """A seed for who gave none; nobody can foresee it."""
+    return int.from_bytes(os.urandom(8)) % MAX_CHOSEN_SEED
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,8 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     path = config_path(environ)
     if path.is_file():
         try:
+            import tomllib
+
             table = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as err:
             raise UsageError(f"config file {path}: {err}", hint="correct or remove it") from err

@@ -5,20 +5,17 @@ Everything a user can get wrong about a text is found here, before a model loads
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from voxcli.audio.pace import min_speech_seconds, speaking_time
 from voxcli.catalog import ModelSettings, known_models, models_with
-from voxcli.config import MAX_SEED
+from voxcli.config import MAX_SEED, random_seed
 from voxcli.errors import UsageError, VoiceNotFoundError
 from voxcli.hub import ModelFiles
 from voxcli.models import load_can_say
 from voxcli.text import PreparedText, prepare
 from voxcli.utterance import Mode, Utterance
-
-MAX_CHOSEN_SEED = 2**31  # short enough to be typed again
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ def make_plan(utterance: Utterance, model: VoiceModel) -> Plan:
     return Plan(
         utterance=utterance,
         text=prepared,
-        seed=secrets.randbelow(MAX_CHOSEN_SEED) if sampling.seed is None else sampling.seed,
+        seed=random_seed() if sampling.seed is None else sampling.seed,
         steps=sampling.steps or best.steps,
         cfg=best_cfg if sampling.cfg is None else sampling.cfg,
         prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",

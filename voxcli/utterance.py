@@ -6,7 +6,6 @@ width.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -58,6 +57,8 @@ class Recording:
         content = self.samples if self.latents is None else self.latents
         assert content is not None, "a recording needs samples or latents"
         if not self.key:
+            import hashlib  # loads OpenSSL, which a text alone can do without
+
             digest = hashlib.sha256(f"{self.sample_rate} {content.shape}".encode())
             digest.update(content.tobytes())
             object.__setattr__(self, "key", digest.hexdigest())

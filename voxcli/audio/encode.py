@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
-from voxcli.audio import pcm
+from voxcli.audio import pcm, wav
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.files import create, hidden_name
 from voxcli.audio.formats import AudioFormat
@@ -46,11 +46,11 @@ class WavEncoder:
         self._bits = bits
         self._num_frames = 0
         self._file: IO[bytes] = open(path, "r+b", buffering=0)  # noqa: SIM115 (closed by us)
-        self._write(pcm.wav_header(sample_rate, bits, 0))
+        self._write(wav.wav_header(sample_rate, bits, 0))
 
     def write(self, samples: Samples) -> None:
-        total = (self._num_frames + len(samples)) * pcm.BYTES_PER_SAMPLE[self._bits]
-        if total > pcm.MAX_WAV_BYTES:
+        total = (self._num_frames + len(samples)) * wav.BYTES_PER_SAMPLE[self._bits]
+        if total > wav.MAX_WAV_BYTES:
             raise OutputError("a WAV file cannot hold more than 4 GiB", hint="write flac instead")
         self._write(pcm.quantise(samples, self._bits))
         self._num_frames += len(samples)
@@ -58,10 +58,10 @@ class WavEncoder:
     def close(self) -> None:
         if self._file.closed:
             return
-        if self._num_frames * pcm.BYTES_PER_SAMPLE[self._bits] % 2:
+        if self._num_frames * wav.BYTES_PER_SAMPLE[self._bits] % 2:
             self._write(b"\0")  # RIFF chunks are padded to an even size
         self._file.seek(0)
-        self._write(pcm.wav_header(self._sample_rate, self._bits, self._num_frames))
+        self._write(wav.wav_header(self._sample_rate, self._bits, self._num_frames))
         self._file.close()
 
     def discard(self) -> None:

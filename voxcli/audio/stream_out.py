@@ -2,6 +2,7 @@
 
 Every chunk is written through at once, in whole samples. The header goes out with the first
 samples, so a synthesis that fails before them leaves the pipe empty. Knows nothing about files.
+numpy is imported with the first float samples.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import errno
 import os
 import sys
 from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
-from voxcli.audio import pcm
 from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
-from voxcli.audio.resample import Resampler, Samples
+from voxcli.audio.wav import BYTES_PER_SAMPLE, wav_header
 from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
+
+if TYPE_CHECKING:
+    from voxcli.audio.resample import Resampler, Samples
 
 _CLOSED = (errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN)
 _CLOSED_WINDOWS = (*_CLOSED, errno.EINVAL)  # what Windows says for a pipe without a reader
@@ -68,7 +71,8 @@ class StreamWriter:
         self.num_frames = 0
         self._file = file
         self._has_header = container == "raw"
-        self._resampler = Resampler(source_rate, self.sample_rate)
+        self._source_rate = source_rate
+        self._resampler: Resampler | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,18 +93,34 @@ class StreamWriter:
             ReaderClosedError: nobody reads any more.
             OutputError: the system refused, for instance a full disk behind a redirection.
         """
-        self._send(self._resampler.push(pcm.as_mono(samples)))
+        from voxcli.audio.pcm import as_mono
+        from voxcli.audio.resample import Resampler
+
+        if self._resampler is None:
+            self._resampler = Resampler(self._source_rate, self.sample_rate)
+        self._send(self._resampler.push(as_mono(samples)))
 
     def close(self) -> None:
         """Send what the resampler still holds; does not close the file."""
-        self._send(self._resampler.flush())
+        if self._resampler is not None:
+            self._send(self._resampler.flush())
 
     def _send(self, samples: Samples) -> None:
-        if len(samples) == 0:
+        from voxcli.audio.pcm import quantise
+
+        self.write_pcm(quantise(samples, self.bits))
+
+    def write_pcm(self, data: bytes) -> None:
+        """Send whole samples that have the stream's rate and bits already.
+
+        Raises:
+            ReaderClosedError, OutputError: as `write`.
+        """
+        if not data:
             return
-        data = pcm.quantise(samples, self.bits)
+        self.num_frames += len(data) // BYTES_PER_SAMPLE[self.bits]
         if not self._has_header:
-            data = pcm.wav_header(self.sample_rate, self.bits, None) + data
+            data = wav_header(self.sample_rate, self.bits, None) + data
             self._has_header = True
         try:
             self._write_all(memoryview(data))
@@ -112,7 +132,6 @@ class StreamWriter:
             raise OutputError(
                 f"cannot write audio to stdout: {reason}", hint="check where it goes"
             ) from err
-        self.num_frames += len(samples)
 
     def _write_all(self, view: memoryview) -> None:
         while view:

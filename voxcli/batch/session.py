@@ -7,7 +7,6 @@ report = session.run(load, ...)      speak what is left
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -32,8 +31,8 @@ from voxcli.batch.rows import Problem
 from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
 from voxcli.batch.tables import Table
 from voxcli.batch.timeline import Timeline
+from voxcli.config import random_seed
 from voxcli.errors import OutputError, OutputExistsError, UsageError
-from voxcli.plan import MAX_CHOSEN_SEED
 
 if TYPE_CHECKING:
     from voxcli.synthesizer import Synthesizer
@@ -236,4 +235,4 @@ def choose_seed(asked: int | None, root: Path) -> int:
     if asked is not None:
         return asked
     before = (Manifest(root).run or {}).get("seed")
-    return before if isinstance(before, int) else secrets.randbelow(MAX_CHOSEN_SEED)
+    return before if isinstance(before, int) else random_seed()

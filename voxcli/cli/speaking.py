@@ -29,9 +29,11 @@ from voxcli.errors import OutputError, UsageError
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
+    from voxcli.audio.write import WrittenAudio
     from voxcli.plan import Plan
     from voxcli.setup import Setup
-    from voxcli.synthesizer import SpeechStream, Synthesizer
+    from voxcli.speech import Speech
+    from voxcli.synthesizer import Synthesizer
 
 STDOUT = "-"
 
@@ -251,52 +253,68 @@ def _speak(
     synthesizer: Synthesizer, plan: Plan, target: Target, *, is_quiet: bool
 ) -> dict[str, Any]:
     """Speak into the target and return the report."""
-    source_rate = synthesizer.sample_rate
-    with (
-        output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress,
-        synthesizer.stream(plan, is_live=target.path is None) as stream,
-    ):
-        # NOTE: writers are imported here, while a running server makes the first samples
+    with output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress:
         if target.path is None:
-            from voxcli.audio.stream_out import StreamWriter, open_stdout
-
-            with (
-                open_stdout() as stdout,
-                StreamWriter(
-                    stdout, source_rate, rate=target.rate, bits=target.bits,
-                    container=target.container,
-                ) as pipe,
-            ):  # fmt: skip
-                _pump(stream, pipe, progress)
-            rate, peak = pipe.sample_rate, None
+            speech, rate = _to_stdout(synthesizer, plan, target, progress)
+            peak = None
         else:
-            from voxcli.audio.write import AudioWriter
-
-            with AudioWriter(
-                target.path, source_rate, rate=target.rate, bits=target.bits,
-                overwrite=target.is_overwriting,
-            ) as writer:  # fmt: skip
-                _pump(stream, writer, progress)
-                written = writer.commit()
+            speech, written = _to_file(synthesizer, plan, target, progress)
             rate, peak = written.sample_rate, round(written.peak, 4)
-    return _report(synthesizer, plan, stream, target, rate, peak)
+    return _report(synthesizer, plan, speech, target, rate, peak)
 
 
-def _pump(stream: SpeechStream, sink: Any, progress: output.Progress) -> None:
-    for chunk in stream:
-        sink.write(chunk.samples)
-        progress.advance(len(chunk.samples) / chunk.sample_rate)
+def _to_file(
+    synthesizer: Synthesizer, plan: Plan, target: Target, progress: output.Progress
+) -> tuple[Speech, WrittenAudio]:
+    assert target.path is not None
+    with synthesizer.stream(plan, is_live=False) as stream:
+        # NOTE: imported here, while a running server makes the first samples
+        from voxcli.audio.write import AudioWriter
+
+        with AudioWriter(
+            target.path, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+            overwrite=target.is_overwriting,
+        ) as writer:  # fmt: skip
+            for chunk in stream:
+                writer.write(chunk.samples)
+                progress.advance(len(chunk.samples) / chunk.sample_rate)
+            return stream.speech, writer.commit()
+
+
+def _to_stdout(
+    synthesizer: Synthesizer, plan: Plan, target: Target, progress: output.Progress
+) -> tuple[Speech, int]:
+    """Returns the speech and the sample rate of what was sent."""
+    is_plain = target.bits in (None, "16") and target.rate in (None, synthesizer.sample_rate)
+    stream_pcm = getattr(synthesizer, "stream_pcm", None) if is_plain else None  # of a server
+    stream: Any = stream_pcm(plan) if stream_pcm else synthesizer.stream(plan, is_live=True)
+    with stream:
+        from voxcli.audio.stream_out import StreamWriter, open_stdout
+
+        with (
+            open_stdout() as stdout,
+            StreamWriter(
+                stdout, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+                container=target.container,
+            ) as pipe,
+        ):  # fmt: skip
+            for chunk in stream:
+                if stream_pcm:
+                    pipe.write_pcm(chunk.data)
+                else:
+                    pipe.write(chunk.samples)
+                progress.update(stream.speech.num_samples / synthesizer.sample_rate)
+        return stream.speech, pipe.sample_rate
 
 
 def _report(
     synthesizer: Synthesizer,
     plan: Plan,
-    stream: SpeechStream,
+    speech: Speech,
     target: Target,
     rate: int,
     peak: float | None,
 ) -> dict[str, Any]:
-    speech = stream.speech
     audio_s = speech.num_samples / synthesizer.sample_rate
     for segment in speech.reports:
         for warning in segment.warnings:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -27,12 +27,14 @@ from voxcli.cli.options import (
 )
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout
+from voxcli.config import UserSettings, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
 from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan, VoiceModel
     from voxcli.streaming import Source
+    from voxcli.synthesizer import Synthesizer
 
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
@@ -169,27 +171,20 @@ def stream(
     With '-' every line of stdin is spoken as it arrives; an empty line is a pause. Ctrl-C stops the
     sound at once; --save then holds what was heard.
     """
-    from voxcli.plan import MAX_CHOSEN_SEED, voice_model
-
     if list_devices:
         _show_devices(is_json=json)
         return
     settings = engine.settings()
     if speech.seed is None:  # chosen here, because it is the same for all lines
-        speech = replace(speech, seed=secrets.randbelow(MAX_CHOSEN_SEED))
+        speech = replace(speech, seed=random_seed())
     utterance = speech.utterance("", settings)
     target = sound.check(is_json=json)
-    files = find_model(settings)
-    model = voice_model(files)
-    utterance = resolve_voice(utterance, files)
-    source = _open_source(text, utterance, model)
-    # one slot: segments made side by side would slow down the one that is being heard
-    config = replace(engine.config(settings), max_slots=1, solver=_solver(utterance, model))
+    source, load = _prepare(text, utterance, engine, settings, is_quiet=quiet)
     with ExitStack() as stack:
         device, failure = open_sound(target)
         if device is not None:
             stack.callback(device.close)
-        synthesizer = stack.enter_context(engine.load(settings, files, config, is_quiet=quiet))
+        synthesizer = stack.enter_context(load())
         if synthesizer.setup.warning and not quiet:
             output.warn(synthesizer.setup.warning)
         report = play(synthesizer, source, target, device, failure, is_quiet=quiet)
@@ -199,6 +194,41 @@ def stream(
         output.result(report["path"])
     if report["failed"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
+
+
+def _prepare(
+    text: TextSource,
+    utterance: Utterance,
+    engine: ComputeOptions,
+    settings: UserSettings,
+    *,
+    is_quiet: bool,
+) -> tuple[Source, Callable[[], Synthesizer]]:
+    """What is to be said, and how to get who says it: a running server, or our own engine.
+
+    A server that is there plans, and begins with a text at once, while everything else is imported.
+    """
+    remote = engine.remote(settings, is_quiet=is_quiet)
+    if remote is not None:
+        if utterance.voice not in (None, "default"):
+            utterance = resolve_voice(utterance, find_model(settings))
+        speaker = cast("Synthesizer", remote)
+        return _open_source(text, utterance, speaker.plan, begin=remote.begin), lambda: speaker
+    from voxcli.plan import make_plan, voice_model
+
+    files = find_model(settings)
+    model = voice_model(files)
+    utterance = resolve_voice(utterance, files)
+    source = _open_source(text, utterance, lambda each: make_plan(each, model))
+    # one slot: segments made side by side would slow down the one that is being heard
+    config = replace(engine.config(settings), max_slots=1, solver=_solver(utterance, model))
+
+    def load() -> Synthesizer:
+        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+
+        return Synthesizer.load_files(files, config)
+
+    return source, load
 
 
 def _show_devices(*, is_json: bool) -> None:
@@ -221,24 +251,36 @@ def _show_devices(*, is_json: bool) -> None:
     output.result(output.table(rows))
 
 
-def _open_source(text: TextSource, utterance: Utterance, model: VoiceModel) -> Source:
+def _open_source(
+    text: TextSource,
+    utterance: Utterance,
+    make_plan: Callable[[Utterance], Plan],
+    begin: Callable[[Any], None] = lambda plan: None,
+) -> Source:
     """One text, planned, or the lines of stdin.
+
+    Args:
+        begin: called with the plan of the one text.
 
     Raises:
         UsageError, TextError: as `TextSource.read` and `make_plan`; stdin ends without a word.
     """
-    from voxcli.plan import make_plan
-    from voxcli.streaming import OneText, TextLines
-    from voxcli.text.lines import LineReader
 
     def plan(said: str) -> Plan:
-        made = make_plan(replace(utterance, text=said), model)
+        made = make_plan(replace(utterance, text=said))
         for lost in made.text.unspeakable:
             output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
         return made
 
     if text.text != STDIN or text.file is not None:
-        return OneText(plan(text.read()))
+        planned = plan(text.read())
+        begin(planned)
+        from voxcli.streaming import OneText
+
+        return OneText(planned)
+    from voxcli.streaming import TextLines
+    from voxcli.text.lines import LineReader
+
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
     lines = TextLines(LineReader(sys.stdin.fileno(), encoding=text.encoding), plan)

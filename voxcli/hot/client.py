@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.closing import Closing
 from voxcli.errors import VoxError
 from voxcli.hot import wire
-from voxcli.hot.speech import RemotePlan, RemoteSpeech
+from voxcli.hot.speech import PcmChunk, RemotePlan, RemoteSpeech
 from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
 from voxcli.setup import Setup
 from voxcli.text.changes import Change
@@ -31,21 +31,24 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class RemoteStream(Closing, Iterator[AudioChunk]):
-    """Chunks of one utterance; closing it early frees what it holds in the server."""
+class _Answer(Closing):
+    """The frames of one utterance; closing it early frees what it holds in the server."""
 
-    def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
+    def __init__(
+        self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool, is_pcm: bool = False
+    ) -> None:
         self.speech = RemoteSpeech(plan, is_live=is_live)
         self._server = server
         sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
         settled = replace(plan.utterance, sampling=sampling)
-        self._body = wire.utterance_frame(settled, is_live=is_live)
+        self._body = wire.utterance_frame(settled, is_live=is_live, is_pcm=is_pcm)
         self._answer: http.client.HTTPResponse | None = None
         self._is_closed = False
         with server.explained():  # asked at once: the server works while its caller gets ready
             self._connection = server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
 
-    def __next__(self) -> AudioChunk:
+    def _next_frame(self) -> tuple[dict[str, Any], bytes]:
+        """Header and samples of the next chunk; StopIteration after the last."""
         if self.speech.is_done:
             raise StopIteration
         with self._server.explained():
@@ -58,11 +61,10 @@ class RemoteStream(Closing, Iterator[AudioChunk]):
         if "error" in header:
             self.close()
             raise wire.error_in(header["error"])
-        chunk = self.speech.take(header, payload)
-        if chunk.is_last:
+        if header["is_last"]:
             self.speech.finish(header["reports"], header["ttfa_s"])
             self.close()
-        return chunk
+        return header, payload
 
     def _begin(self) -> http.client.HTTPResponse:
         """The answer; asks again as long as the server is busy."""
@@ -84,6 +86,21 @@ class RemoteStream(Closing, Iterator[AudioChunk]):
             except OSError:
                 pass
         self._connection.close()
+
+
+class RemoteStream(_Answer, Iterator[AudioChunk]):
+    """Chunks of one utterance."""
+
+    def __next__(self) -> AudioChunk:
+        return self.speech.take(*self._next_frame())
+
+
+class PcmStream(_Answer, Iterator[PcmChunk]):
+    """The same as integers, for a pipe: numpy, which takes longer to import than a server to
+    speak, is not needed."""
+
+    def __next__(self) -> PcmChunk:
+        return self.speech.take_pcm(*self._next_frame())
 
 
 class RemoteGroup(Closing):
@@ -168,6 +185,7 @@ class RemoteSynthesizer(Closing):
         self.name: str = facts["name"]
         self._target = target
         self._api_key = api_key
+        self._begun: RemoteStream | None = None
 
     def voice_counts(self) -> dict[str, int]:
         """None: the server counts for all its clients together, in its metrics."""
@@ -199,7 +217,21 @@ class RemoteSynthesizer(Closing):
     def stream(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteStream:
         """Speak one utterance, chunk by chunk; arguments and errors as `Synthesizer.stream`."""
         plan = self.plan(utterance) if isinstance(utterance, Utterance) else utterance
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            if is_live and begun.speech.plan is plan:
+                return begun
+            begun.close()
         return RemoteStream(self, plan, is_live=is_live)
+
+    def begin(self, plan: RemotePlan) -> None:
+        """Ask for the live stream of a plan already; the next `stream` takes it up."""
+        self.close()
+        self._begun = RemoteStream(self, plan, is_live=True)
+
+    def stream_pcm(self, plan: RemotePlan) -> PcmStream:
+        """Speak one plan live, as 16 bit integers."""
+        return PcmStream(self, plan, is_live=True, is_pcm=True)
 
     def synthesize(self, utterances: Sequence[Utterance | RemotePlan]) -> list[Result]:
         """Speak utterances side by side; results in the order given."""
@@ -220,7 +252,10 @@ class RemoteSynthesizer(Closing):
         return RemoteGroup(self)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Give up what was begun and not taken up; always safe."""
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
 
     # ------------------------------------------------------------ HTTP
 

@@ -25,6 +25,19 @@ class RemotePlan:
     estimated_audio_s: float
 
 
+@dataclass(frozen=True)
+class PcmChunk:
+    """Samples as a pipe takes them: 16 bit, little-endian, at the model's rate."""
+
+    data: bytes
+    sample_rate: int
+    is_last: bool
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.data) // 2
+
+
 class RemoteSpeech:
     """What `voxcli.speech.Speech` tells of itself, as far as it is known here."""
 
@@ -43,14 +56,22 @@ class RemoteSpeech:
         """A chunk from its frame."""
         import numpy as np
 
-        now_s = time.perf_counter() - self._started
         samples = np.frombuffer(payload, "<f4").astype(np.float32, copy=False)
-        if self.ttfa_s is None and len(samples):
-            self.ttfa_s = now_s
-        self.num_samples += len(samples)
-        self.sample_rate = header["sample_rate"]
-        self.wall_s = now_s
+        self._count(header["sample_rate"], len(samples))
         return AudioChunk(samples, self.sample_rate, header["segment"], is_last=header["is_last"])
+
+    def take_pcm(self, header: dict[str, Any], payload: bytes) -> PcmChunk:
+        """The same where integers were asked for."""
+        chunk = PcmChunk(payload, header["sample_rate"], header["is_last"])
+        self._count(chunk.sample_rate, chunk.num_samples)
+        return chunk
+
+    def _count(self, sample_rate: int, num_samples: int) -> None:
+        self.sample_rate = sample_rate
+        self.wall_s = time.perf_counter() - self._started
+        if self.ttfa_s is None and num_samples:
+            self.ttfa_s = self.wall_s
+        self.num_samples += num_samples
 
     def finish(self, reports: list[dict[str, Any]], ttfa_s: float) -> None:
         """The server's account of the segments, and of the first samples where they were held."""

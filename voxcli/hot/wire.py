@@ -1,9 +1,9 @@
 """What a hot engine and its clients say to each other: frames over HTTP.
 
 A frame is a JSON header and raw bytes: two little-endian uint32 lengths, then both. A request is
-one frame (an utterance; its arrays are the bytes), an answer is many: the plan, a frame a chunk
-with float32 samples, then "done" or "error". Samples are not rounded, so the same seed gives the
-same bytes as an engine of one's own.
+one frame (an utterance; its arrays are the bytes), an answer is many: a frame a chunk, the last
+one with the reports, or an "error". Samples are float32 and not rounded, so the same seed gives the
+same bytes as an engine of one's own; a client that only passes them on asks for 16 bit integers.
 
 Knows no socket and no HTTP. numpy is imported when there are arrays.
 """

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from voxcli.audio import pcm
+from voxcli.audio import pcm, wav
 from voxcli.audio.encode import BLOCK
 from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
 from voxcli.audio.resample import Resampler, Samples
@@ -88,7 +88,7 @@ class _PcmStream:
 
     def __init__(self, source_rate: int, rate: int, *, has_header: bool) -> None:
         self._resampler = Resampler(source_rate, rate)
-        self._header = pcm.wav_header(rate, "16", None) if has_header else b""
+        self._header = wav.wav_header(rate, "16", None) if has_header else b""
 
     def encode(self, samples: Samples) -> bytes:
         return self._put(self._resampler.push(samples))

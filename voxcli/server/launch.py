@@ -21,6 +21,7 @@ from voxcli.hub import resolve_model
 from voxcli.plan import voice_model
 from voxcli.server.app import build_app
 from voxcli.server.guard import LOOPBACK
+from voxcli.server.heap import share_one_heap
 from voxcli.server.run import Ending, ServerProcess, listen_tcp, listen_unix
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State, WorkerLimits
@@ -84,6 +85,7 @@ def serve(
         ModelError: the model's files.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    share_one_heap()
     files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
     hold = Place.default().hold() if listening.has_socket else None
     try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from voxcli.audio.pcm import quantise
+from voxcli.audio.resample import Samples
 from voxcli.errors import UsageError, VoxError
 from voxcli.hot import wire
 from voxcli.server.listener import Listener
@@ -64,17 +67,26 @@ async def speech(request: Request) -> Response:
         header, payload = wire.unpack(await request.body())
         made = await service.plan(wire.utterance_of(header, payload))
         listener = Listener.submit(service.worker, made, is_live=bool(header.get("is_live")))
+        as_bytes = _as_integers if header.get("is_pcm") else _as_floats
     except VoxError as err:
         return _as_error(err)
     return LiveResponse(
-        _frames(listener),
+        _frames(listener, as_bytes),
         wire.MEDIA_TYPE,
         on_end=service.ender(listener),
         as_error=_as_error,
     )
 
 
-async def _frames(listener: Listener) -> Pieces:
+def _as_floats(samples: Samples) -> bytes:
+    return samples.astype("<f4", copy=False).tobytes()
+
+
+def _as_integers(samples: Samples) -> bytes:
+    return quantise(samples, "16")
+
+
+async def _frames(listener: Listener, as_bytes: Callable[[Samples], bytes]) -> Pieces:
     has_begun = False
     try:
         async with listener:
@@ -88,7 +100,7 @@ async def _frames(listener: Listener) -> Pieces:
                     header["reports"] = [asdict(report) for report in listener.speech.reports]
                     header["ttfa_s"] = listener.speech.ttfa_s
                 has_begun = True
-                yield wire.pack(header, chunk.samples.astype("<f4", copy=False).tobytes())
+                yield wire.pack(header, as_bytes(chunk.samples))
     except VoxError as err:
         if has_begun:
             yield wire.pack({"error": wire.error_out(err)})

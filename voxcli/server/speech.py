@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from voxcli.audio.pcm import wav_header
+from voxcli.audio.wav import wav_header
 from voxcli.audio.write import AudioWriter
 from voxcli.errors import VoxError
 from voxcli.plan import Plan

@@ -18,12 +18,14 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 from __future__ import annotations
 
 import math
+import mmap
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -37,8 +39,6 @@ from voxcli.models.voxcpm2.config import TransformerConfig
 
 if TYPE_CHECKING:
     from voxcli.kernels.attention import Scratch
-
-ALIGNMENT = 64  # bytes, as torch aligns
 
 
 @cache
@@ -73,14 +73,17 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """`torch.zeros`, but on CPU with pages that take no memory until they are written.
 
-    NOTE: torch writes the zeros; numpy takes pages from the system that are zero already.
+    NOTE: torch writes the zeros. numpy does not, but asks for huge pages, and a slot's row is
+    shorter than one: the first request would take the memory of all positions.
     """
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
-    num_bytes = math.prod(shape) * dtype.itemsize
-    pages = np.zeros(num_bytes + ALIGNMENT, np.uint8)
-    start = -pages.ctypes.data % ALIGNMENT
-    return torch.from_numpy(pages)[start : start + num_bytes].view(dtype).view(*shape)
+    own: dict[str, int] = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE}
+    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, **own)  # freed with the tensor
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a system without huge pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return torch.frombuffer(pages, dtype=dtype).view(*shape)
 
 
 @dataclass
