@@ -4,7 +4,7 @@
     result = synthesizer.synthesize([Utterance("Hello there.")])[0]
 
 It owns an engine, turns utterances into plans and requests, and puts what comes back in order. One
-thread at a time may use it.
+thread at a time may use it; on a CPU `encode` may run in a second one meanwhile.
 """
 
 from __future__ import annotations

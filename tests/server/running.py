@@ -26,14 +26,16 @@ WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for m
 
 
 class GatedModel(FakeAcousticModel):
-    """Steps only while its gate is open."""
+    """Steps, and encodes, only while the gate for it is open."""
 
     def __init__(self, fail_at_step: int | None = None) -> None:
         super().__init__(fail_at_step=fail_at_step)
-        self.gate = threading.Event()
+        self.gate, self.encoding_gate = threading.Event(), threading.Event()
         self.gate.set()
+        self.encoding_gate.set()
 
     def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        assert self.encoding_gate.wait(WAIT_S)
         return np.full((len(samples) // 2560, P, D), float(pad_left), np.float32)
 
     def decode(self, state: FakeState, rows: Rows) -> StepOutput:
@@ -117,6 +119,7 @@ def run_server(
         yield running
     finally:
         model.gate.set()
+        model.encoding_gate.set()
         running.stop()
         thread.join(WAIT_S)
         if hold is not None:

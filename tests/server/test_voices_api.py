@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from running import Running, run_server
+from running import Running, run_server, until
+
+from voxcli.server import encoder
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 
@@ -58,6 +61,28 @@ def test_a_recording_becomes_a_voice_that_speaks_and_goes(client: httpx.Client) 
     assert names(client) == ["default"]
     assert client.delete("/v1/audio/voices/clara").status_code == 404
     assert speak(client, "clara").status_code == 400
+
+
+def test_others_are_heard_while_a_recording_is_encoded(
+    server: Running, client: httpx.Client
+) -> None:
+    server.model.encoding_gate.clear()
+    with ThreadPoolExecutor(1) as beside:
+        made = beside.submit(add, client)
+        until(lambda: server.service.encoder.num_waiting == 1)
+        assert speak(client, "default").status_code == 200
+        assert not made.done()
+        server.model.encoding_gate.set()
+        assert made.result().status_code == 200
+
+
+def test_recordings_that_are_too_many_are_refused(
+    server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "MAX_WAITING", 0)
+    answer = add(client)
+    assert answer.status_code == 429
+    assert "recordings wait to be encoded" in answer.json()["error"]["message"]
 
 
 def test_a_name_is_not_taken_twice(client: httpx.Client) -> None:

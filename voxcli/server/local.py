@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -66,6 +66,7 @@ async def speech(request: Request) -> Response:
         service.worker.check_open()
         header, payload = wire.unpack(await request.body())
         made = await service.plan(wire.utterance_of(header, payload))
+        made = replace(made, utterance=await service.encoder.encode_all(made.utterance))
         listener = Listener.submit(service.worker, made, is_live=bool(header.get("is_live")))
         as_bytes = _as_integers if header.get("is_pcm") else _as_floats
     except VoxError as err:

@@ -17,6 +17,7 @@ from voxcli.config import EngineConfig
 from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, encoder_checksum, locate_model
 from voxcli.plan import Plan, VoiceModel, make_plan
+from voxcli.server.encoder import Encoder
 from voxcli.server.listener import Listener
 from voxcli.server.metrics import Metrics
 from voxcli.server.worker import EngineWorker
@@ -56,6 +57,7 @@ class Service:
     loaded_files: Fingerprint = field(init=False)
     metrics: Metrics = field(init=False)
     planners: ThreadPoolExecutor = field(init=False, repr=False)
+    encoder: Encoder = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         paths = self.files.files if self.files else ()
@@ -64,6 +66,7 @@ class Service:
         object.__setattr__(self, "checksum", checksum)
         object.__setattr__(self, "metrics", Metrics(self.worker))
         object.__setattr__(self, "planners", ThreadPoolExecutor(NUM_PLANNERS, "planner"))
+        object.__setattr__(self, "encoder", Encoder(self.worker))
 
     @property
     def synthesizer(self) -> Synthesizer:
@@ -103,15 +106,12 @@ class Service:
     async def encode(self, recording: Recording) -> Encoding:
         """What the model hears in a recording."""
 
-        def encode(synthesizer: Synthesizer) -> Encoding:
-            return Encoding(
-                self.model.name,
-                self.checksum,
-                synthesizer.encode(recording),
-                synthesizer.encode(recording, pad_left=True) if recording.text else None,
-            )
-
-        return await asyncio.wrap_future(self.worker.call(encode))
+        return Encoding(
+            self.model.name,
+            self.checksum,
+            await self.encoder.encode(recording),
+            await self.encoder.encode(recording, pad_left=True) if recording.text else None,
+        )
 
 
 def fingerprint(paths: tuple[Path, ...]) -> Fingerprint:
