@@ -26,13 +26,25 @@ OPTIONS = (
 class Browser:
     """One page in a fresh profile.
 
+    Args:
+        microphone: a WAV file that plays over and over as the microphone; None means beeps.
+
     Attributes:
         complaints: console errors, exceptions and failed loads so far.
     """
 
-    def __init__(self, folder: Path, width: int = 1200, height: int = 1000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        width: int = 1200,
+        height: int = 1000,
+        *,
+        microphone: Path | None = None,
+    ) -> None:
         ours, theirs = os.pipe(), os.pipe()  # (read, write): to the browser, from it
-        command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
+        command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
+        command += [f"--use-file-for-fake-audio-capture={microphone}"] if microphone else []
+        command += ["about:blank"]
         self._process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{ours[0]} 4>&{theirs[1]}', "bash", *command],
             pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import soundfile
 from browser import CHROMIUM, Browser
 from running import Running, run_server, until
 
@@ -14,21 +15,41 @@ from voxcli.server.app import PAGE
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
+VOICES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 STATE = "document.body.dataset.state"
 
 
-@pytest.fixture
-def running() -> Iterator[Running]:
-    with run_server() as running:
-        yield running
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page")
 
 
-@pytest.fixture
-def browser(tmp_path: Path, running: Running) -> Iterator[Browser]:
-    with Browser(tmp_path) as browser:
-        browser.open(running.url)
-        browser.until(f"{STATE} === 'idle'")
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Running]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder))
+        with run_server() as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def opened(folder: Path) -> Iterator[Browser]:
+    """One browser for all tests: starting it takes longer than they do."""
+    samples, rate = soundfile.read(VOICES / "clara.flac")
+    soundfile.write(folder / "microphone.wav", samples, rate)
+    with Browser(folder, microphone=folder / "microphone.wav") as browser:
         yield browser
+
+
+@pytest.fixture
+def browser(opened: Browser, running: Running) -> Browser:
+    """A fresh load of the page."""
+    opened.call("Page.navigate", url="about:blank")
+    opened.complaints.clear()
+    opened.resize(1200, 1000)
+    opened.open(running.url)
+    opened.until(f"{STATE} === 'idle'")
+    return opened
 
 
 def shown(browser: Browser, name: str) -> str:
@@ -76,6 +97,34 @@ def test_a_refusal_is_shown_as_the_server_says_it(browser: Browser) -> None:
     browser.run("document.getElementById('speak').click()")
     browser.until(f"{STATE} === 'error'")
     assert "speaks only English" in shown(browser, "status")
+
+
+def test_a_voice_is_recorded_saved_and_speaks(running: Running, browser: Browser) -> None:
+    click = "document.getElementById('{}').click()".format
+    browser.run(click("new-voice"))
+    browser.run(click("record"))
+    recorded_s = "parseFloat(document.getElementById('voice-status').textContent)"
+    is_recording = "document.getElementById('record').ariaPressed === 'true'"
+    browser.until(f"{recorded_s} > 0")
+    browser.run(click("voice-cancel"))  # lets go of the microphone
+    browser.until(f"!({is_recording})")
+    browser.run(click("new-voice"))
+    browser.run(click("record"))
+    browser.until(f"{recorded_s} > 4 && {is_recording}")
+    browser.run(click("record"))
+    browser.until("!document.getElementById('preview').hidden")
+    browser.run("document.getElementById('voice-name').value = 'mine'")
+    browser.run("document.getElementById('consent').checked = true")
+    browser.run("document.getElementById('voice-form').requestSubmit()")
+    browser.until("document.getElementById('voice').value === 'mine'")
+    assert shown(browser, "status") == "voice mine is saved"
+    voice = running.service.store.find("mine")
+    assert 3 < voice.duration_s < 6
+    browser.run("document.getElementById('text').value = 'One two.'")
+    browser.run(click("speak"))
+    browser.until(f"{STATE} === 'done'")
+    assert browser.run("document.getElementById('voice').value") == "mine"
+    assert browser.complaints == []
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])

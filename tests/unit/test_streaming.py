@@ -18,9 +18,11 @@ from voxcli.audio.write import AudioWriter
 from voxcli.config import SamplingParams
 from voxcli.errors import DeviceError, SynthesisError, TextError, VoxError
 from voxcli.plan import Plan, make_plan
-from voxcli.streaming import MAX_AHEAD_S, Item, Loudspeaker, Made, OneText, Outlet, Streamer
+from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
+from voxcli.streaming.source import Item, OneText
+from voxcli.streaming.streamer import Streamer
 from voxcli.synthesizer import Synthesizer
-from voxcli.text.segmenter import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
+from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
 from voxcli.utterance import Utterance
 
 ONE = "A sentence of ordinary length."

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from voxcli.audio.player import Player
     from voxcli.audio.sound import SoundOutput
     from voxcli.audio.write import WrittenAudio
-    from voxcli.streaming import Outlet, Source, Streamer, StreamReport
+    from voxcli.streaming.outlet import Outlet
+    from voxcli.streaming.source import Source
+    from voxcli.streaming.streamer import Streamer, StreamReport
     from voxcli.synthesizer import Synthesizer
 
 COMPUTE_DEVICES = ("cpu", "cuda", "mps", "gpu", "auto")  # what people give other commands
@@ -86,7 +88,7 @@ def play(
     """
     from voxcli.audio.player import Player
     from voxcli.audio.stream_out import ReaderClosedError
-    from voxcli.streaming import Streamer
+    from voxcli.streaming.streamer import Streamer
 
     with ExitStack() as stack:
         file = _open_file(synthesizer, target, stack)
@@ -150,7 +152,7 @@ def _open_outlet(
 ) -> Outlet:
     from voxcli.audio.prebuffer import Prebuffer
     from voxcli.audio.stream_out import StreamWriter, open_stdout
-    from voxcli.streaming import Loudspeaker, Outlet, Pipe
+    from voxcli.streaming.outlet import Loudspeaker, Outlet, Pipe
 
     if player is not None:
         player.start()

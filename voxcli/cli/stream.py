@@ -33,7 +33,7 @@ from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan, VoiceModel
-    from voxcli.streaming import Source
+    from voxcli.streaming.source import Source
     from voxcli.synthesizer import Synthesizer
 
 EXAMPLES = (
@@ -275,10 +275,10 @@ def _open_source(
     if text.text != STDIN or text.file is not None:
         planned = plan(text.read())
         begin(planned)
-        from voxcli.streaming import OneText
+        from voxcli.streaming.source import OneText
 
         return OneText(planned)
-    from voxcli.streaming import TextLines
+    from voxcli.streaming.source import TextLines
     from voxcli.text.lines import LineReader
 
     if sys.stdin is None or sys.stdin.closed:

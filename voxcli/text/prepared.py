@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from voxcli.text.changes import Change
 
+# Silence after a segment, in seconds.
+PAUSE_PARAGRAPH_S = 0.6
+PAUSE_LINE_S = 0.35
+PAUSE_SENTENCE_S = 0.25
+PAUSE_CLAUSE_S = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from voxcli.errors import UsageError
-from voxcli.text.prepared import Segment
+from voxcli.text.prepared import (
+    PAUSE_CLAUSE_S,
+    PAUSE_LINE_S,
+    PAUSE_PARAGRAPH_S,
+    PAUSE_SENTENCE_S,
+    Segment,
+)
 from voxcli.text.words import ABBREVIATIONS, SENTENCE_ENDING, SENTENCE_STARTERS
-
-PAUSE_PARAGRAPH_S = 0.6
-PAUSE_LINE_S = 0.35
-PAUSE_SENTENCE_S = 0.25
-PAUSE_CLAUSE_S = 0.1
 
 _COMFORT = 0.6  # sentences are packed up to this share of the limit
 _SHORT_WORDS = 2  # segments this short are what voices read worst

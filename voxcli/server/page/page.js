@@ -239,29 +239,62 @@ function draw() {
 const recording = { blob: null, parts: null, context: null, stream: null };
 
 async function toggleRecording() {
-  if (recording.parts) {
-    const rate = recording.context.sampleRate;
-    recording.stream.getTracks().forEach((track) => track.stop());
-    await recording.context.close();
-    const clip = (sample) => Math.max(-32768, Math.min(32767, Math.round(32768 * sample)));
-    setRecording(wavOf(recording.parts.map((part) => Int16Array.from(part, clip)), rate));
-    recording.parts = null;
-  } else {
+  $("record").disabled = true; // until the microphone has answered
+  try {
+    if (recording.parts) {
+      const { parts, context: { sampleRate } } = recording;
+      await endRecording();
+      const clip = (sample) => Math.max(-32768, Math.min(32767, Math.round(32768 * sample)));
+      setRecording(wavOf(parts.map((part) => Int16Array.from(part, clip)), sampleRate));
+    } else {
+      await beginRecording();
+    }
+  } finally {
+    $("record").disabled = false;
+  }
+}
+
+async function beginRecording() {
+  try {
     recording.stream = await navigator.mediaDevices.getUserMedia({
       audio: { echoCancellation: false, noiseSuppression: false, autoGainControl: false },
     });
     recording.context = new AudioContext();
     await recording.context.audioWorklet.addModule("/page/worklets.js");
+    if (!$("voice-dialog").open) throw new Error("the dialog was closed");
     const node = new AudioWorkletNode(recording.context, "recorder", { numberOfOutputs: 0 });
     recording.parts = [];
-    node.port.onmessage = ({ data }) => recording.parts?.push(data);
+    let numSamples = 0;
+    node.port.onmessage = ({ data }) => {
+      if (!recording.parts) return;
+      recording.parts.push(data);
+      numSamples += data.length;
+      say(`${(numSamples / recording.context.sampleRate).toFixed(1)} s recorded`, false, "voice-status");
+    };
     recording.context.createMediaStreamSource(recording.stream).connect(node);
+    showRecording();
+  } catch (error) {
+    await endRecording();
+    throw error;
   }
+}
+
+// Lets go of the microphone, whatever was begun.
+async function endRecording() {
+  const { stream, context } = recording;
+  recording.parts = recording.stream = recording.context = null;
+  showRecording();
+  stream?.getTracks().forEach((track) => track.stop());
+  await context?.close();
+}
+
+function showRecording() {
   $("record").setAttribute("aria-pressed", String(Boolean(recording.parts)));
   $("record").textContent = recording.parts ? "Stop recording" : "Record";
 }
 
 function setRecording(blob) {
+  if (recording.blob) URL.revokeObjectURL($("preview").src);
   recording.blob = blob;
   $("preview").src = URL.createObjectURL(blob);
   $("preview").hidden = false;
@@ -299,6 +332,7 @@ $("key-form").addEventListener("submit", (event) => {
 $("new-voice").addEventListener("click", () => { say("", false, "voice-status"); $("voice-dialog").showModal(); });
 $("voice-cancel").addEventListener("click", () => $("voice-dialog").close());
 $("record").addEventListener("click", () => tellVoice(toggleRecording()));
+$("voice-dialog").addEventListener("close", endRecording);
 $("file").addEventListener("change", () => { if ($("file").files[0]) setRecording($("file").files[0]); });
 $("voice-form").addEventListener("submit", (event) => { event.preventDefault(); tellVoice(saveVoice()); });
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,114 @@
+"""Where the texts of a stream come from: one text, or lines that arrive while others are spoken.
+
+Knows no outlet; imports no numpy, so that a running server can be asked before that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from voxcli.errors import TextError, UsageError, VoxError
+
+if TYPE_CHECKING:
+    from voxcli.plan import Plan
+    from voxcli.text.lines import Line, LineReader
+
+
+@dataclass(frozen=True)
+class Item:
+    """What comes next: a text, a pause, or why a line cannot be spoken.
+
+    Attributes:
+        line: its number, from 1; 0 for a text that is no line.
+    """
+
+    plan: Plan | None = None
+    error: VoxError | None = None
+    line: int = 0
+
+
+class Source(Protocol):
+    """Where texts come from."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more, now and later."""
+        ...
+
+    @property
+    def is_by_line(self) -> bool:
+        """Whether texts are lines: each ends with a pause, and may fail alone."""
+        ...
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether `next` would answer at once."""
+        ...
+
+    def next(self, timeout_s: float) -> Item | None:
+        """The next item; None when none came in time."""
+        ...
+
+
+class OneText:
+    """A source of one text."""
+
+    is_by_line = False
+    has_waiting = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.is_over = False
+        self._plan = plan
+
+    def next(self, timeout_s: float) -> Item | None:
+        self.is_over = True
+        return Item(self._plan)
+
+
+class TextLines:
+    """A source of lines; an empty one is a pause.
+
+    Args:
+        reader: of the lines.
+        make_plan: a line's text to its plan; TextError where it cannot be spoken.
+    """
+
+    is_by_line = True
+
+    def __init__(self, reader: LineReader, make_plan: Callable[[str], Plan]) -> None:
+        self._reader = reader
+        self._make_plan = make_plan
+        self._peeked: Line | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._reader.is_over and self._peeked is None
+
+    @property
+    def has_waiting(self) -> bool:
+        return self._peeked is not None or self._reader.has_waiting
+
+    def is_empty(self, timeout_s: float) -> bool:
+        """Whether the end has come, or comes in time, before any line with words."""
+        while self._peeked is None:
+            line = self._reader.get(timeout_s)
+            if line is None:
+                return self._reader.is_over
+            if line.error or line.text.strip():
+                self._peeked = line
+        return False
+
+    def next(self, timeout_s: float) -> Item | None:
+        line, self._peeked = self._peeked or self._reader.get(timeout_s), None
+        if line is None:
+            return None
+        if line.error is not None:
+            return Item(error=line.error, line=line.number)
+        if not line.text.strip():
+            return Item(line=line.number)
+        try:
+            return Item(self._make_plan(line.text), line=line.number)
+        except (TextError, UsageError) as err:
+            return Item(error=err, line=line.number)

@@ -1,0 +1,172 @@
+"""Speaks a source into an outlet.
+
+Speech is made in the calling thread, one text at a time, and no further ahead of the listener than
+the outlet allows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from voxcli.audio.joins import PauseFitter, silence
+from voxcli.audio.resample import Samples
+from voxcli.errors import SynthesisError, VoxError
+from voxcli.streaming.outlet import Made, Outlet
+from voxcli.streaming.source import Item, Source
+from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
+from voxcli.utterance import SegmentReport
+
+if TYPE_CHECKING:
+    from voxcli.plan import Plan
+    from voxcli.synthesizer import Synthesizer
+
+IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full
+
+
+@dataclass
+class StreamReport:
+    """How a stream went, while it goes.
+
+    Attributes:
+        begun_at: the clock when the first text was taken.
+        wall_s: spent making speech, waiting left out.
+        audio_s: speech made.
+        ttfa_s: from the first text to its first samples.
+        plan: of the latest text.
+        failed: what could not be spoken, by line.
+    """
+
+    begun_at: float | None = None
+    wall_s: float = 0.0
+    audio_s: float = 0.0
+    ttfa_s: float | None = None
+    num_texts: int = 0
+    plan: Plan | None = None
+    failed: list[tuple[int, VoxError]] = field(default_factory=list)
+    segments: list[SegmentReport] = field(default_factory=list)
+
+
+class Streamer:
+    """Speaks a source into an outlet.
+
+    Args:
+        on_progress: called several times a second.
+        on_failure: called with a line's number and why it was not spoken.
+    """
+
+    def __init__(
+        self,
+        synthesizer: Synthesizer,
+        source: Source,
+        outlet: Outlet,
+        *,
+        on_progress: Callable[[], None] = lambda: None,
+        on_failure: Callable[[int, VoxError], None] = lambda line, err: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.report = StreamReport()
+        self._synthesizer = synthesizer
+        self._source = source
+        self._outlet = outlet
+        self._on_progress = on_progress
+        self._on_failure = on_failure
+        self.clock = clock
+        self._rate = synthesizer.sample_rate
+        self._pauses = PauseFitter()
+        self._is_after_speech = False
+
+    def run(self) -> StreamReport:
+        """Speak to the end of the source and wait until all was heard.
+
+        Raises:
+            VoxError: the outlet or the engine failed, or the one text could not be spoken. The
+                sound has been ended.
+        """
+        try:
+            while not self._source.is_over:
+                item = self._source.next(IDLE_S)
+                self._tick()
+                if item is not None:
+                    self._take(item)
+                    if not self._source.has_waiting:
+                        self._outlet.rest()
+            self._outlet.finish(self._on_progress)
+        except BaseException:
+            self._outlet.interrupt()
+            raise
+        return self.report
+
+    def _take(self, item: Item) -> None:
+        error = item.error
+        if item.plan is not None:
+            try:
+                self._speak(item.plan)
+            except SynthesisError as err:
+                if not self._source.is_by_line:
+                    raise
+                error = err
+            if self._source.is_by_line:
+                self._end_line()
+        elif error is None:
+            self._end_paragraph()
+        if error is not None:
+            self.report.failed.append((item.line, error))
+            self._on_failure(item.line, error)
+
+    def _speak(self, plan: Plan) -> None:
+        report = self.report
+        report.num_texts += 1
+        report.plan = plan
+        self._wait_for_room()
+        report.begun_at = report.begun_at or self.clock()
+        text_s, is_first = 0.0, True
+        with self._synthesizer.stream(plan, is_live=True) as stream:
+            while True:
+                started = self.clock()
+                chunk = next(stream, None)
+                wall_s = self.clock() - started
+                report.wall_s += wall_s
+                if chunk is None:
+                    break
+                if report.ttfa_s is None:
+                    report.ttfa_s = stream.speech.ttfa_s
+                samples = self._fitted(chunk.samples)
+                text_s += len(samples) / self._rate
+                remaining_s = max(0.0, plan.estimated_audio_s - text_s)
+                self._write(samples, Made(wall_s, is_first, text_s, remaining_s))
+                is_first = False
+                self._wait_for_room()
+            report.segments += stream.speech.reports
+
+    def _fitted(self, samples: Samples) -> Samples:
+        """A line's last silence waits until its length is known."""
+        return self._pauses.push(samples) if self._source.is_by_line else samples
+
+    def _end_line(self) -> None:
+        self._write(self._pauses.end_segment(round(PAUSE_LINE_S * self._rate)), Made())
+        self._is_after_speech = True
+
+    def _end_paragraph(self) -> None:
+        if self._is_after_speech:
+            self._write(silence(PAUSE_PARAGRAPH_S - PAUSE_LINE_S, self._rate), Made())
+        self._is_after_speech = False
+
+    def _write(self, samples: Samples, made: Made) -> None:
+        if len(samples):
+            self.report.audio_s += len(samples) / self._rate
+            self._outlet.write(np.asarray(samples, np.float32), made)
+        self._tick()
+
+    def _wait_for_room(self) -> None:
+        while self._outlet.is_full:
+            time.sleep(IDLE_S)
+            self._tick()
+
+    def _tick(self) -> None:
+        self._outlet.keep_up()
+        self._on_progress()
