@@ -20,6 +20,7 @@ MAX_CHOSEN_SEED = 2**31  # short enough to be typed again
 PRECISIONS = ("auto", "fp32", "bf16", "fp8")
 MIN_SPEED = 0.5  # what `audio/stretch.py` does well
 MAX_SPEED = 2.0
+MAX_PAUSE_S = 10.0
 
 
 def random_seed() -> int:
@@ -104,6 +105,13 @@ def check_speed(speed: float) -> float:
             f"--speed is {speed:g}", hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}"
         )
     return speed
+
+
+def check_pause(pause_s: float) -> float:
+    """Raise UsageError unless `pause_s` is a pause that a listener would not take for the end."""
+    if not 0 <= pause_s <= MAX_PAUSE_S:
+        raise UsageError(f"--pause is {pause_s:g}", hint=f"give seconds from 0 to {MAX_PAUSE_S:g}")
+    return pause_s
 
 
 @dataclass(frozen=True)

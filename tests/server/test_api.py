@@ -21,8 +21,10 @@ from running import Running, run_server
 
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
+from voxcli.hot import wire
+from voxcli.server import guard, run
 from voxcli.server.guard import TEXT_BYTES
-from voxcli.utterance import Utterance
+from voxcli.utterance import Recording, Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
@@ -220,6 +222,64 @@ def test_unknown_paths_and_methods_answer_in_the_same_shape(client: httpx.Client
     assert client.get("/v1/audio/speech").status_code == 405
     assert client.get("/page/..%2f..%2fconfig.py").status_code == 404
     assert client.get("/page/app.py").status_code == 404
+
+
+FRAMES: dict[str, dict[str, Any]] = {
+    "text": {"text": 5}, "speed": {"speed": "fast"}, "no speed": {"speed": 0},
+    "seed": {"seed": "x"}, "pause": {"pause_s": -5}, "voice": {"voice": 5}, "steps": {"steps": 10**9},
+    "cfg": {"cfg": float("nan")}, "bool": {"retries": True}, "sampling": {"sampling": [1]},
+    "reference": {"reference": "x"}, "unknown": {"colour": "red"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_malformed_utterance_of_a_command_is_refused_and_harms_nobody(
+    client: httpx.Client, name: str
+) -> None:
+    header = wire.unpack(wire.utterance_frame(Utterance("Hello there.")))[0]
+    plain = header["utterance"]
+    for key, value in FRAMES[name].items():
+        (plain["sampling"] if key in plain["sampling"] else plain)[key] = value
+    for path in (wire.PATH_PLAN, wire.PATH_SPEECH):
+        assert client.post(path, content=wire.pack(header)).status_code == 400
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        Recording(np.ones(16_000, np.float32), 0),
+        Recording(np.ones((10, 10), np.float32), 16_000),
+        Recording(np.full(16_000, np.nan, np.float32), 16_000),
+        Recording(None, 16_000, latents=np.ones((3, 7, 9), np.float32)),
+    ],
+)
+def test_a_recording_that_is_none_is_refused(client: httpx.Client, recording: Recording) -> None:
+    frame = wire.utterance_frame(Utterance("Hello there.", reference=recording))
+    assert client.post(wire.PATH_SPEECH, content=frame).status_code == 400
+
+
+def test_a_question_of_a_command_that_makes_no_sense_is_refused(client: httpx.Client) -> None:
+    for fields in ({}, {"colour": "red"}):
+        assert client.post(wire.PATH_MATCH, content=wire.pack(fields)).status_code == 400
+
+
+@pytest.mark.parametrize("header", ["Host: [::1", "Origin: http://[::1"])
+def test_an_address_that_is_none_is_refused(client: httpx.Client, header: str) -> None:
+    name, value = header.split(": ")
+    assert client.get("/health", headers={name: value}).status_code == 403
+
+
+def test_a_client_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SILENCE_S", 0.1)
+    monkeypatch.setattr(run, "FIRST_REQUEST_S", 0.1)
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n"
+    with run_server() as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        for sent, answer in ((head, b""), (head + b"\r\n{", b"HTTP/1.1 413")):
+            with socket.create_connection((host, int(port)), timeout=10) as raw:
+                raw.sendall(sent)
+                assert raw.recv(12) == answer
 
 
 def test_a_request_of_rubbish_is_a_400(server: Running) -> None:

@@ -25,6 +25,7 @@ from voxcli.config import (
     EngineConfig,
     SamplingParams,
     UserSettings,
+    check_pause,
     check_speed,
     load_settings,
 )
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from voxcli.synthesizer import Synthesizer
 
 STDIN = "-"
-MAX_PAUSE_S = 10
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -323,10 +323,6 @@ class SpeechOptions:
         Raises:
             UsageError: a value out of range.
         """
-        if self.pause is not None and not 0 <= self.pause <= MAX_PAUSE_S:
-            raise UsageError(
-                f"--pause is {self.pause:g}", hint=f"give seconds from 0 to {MAX_PAUSE_S}"
-            )
         return Utterance(
             text=text,
             voice=settings.voice if self.voice is None else self.voice,
@@ -337,7 +333,7 @@ class SpeechOptions:
             speed=check_speed(self.speed),
             is_normalised=not self.raw_text,
             style=self.style,
-            pause_s=self.pause,
+            pause_s=None if self.pause is None else check_pause(self.pause),
         )
 
 

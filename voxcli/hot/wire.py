@@ -11,12 +11,13 @@ Knows no socket and no HTTP. numpy is imported when there are arrays.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import asdict, fields, is_dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from voxcli import errors
-from voxcli.config import SamplingParams
+from voxcli.config import SamplingParams, check_pause, check_speed
 from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.utterance import Recording, Utterance
 
@@ -30,6 +31,7 @@ PATH_MATCH, PATH_PLAN, PATH_SPEECH = (
     f"/v1/voxcli/{name}" for name in ("match", "plan", "speech")
 )  # fmt: skip
 _LENGTHS = struct.Struct("<II")
+MIN_RATE, MAX_RATE = 1_000, 1_000_000  # Hz, of a recording
 MAX_HEADER = 16 << 20  # bytes; the texts of a plan are in a header
 
 
@@ -106,6 +108,8 @@ def utterance_of(header: dict[str, Any], payload: memoryview) -> Utterance:
     import numpy as np
 
     try:
+        if "is_live" in header and not isinstance(header["is_live"], bool):
+            raise TypeError("is_live")
         arrays, start = [], 0
         for shape in header["arrays"]:
             count = int(np.prod(shape, dtype=np.int64))
@@ -119,10 +123,47 @@ def utterance_of(header: dict[str, Any], payload: memoryview) -> Utterance:
                     key: arrays[value["array"]] if isinstance(value, dict) else value
                     for key, value in plain[name].items()
                 }
-                plain[name] = kind(**values)
-        return Utterance(**plain)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
+                plain[name] = _made(kind, values)
+        utterance: Utterance = _made(Utterance, plain)
+        check_speed(utterance.speed)
+        if utterance.pause_s is not None:
+            check_pause(utterance.pause_s)
+        return utterance
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError) as err:
         raise UsageError(f"the utterance is malformed: {err!r}", hint="upgrade voxcli") from err
+
+
+# What a field may hold, by the words of its annotation.
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "None": (type(None),),
+}  # fmt: skip
+
+
+def _made(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass from values of the types that it says; a bool is no number, NaN is no length."""
+    for each in fields(kind):
+        value, names = values[each.name], [name.strip() for name in str(each.type).split("|")]
+        is_number = isinstance(value, float)
+        allowed = [found for name in names for found in _TYPES.get(name, ())]
+        is_nested = type(value).__name__ in [name.removeprefix("np.") for name in names]
+        is_typed = isinstance(value, tuple(allowed)) and (
+            not isinstance(value, bool) or bool in allowed
+        )
+        if not (is_nested or is_typed) or (is_number and not math.isfinite(value)):
+            raise TypeError(f"{each.name} is {str(value)[:40]!r}")
+    made = kind(**values)
+    if isinstance(made, Recording):
+        _check_recording(made)
+    return made
+
+
+def _check_recording(recording: Recording) -> None:
+    if not MIN_RATE <= recording.sample_rate <= MAX_RATE:
+        raise ValueError(f"a sample rate of {recording.sample_rate} Hz")
+    for array, rank in ((recording.samples, 1), (recording.latents, 3)):
+        is_sound = array is None or (array.ndim == rank and array.size > 0)
+        if not is_sound or (array is not None and not bool(abs(array).max() < float("inf"))):
+            raise ValueError("a recording that is empty, of a wrong shape, or not finite")
 
 
 # ---------------------------------------------------------------- plans and errors

@@ -18,7 +18,7 @@ from voxcli import __version__
 from voxcli.errors import VoxError
 from voxcli.server import local, speech, voices
 from voxcli.server.failures import ApiError, error_body, explain_validation
-from voxcli.server.guard import Guard
+from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
 from voxcli.server.response import error_response
 from voxcli.server.schema import Health, ModelList, ModelRow
 from voxcli.server.service import Service
@@ -27,6 +27,7 @@ from voxcli.server.worker import State
 logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page")
+CUT_BODY = f"the body is too large, or nothing of it came for {BODY_SILENCE_S:g} s"
 PAGE_FILES = {
     "page.css": "text/css",
     "page.js": "text/javascript",
@@ -131,15 +132,15 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
         if isinstance(error.__cause__, ClientDisconnect):
-            body = error_body("the body is too large", "invalid_request_error", None, "too_large")
+            body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
             return JSONResponse(body, 413)
-        message = f"{request.method} {request.url.path}: {error.detail.lower()}"
+        message = f"{request.method} {request.url.path[:MAX_SHOWN]}: {error.detail.lower()}"
         body = error_body(message, "invalid_request_error", None, None)
         return JSONResponse(body, error.status_code, error.headers)
 
     @app.exception_handler(ClientDisconnect)
     async def too_large(request: Request, error: ClientDisconnect) -> Response:
-        body = error_body("the body is too large", "invalid_request_error", None, "too_large")
+        body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
         return JSONResponse(body, 413)
 
     @app.exception_handler(Exception)

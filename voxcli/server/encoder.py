@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from voxcli.errors import UsageError
 from voxcli.server.worker import RETRY_AFTER_S, BusyError, EngineWorker
 from voxcli.synthesizer import Synthesizer
 from voxcli.utterance import Recording, Utterance
@@ -64,8 +65,17 @@ class Encoder:
             self.num_waiting -= 1
 
     async def encode_all(self, utterance: Utterance) -> Utterance:
-        """The utterance with its recordings as the model hears them."""
+        """The utterance with its recordings as the model hears them.
+
+        Raises:
+            UsageError: they were encoded for another model; else as `encode`.
+        """
         reference, prompt = utterance.reference, utterance.prompt
+        assert self._worker.synthesizer is not None
+        shape = self._worker.synthesizer.engine.model.info.patch_shape
+        for each in (reference, prompt):
+            if each is not None and each.latents is not None and each.latents.shape[1:] != shape:
+                raise UsageError("the recording was encoded for another model", hint="encode it")
         if reference is not None and reference.latents is None:
             utterance = replace(
                 utterance, reference=replace(reference, latents=await self.encode(reference))

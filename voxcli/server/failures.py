@@ -78,7 +78,13 @@ def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
     if first["type"] == "json_invalid":
         reason = first.get("ctx", {}).get("error", "it cannot be parsed")
         return error_body(f"the body is not JSON: {reason}", "invalid_request_error", None, "json")
-    param = ".".join(path) or None
+    if first["type"] == "model_attributes_type" and not path:
+        message = "the body is no JSON object; send one with Content-Type: application/json"
+        return error_body(message, "invalid_request_error", None, "json")
+    param = path[0] if path else None  # what follows are names that only the schema knows
+    if "UploadFile" in first["msg"]:
+        message = f"'{param}' is no file; send it as one, with a file name"
+        return error_body(message, "invalid_request_error", param, "invalid_value")
     where = f"'{param}'" if param else "the body"
     message = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
     return error_body(message, "invalid_request_error", param, "invalid_value")

@@ -7,8 +7,9 @@ socket needs none of this: its folder and the peer's user are checked. Bodies ar
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +21,8 @@ UNIX_PEER = "unix"  # host of a client on the local socket; nobody on TCP can ha
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 TEXT_BYTES = 1 << 20
 REFERENCE_BYTES = 64 << 20  # ten minutes of 48 kHz stereo
-OPEN_PATHS = ("/health",)
+MAX_SHOWN = 200  # characters of what a client sent, in a message to it
+BODY_SILENCE_S = 30.0  # a body that brings nothing for so long has been given up
 
 
 class Guard:
@@ -53,11 +55,14 @@ class Guard:
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> JSONResponse | None:
         if scope["client"] and scope["client"][0] == UNIX_PEER:
             return None
-        host = urlsplit(f"//{headers.get('host', '')}")
-        if self._hosts and host.hostname not in self._hosts:
-            return _refusal(403, f"the host '{host.netloc}' is not served here", "host")
+        name = headers.get("host", "")
+        host = _parsed(f"//{name}")
+        if self._hosts and (host is None or host.hostname not in self._hosts):
+            return _refusal(403, f"the host '{name[:MAX_SHOWN]}' is not served here", "host")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host.netloc:
+        page = _parsed(origin) if origin is not None else None
+        if origin is not None and (page is None or host is None or page.netloc != host.netloc):
+            origin = origin[:MAX_SHOWN]
             return _refusal(403, f"pages of {origin} may not use this server", "origin")
         path = scope["path"]
         if self._api_key and (path.startswith("/v1/") or path == "/metrics"):
@@ -65,6 +70,13 @@ class Guard:
             if not hmac.compare_digest(given, self._api_key.encode()):
                 what = "wrong" if given else "missing"
                 return _refusal(401, f"the API key is {what}", "invalid_api_key")
+        return None
+
+
+def _parsed(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
         return None
 
 
@@ -89,12 +101,19 @@ def _refuse_length(headers: dict[str, str], limit: int) -> JSONResponse | None:
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """Of a body whose length was not announced, no more than the limit; the rest fails to parse."""
-    num_bytes = 0
+    """A body without end or without news ends as if its client had gone."""
+    num_bytes, is_whole = 0, False
 
     async def bounded() -> Message:
-        nonlocal num_bytes
-        message = await receive()
+        nonlocal num_bytes, is_whole
+        if is_whole:  # what is still to come is only that the client goes
+            return await receive()
+        try:
+            async with asyncio.timeout(BODY_SILENCE_S):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
         num_bytes += len(message.get("body", b""))
         if num_bytes > limit:
             return {"type": "http.disconnect"}

@@ -29,7 +29,7 @@ async def match(request: Request) -> Response:
         wanted, _ = wire.unpack(await request.body())
         try:
             why = mismatch(service, **wanted)
-        except TypeError as err:
+        except (TypeError, ValueError, AttributeError) as err:
             raise UsageError(f"the question is not understood: {err}", hint="upgrade") from err
         synthesizer = service.synthesizer
     except VoxError as err:

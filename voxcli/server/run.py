@@ -31,6 +31,7 @@ from voxcli.server.worker import EngineWorker, State
 logger = logging.getLogger(__name__)
 
 BACKLOG = 256
+FIRST_REQUEST_S = 30.0  # for the head of a connection's first request
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
 
 
@@ -54,6 +55,7 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_S, self._close_if_silent)
         peer = transport.get_extra_info("socket")
         if peer is None or peer.family != getattr(socket, "AF_UNIX", None):
             return
@@ -65,6 +67,10 @@ class _Protocol(H11Protocol):
                 transport.abort()
                 return
         self.client = (UNIX_PEER, 0)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 class _Uvicorn(uvicorn.Server):

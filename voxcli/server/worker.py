@@ -303,6 +303,10 @@ class EngineWorker:
         except VoxError as err:
             self._deliver(job, err)
             return
+        except Exception as err:  # a bug, met before the device was: it ends this job alone
+            logger.exception("a job could not begin")
+            self._deliver(job, EngineError(f"the server failed: {err}", hint="see its log"))
+            return
         self._running[job.speech] = job
         if job.is_paused:
             group.pause(job.speech)
