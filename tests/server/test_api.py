@@ -226,8 +226,9 @@ def test_unknown_paths_and_methods_answer_in_the_same_shape(client: httpx.Client
 
 FRAMES: dict[str, dict[str, Any]] = {
     "text": {"text": 5}, "speed": {"speed": "fast"}, "no speed": {"speed": 0},
-    "seed": {"seed": "x"}, "pause": {"pause_s": -5}, "voice": {"voice": 5}, "steps": {"steps": 10**9},
-    "cfg": {"cfg": float("nan")}, "bool": {"retries": True}, "sampling": {"sampling": [1]},
+    "seed": {"seed": "x"}, "pause": {"pause_s": -5}, "voice": {"voice": 5},
+    "steps": {"steps": 10**9}, "cfg": {"cfg": float("nan")}, "bool": {"retries": True},
+    "sampling": {"sampling": [1]},
     "reference": {"reference": "x"}, "unknown": {"colour": "red"},
 }  # fmt: skip
 

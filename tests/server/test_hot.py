@@ -9,8 +9,10 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +22,10 @@ from fakes import fake_synthesizer
 from running import Running, run_server, until
 
 from voxcli import cli
+from voxcli.audio.pcm import quantise
 from voxcli.config import SamplingParams
 from voxcli.errors import EngineError, TextError, UsageError, VoxError
-from voxcli.hot import wire
+from voxcli.hot import find, wire
 from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.find import Wanted, connect
 from voxcli.hot.place import HeldError, Place
@@ -72,6 +75,27 @@ def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteSynthesize
         ]
         assert speech.ttfa_s is not None
         assert 0 < speech.ttfa_s <= speech.wall_s
+
+
+def test_a_pipe_gets_the_same_samples_as_integers(remote: RemoteSynthesizer) -> None:
+    with remote.stream_pcm(remote.plan(utterance())) as stream:
+        data = b"".join(chunk.data for chunk in stream)
+    assert data == quantise(own(), "16")
+    assert stream.speech.num_samples == len(own())
+
+
+def test_a_stream_that_was_begun_is_taken_up_once(hot: Running, remote: RemoteSynthesizer) -> None:
+    plan = remote.plan(utterance())
+    remote.begin(plan)
+    with remote.stream(plan) as stream, remote.stream(plan) as second:
+        assert b"".join(chunk.samples.tobytes() for chunk in stream) == own().tobytes()
+        assert b"".join(chunk.samples.tobytes() for chunk in second) == own().tobytes()
+    hot.model.gate.clear()
+    remote.begin(plan)
+    until(lambda: hot.worker.num_running == 1)
+    remote.close()  # nobody took it up
+    hot.model.gate.set()
+    until(lambda: hot.worker.num_running == 0)
 
 
 def test_a_group_speaks_side_by_side(remote: RemoteSynthesizer) -> None:
@@ -171,6 +195,57 @@ def test_a_url_has_to_answer_and_to_fit(hot: Running) -> None:
     for wrong in ("on", "ftp://x", "http://"):
         with pytest.raises(UsageError, match="--server is"):
             connect(wrong, WANTED)
+
+
+OTHERS = {
+    "a page": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+    "other JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "half a match": b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"mismatch": null}',
+    "rubbish": bytes(range(32, 250)) + b"\r\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("answer", OTHERS.values(), ids=OTHERS)
+def test_another_program_at_the_url_is_told_from_a_server(answer: bytes) -> None:
+    with another_program(answer) as url, pytest.raises(EngineError, match="no voxcli server"):
+        connect(url, WANTED)
+
+
+def test_an_answer_that_trickles_in_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "ANSWER_S", 0.2)
+    begun = b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"
+    with (
+        another_program(begun, drops=100) as url,
+        pytest.raises(EngineError, match=r"its answer does not end within 0.2 s"),
+    ):
+        connect(url, WANTED)
+
+
+@contextmanager
+def another_program(answer: bytes, drops: int = 0) -> Iterator[str]:
+    """Something that listens, says this to its first client, and then goes on a byte at a time."""
+
+    def serve() -> None:
+        client, _ = listening.accept()
+        with client, suppress(OSError):
+            client.recv(1 << 16)
+            client.sendall(answer)
+            for _ in range(drops):
+                client.sendall(b" ")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(10)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "http://", "on", ""])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="use auto, off or a URL"):
+        connect(url, WANTED)
 
 
 def test_a_folder_that_others_can_enter_is_not_trusted(hot: Running, place: Place) -> None:
@@ -292,6 +367,24 @@ def test_the_client_side_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.usefixtures("hot")
+def test_speech_reaches_a_pipe_through_few_modules() -> None:
+    """Imports are most of the time from the shell to the first byte; seconds depend on machines."""
+    code = (
+        "import sys; from voxcli.cli import main; code = main(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    words = ["speak", TEXT, "--device", "cpu", "-q", "-o", "-", "--format", "raw", "--seed", "7"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == quantise(own(), "16")
+    modules = done.stderr.decode().split()
+    heavy = {"torch", "numpy", "rich", "pydantic", "tokenizers", "safetensors", "soundfile"}
+    assert heavy.isdisjoint(modules)
+    assert not [name for name in modules if name.startswith("voxcli.text.norm")]
+    assert len(modules) < 260
 
 
 # ------------------------------------------------------------------------ a real process

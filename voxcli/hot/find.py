@@ -22,10 +22,11 @@ from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.hot import wire
 from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.place import Place
-from voxcli.hot.transport import Target, ask, refusal
+from voxcli.hot.transport import Target, ask, ended_after, refusal
 
 logger = logging.getLogger(__name__)
 
+MAX_REASON = 120  # characters
 ANSWER_S = 3.0  # a server that does not say within this who it is counts as absent
 
 
@@ -64,19 +65,36 @@ def connect(
         return None, None
     if choice == "auto":
         return _connect_here(wanted)
-    if not choice.startswith(("http://", "https://")) or not urlsplit(choice).hostname:
+    if not _is_url(choice):
         raise UsageError(f"--server is '{choice}'", hint="use auto, off or a URL")
     try:
         remote, why = _match(choice, wanted, api_key, is_near=False)
     except (OSError, http.client.HTTPException, ValueError) as err:
-        reason = getattr(err, "strerror", None) or str(err) or type(err).__name__
         raise EngineError(
-            f"no voxcli server answers at {choice}: {reason}",
+            f"no voxcli server answers at {choice}: {_reason(err)}",
             hint="start one with 'voxcli serve', or use --server off",
         ) from err
     if remote is None:
         raise UsageError(f"the server at {choice} is no help: {why}", hint="use --server off")
     return remote, None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket or a port that is none
+        return False
+
+
+def _reason(err: Exception) -> str:
+    """Why nothing answered, without what strangers may have sent."""
+    if isinstance(err, http.client.IncompleteRead):
+        return f"its answer does not end within {ANSWER_S:g} s"
+    if isinstance(err, http.client.HTTPException) and not isinstance(err, OSError):
+        return "it does not speak HTTP"
+    text = getattr(err, "strerror", None) or str(err) or type(err).__name__
+    return "".join(char if char.isprintable() else "?" for char in text)[:MAX_REASON]
 
 
 def _connect_here(wanted: Wanted) -> tuple[RemoteSynthesizer | None, str | None]:
@@ -91,7 +109,7 @@ def _connect_here(wanted: Wanted) -> tuple[RemoteSynthesizer | None, str | None]
         logger.info("stale socket %s: %s", place.socket, err)
         return None, None
     except (OSError, http.client.HTTPException, ValueError, VoxError) as err:
-        return None, f"it does not answer ({err or type(err).__name__})"
+        return None, f"it does not answer ({_reason(err)})"
 
 
 def _match(
@@ -99,16 +117,23 @@ def _match(
 ) -> tuple[RemoteSynthesizer | None, str | None]:
     """Ask a server whether it serves what is wanted."""
     body = wire.pack({**_as_json(wanted), "is_near": is_near})
-    with closing(ask(target, wire.PATH_MATCH, body, api_key, ANSWER_S)) as connection:
+    with (
+        closing(ask(target, wire.PATH_MATCH, body, api_key, ANSWER_S)) as connection,
+        ended_after(connection, ANSWER_S),
+    ):
         answer = connection.getresponse()
         if answer.status != 200:
             if is_near:
                 return None, refusal(answer).message
             raise refusal(answer)
-        found = json.loads(answer.read())
-    if found["mismatch"]:
-        return None, found["mismatch"]
-    return RemoteSynthesizer(target, api_key, found), None
+        data = answer.read()
+    try:
+        found = json.loads(data)
+        if found["mismatch"]:
+            return None, str(found["mismatch"])
+        return RemoteSynthesizer(target, api_key, found), None
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise ValueError("it is another program, or another version of voxcli") from err
 
 
 def _as_json(wanted: Wanted) -> dict[str, Any]:
@@ -119,7 +144,10 @@ def _as_json(wanted: Wanted) -> dict[str, Any]:
 def health(place: Place) -> dict[str, Any]:
     """What the server there says of itself; empty when it says nothing."""
     try:
-        with closing(ask(place.socket, "/health", None, timeout_s=ANSWER_S)) as connection:
+        with (
+            closing(ask(place.socket, "/health", None, timeout_s=ANSWER_S)) as connection,
+            ended_after(connection, ANSWER_S),
+        ):
             found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -77,6 +80,27 @@ def ask(
         path = parts.path.rstrip("/") + path
     connection.request("GET" if body is None else "POST", path, body, headers)
     return connection
+
+
+@contextmanager
+def ended_after(connection: http.client.HTTPConnection, limit_s: float) -> Iterator[None]:
+    """End the connection when the block takes longer, even if something trickles in all the time.
+
+    What is being read then ends before its end: an `HTTPException` or `OSError`.
+    """
+
+    def end() -> None:
+        if connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def refusal(answer: http.client.HTTPResponse) -> VoxError:
