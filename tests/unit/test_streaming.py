@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import soundfile
 from fakes import SAMPLE_RATE, FakeAcousticModel, fake_synthesizer
 
+from voxcli.audio import player
 from voxcli.audio.heard import HeardFile
 from voxcli.audio.player import Player
 from voxcli.audio.prebuffer import Prebuffer
@@ -191,9 +193,9 @@ class NoDevice:
 
 
 def loudspeaker(device: NoDevice, file: HeardFile | None = None) -> Loudspeaker:
-    player = Player(device, SAMPLE_RATE)
-    player.start()
-    return Loudspeaker(player, Prebuffer(), file)
+    playing = Player(device, SAMPLE_RATE)
+    playing.start()
+    return Loudspeaker(playing, Prebuffer(), file)
 
 
 def test_a_loudspeaker_says_when_and_why_it_began() -> None:
@@ -224,6 +226,39 @@ def test_with_a_file_a_device_that_goes_away_leaves_the_file_whole(tmp_path: Pat
     assert "has gone" in str(outlet.error)
     info = soundfile.info(tmp_path / "a.wav")
     assert info.frames == round(report.audio_s * SAMPLE_RATE)
+
+
+class SilentServer(NoDevice):
+    """A device whose sound server does not answer any more: no call comes back."""
+
+    def __init__(self) -> None:
+        super().__init__(10**9)
+        self.answers = threading.Event()
+
+    def drain(self) -> None:
+        self.answers.wait(20)
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+def test_a_sound_server_that_does_not_answer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_file: bool
+) -> None:
+    monkeypatch.setattr(player, "STUCK_S", 0.2)
+    synthesizer, device = fake_synthesizer(), SilentServer()
+    with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE) as writer:
+        outlet = loudspeaker(device, HeardFile(writer) if has_file else None)
+        streamer = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet)
+        if not has_file:
+            with pytest.raises(DeviceError, match="has not answered"):
+                streamer.run()
+        else:
+            report = streamer.run()
+            assert "has not answered" in str(outlet.error)
+            assert outlet.file is not None
+            written = outlet.file.commit()
+            assert written is not None
+            assert written.num_frames == round(report.audio_s * SAMPLE_RATE)
+    device.answers.set()
 
 
 def test_a_file_holds_what_was_heard_and_nothing_more(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class Player:
         self._dry_since: float | None = None
         self._dry_at = 0.0  # when the device will have played what it has
         self._moved_at = 0.0  # when the device last took samples
+        self._asked_at: float | None = None  # since when the device has been asked for something
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="player", daemon=True)
 
@@ -179,8 +180,18 @@ class Player:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def check_answers(self) -> None:
+        """Set `error` when the device keeps the player's thread waiting; it may never come back."""
+        asked_at = self._asked_at
+        if self.error is None and asked_at is not None and self._clock() - asked_at > STUCK_S:
+            self.error = DeviceError(
+                f"the sound device has not answered for {STUCK_S:.0f} s",
+                hint="is the sound server running? see 'voxcli stream --list-devices'",
+            )
+
     def _queue(self, samples: Samples) -> None:
         while len(samples) and self.error is None and not self._is_stopping:
+            self.check_answers()
             samples = samples[self._ring.push(samples) :]
             self._wake.set()
             if len(samples):
@@ -202,12 +213,14 @@ class Player:
         Returns:
             seconds until the next call, unless something happens before; None at the end.
         """
+        self._asked_at = self._clock()
         try:
             wait_s = self._tick()
         except DeviceError as err:
             self.error, self._is_running, wait_s = err, False, None
         if wait_s is None:
             self.device.close()
+        self._asked_at = None
         return wait_s
 
     def _tick(self) -> float | None:

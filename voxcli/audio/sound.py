@@ -6,8 +6,10 @@ Knows nothing about speech; `player.py` says what an output must do.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ LIST_HINT = "see 'voxcli stream --list-devices'"
 # Half a second may pass before the device has to be fed again. With the interpreter's lock held for
 # 0.12 s at a time, 0.1 s was too little and 0.2 s just enough (docs/streaming.md); this has margin.
 BUFFER_S = 0.5
+CLOSE_S = 2.0  # longest wait for a device to be let go
 MAX_CHANNELS = 2  # the voice is mono; both ears get it
 
 
@@ -171,6 +174,7 @@ class SoundOutput:
                 dtype="float32", latency=BUFFER_S,
             )  # fmt: skip
             self._capacity: int = self._stream.write_available
+        self._is_closing = False
 
     def start(self) -> None:
         with self._explained("does not start"):
@@ -197,7 +201,15 @@ class SoundOutput:
             self._stream.abort()
 
     def close(self) -> None:
-        self._stream.close(ignore_errors=True)
+        """Let go of it; always safe. A sound system that does not answer is left behind."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        closing = threading.Thread(target=self._stream.close, daemon=True)  # ignores errors
+        closing.start()
+        closing.join(CLOSE_S)
+        if closing.is_alive():  # and so would be what the library does when Python ends
+            atexit.unregister(getattr(import_sounddevice(), "_exit_handler", self.close))
 
     def _explained(self, what: str) -> Any:
         return _explained(f"the sound device {self.device.name!r} {what}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from voxcli.audio import player as players
 from voxcli.audio.heard import HeardFile
 from voxcli.audio.player import Player
 from voxcli.audio.prebuffer import MAX_PREBUFFER_S, Prebuffer
@@ -161,6 +162,7 @@ class Loudspeaker(Outlet):
         self.player.release()
 
     def keep_up(self) -> None:
+        self.player.check_answers()
         if self.player.error is not None:
             if self.file is None:
                 raise self.player.error
@@ -176,7 +178,7 @@ class Loudspeaker(Outlet):
     def finish(self, tick: Callable[[], None]) -> None:
         self.player.finish()
         self.rest()
-        while not self.player.wait(WAIT_S):
+        while not self.player.wait(WAIT_S) and self.player.error is None:
             self.keep_up()
             tick()
         self.keep_up()
@@ -185,5 +187,5 @@ class Loudspeaker(Outlet):
 
     def interrupt(self) -> None:
         self.player.stop()
-        self.player.wait()
+        self.player.wait(players.STUCK_S)
         self.keep_up()
