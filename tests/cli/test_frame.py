@@ -56,7 +56,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
     module = _Fake("voxcli.cli.fake")
     module.fake = module.fake()  # type: ignore[method-assign]
     monkeypatch.setitem(sys.modules, "voxcli.cli.fake", module)
-    monkeypatch.setattr(cli, "COMMANDS", ("fake",))
+    monkeypatch.setattr(cli, "COMMANDS", {"fake": "A command."})
     monkeypatch.delenv("VOXCLI_DEBUG", raising=False)
     return module
 
@@ -258,12 +258,14 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])
 def test_help_is_there_at_once(words: list[str]) -> None:
-    times = []
-    for _ in range(5):
+    times: list[float] = []
+    while not times or (min(times) >= HELP_LIMIT_S * CI_SLACK and len(times) < 5):
         start = time.perf_counter()
         assert run(*words).returncode == 0
         times.append(time.perf_counter() - start)
-    print(f"voxcli {' '.join(words)}: best of 5 {min(times):.3f} s, aim {HELP_LIMIT_S} s")
+    print(
+        f"voxcli {' '.join(words)}: best of {len(times)} {min(times):.3f} s, aim {HELP_LIMIT_S} s"
+    )
     assert min(times) < HELP_LIMIT_S * CI_SLACK
 
 
@@ -279,7 +281,7 @@ def test_libraries_are_silent_unless_verbose() -> None:
         "module = types.ModuleType('voxcli.cli.fake')\n"
         "module.fake, module.EXAMPLES = fake, ()\n"
         "sys.modules['voxcli.cli.fake'] = module\n"
-        "cli.COMMANDS = ('fake',)\n"
+        "cli.COMMANDS = {'fake': 'A command.'}\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", program]
