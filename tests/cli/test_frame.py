@@ -263,9 +263,7 @@ def test_help_is_there_at_once(words: list[str]) -> None:
         start = time.perf_counter()
         assert run(*words).returncode == 0
         times.append(time.perf_counter() - start)
-    print(
-        f"voxcli {' '.join(words)}: {min(times):.3f} s, aim {HELP_LIMIT_S} s"
-    )
+    print(f"voxcli {' '.join(words)}: {min(times):.3f} s, aim {HELP_LIMIT_S} s")
     assert min(times) < HELP_LIMIT_S * CI_SLACK
 
 

@@ -26,12 +26,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from voxcli.errors import VoxError
 from voxcli.server.guard import UNIX_PEER
+from voxcli.server.heap import give_back
 from voxcli.server.worker import EngineWorker, State
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 256
 FIRST_REQUEST_S = 30.0  # for the head of a connection's first request
+TIDY_S = 10.0  # between two times that free memory goes back to the system
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
 
 
@@ -146,7 +148,9 @@ class ServerProcess:
         self.worker.start()
         serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
         stopping = asyncio.create_task(self._stopping.wait())
+        tidying = asyncio.create_task(_tidy_memory())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        tidying.cancel()
         await self._end()
         self._uvicorn.should_exit = True
         await serving
@@ -164,6 +168,12 @@ class ServerProcess:
         while self.worker.num_running and loop.time() - started_s < self._grace_s:
             await asyncio.sleep(POLL_S)
         self._num_aborted = await asyncio.to_thread(self.worker.stop)
+
+
+async def _tidy_memory() -> None:
+    while True:
+        await asyncio.sleep(TIDY_S)
+        await asyncio.to_thread(give_back)
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
