@@ -191,9 +191,15 @@ class SpeechGroup(Closing):
 
 
 def setup_of(
-    engine: Engine, model: str, device: Device, dtype: torch.dtype, threads: int, started_s: float
-) -> Setup:
-    """The facts of an engine that is ready now; `started_s` is on `time.perf_counter`."""
+    engine: Engine, model: str, device: Device, dtype: torch.dtype, threads: int, started_s: float,
+    import_s: float = 0.0,
+) -> Setup:  # fmt: skip
+    """The facts of an engine that is ready now.
+
+    Args:
+        started_s: on `time.perf_counter`, behind the imports.
+        import_s: what those took.
+    """
     from voxcli.engine.device import PRECISION_NAMES
 
     return Setup(
@@ -203,6 +209,7 @@ def setup_of(
         precision=PRECISION_NAMES[dtype],
         threads=threads,
         load_s=time.perf_counter() - started_s,
+        import_s=import_s,
         num_captures=engine.runner.graph_captures,
         capture_s=engine.runner.capture_s,
         capture_bytes=engine.runner.capture_bytes,
@@ -246,23 +253,24 @@ class Synthesizer(Closing):
     @classmethod
     def load_files(cls, files: ModelFiles, config: EngineConfig) -> Self:
         """The same for a model that is found already."""
-        started = time.perf_counter()
+        began_s = time.perf_counter()
         if not config.solver:  # graphs for what this model is used with by default
             best = files.settings
             guided = {best.cfg != 1.0, best.clone_cfg != 1.0}
             config = replace(config, solver=tuple((best.steps, is_on) for is_on in sorted(guided)))
         with Ahead.begin(files.folder, config) as ahead:  # before torch is imported
-            return cls._load_beside(files, config, ahead, started)
+            return cls._load_beside(files, config, ahead, began_s)
 
     @classmethod
     def _load_beside(
-        cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, started: float
+        cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, began_s: float
     ) -> Self:
         from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
         from voxcli.engine.engine import Engine
         from voxcli.engine.memory import require_memory
         from voxcli.models import load_model
 
+        started_s = time.perf_counter()
         device = resolve_device(config.device)
         threads = set_threads(config.threads)
         num_bytes = sum(path.stat().st_size for path in files.files)
@@ -275,7 +283,7 @@ class Synthesizer(Closing):
         )
         model = load_model(files.folder, device.torch_device, dtype)
         engine = Engine(model, device.torch_device, config, ahead.is_ready)
-        setup = setup_of(engine, files.name, device, dtype, threads, started)
+        setup = setup_of(engine, files.name, device, dtype, threads, started_s, started_s - began_s)
         logger.info("%s", setup)
         return cls(engine, voice_model(files), setup)
 

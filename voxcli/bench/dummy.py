@@ -91,13 +91,20 @@ class RandomSynthesizer(Synthesizer):
 
 
 def random_synthesizer(
-    path: Path, values: dict[str, Any], config: EngineConfig, num_patches: int
+    path: Path,
+    values: dict[str, Any],
+    config: EngineConfig,
+    num_patches: int,
+    *,
+    import_s: float,
 ) -> RandomSynthesizer:
     """Build the model that a configuration describes.
 
     Args:
         path: of the configuration or its folder, where a tokenizer may be.
         values: what the configuration holds.
+        num_patches: of each speech.
+        import_s: what importing this module took.
 
     Raises:
         UsageError: a setting that the family does not have or needs.
@@ -120,7 +127,7 @@ def random_synthesizer(
     family = import_module(f"{package}.family")
     model = family.random_model(model_config, device.torch_device, dtype, tokenizer=tokenizer)
     engine = Engine(model, device.torch_device, config)
-    setup = setup_of(engine, str(path), device, dtype, threads, started)
+    setup = setup_of(engine, str(path), device, dtype, threads, started, import_s)
     settings = ModelSettings(max_chars=WHOLE_TEXT)
     voice = VoiceModel(str(path), (), settings, tokenizer.can_say)
     synthesizer = RandomSynthesizer(engine, voice, setup)

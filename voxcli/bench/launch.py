@@ -149,7 +149,7 @@ def measure(
     return build_report(
         session,
         who,
-        import_s=import_s,
+        import_s=import_s + synthesizer.setup.import_s,
         memory=session.memory.overall(),
         stamp=RANDOM_WEIGHTS if launch.dummy is not None else None,
         notes=launch.notes,
@@ -160,10 +160,12 @@ def _load(launch: Launch) -> Synthesizer:
     from voxcli.synthesizer import Synthesizer
 
     if launch.dummy is not None:
+        began_s = time.perf_counter()
         from voxcli.bench.dummy import random_synthesizer
 
         return random_synthesizer(
-            launch.dummy, launch.dummy_values, launch.config, launch.num_patches
-        )
+            launch.dummy, launch.dummy_values, launch.config, launch.num_patches,
+            import_s=time.perf_counter() - began_s,
+        )  # fmt: skip
     assert launch.files is not None
     return Synthesizer.load_files(launch.files, launch.config)

@@ -352,6 +352,7 @@ def setup_facts(setup: Setup) -> dict[str, Any]:
         "device_name": setup.device,
         "precision": setup.precision,
         "threads": setup.threads,
+        "import_s": setup.import_s,
         "load_s": setup.load_s,
         "graph_captures": setup.num_captures,
         "capture_s": setup.capture_s,
