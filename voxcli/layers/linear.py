@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # Above this many multiply-adds a product is split over threads; below, the split costs more.
-MIN_THREADED_PRODUCT = 6_000_000
+MIN_THREADED_PRODUCT = 4_000_000
 # What rounding to half precision may change: the tail of bf16 numbers that are subnormal in fp16.
 MAX_HALF_ERROR = 2.0**-25
 # FBGEMM works in blocks of up to 6 rows; blocks of 1 and 2 rows sum in another order.
