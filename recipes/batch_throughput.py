@@ -1,29 +1,27 @@
-"""300 rows as one batch beside the same rows one at a time: how much faster, and are they equal?
+"""300 rows side by side beside the same rows one at a time: how much faster, and are they equal?
 
     python recipes/batch_throughput.py [--rows 300]
 
-Three rounds, each with all rows as a batch and then a third of them one after the other on one
-engine, so that a machine whose speed drifts slows both. Each part is a fresh process; loading the
-model is not counted, writing the batch's files is. A row alone has the seed that the report names,
-and must equal the batch's file to 1e-5. Expected on two cores with nothing else running, in eight
-minutes or so: 300 of 300 rows equal, and the ratio of the last line.
+Three rounds, each with all rows as `voxcli batch` speaks them and then a third of them with
+`--slots 1`, so that a machine whose speed drifts slows both. Loading the model is not counted,
+checking and writing the files is. Each row has a seed of its own, and its file must be equal to
+1e-5 in both. Expected on two cores with nothing else running, in nine minutes or so: 300 of 300
+rows equal, and the ratio of the last line.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
 import tempfile
-import time
 from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 import soundfile
-
-from voxcli import EngineConfig, SamplingParams, Synthesizer, Utterance
 
 WHO = ("The ferryman", "My sister", "A tall guest", "Nobody here", "The old painter", "Our captain")
 DOES = ("keeps a lamp", "found three letters", "lost the key", "left a coat", "hid some bread")
@@ -32,29 +30,26 @@ WHEN = ("", " last night", " while the rain fell on the roof", " before anyone h
 ROUNDS, TOLERANCE = 3, 1e-5
 
 
-def batch(table: Path, out: Path) -> dict[str, float]:
-    options = ["--seed", "1", "--force", "--bits", "32f", "--server", "off", "--quiet"]
+Row = dict[str, str | int]
+
+
+def speak(rows: list[Row], out: Path, *options: str) -> dict[str, float]:
+    """Speak a table in a process of its own; seconds it took and made."""
+    table = out.with_suffix(".csv")
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("id", "text", "seed"))
+        writer.writeheader()
+        writer.writerows(rows)
+    options = ("--force", "--bits", "32f", "--server", "off", "--quiet", *options)
     command = [sys.executable, "-m", "voxcli", "batch", str(table), "-o", str(out), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     report = json.loads((out / "report.json").read_text("utf-8"))
     return {"wall_s": report["wall_s"], "audio_s": report["audio_s"]}
 
 
-def alone(out: Path, part: int) -> dict[str, float]:
-    rows = json.loads((out / "report.json").read_text("utf-8"))["rows"][part::ROUNDS]
-    synthesizer = Synthesizer.load(EngineConfig())
-    synthesizer.synthesize([Utterance("Once before.", sampling=SamplingParams(seed=1))])
-    found = {"wall_s": 0.0, "audio_s": 0.0, "equal": 0.0}
-    for row in rows:
-        utterance = Utterance(row["text"], sampling=SamplingParams(seed=row["seed"]))
-        started = time.perf_counter()
-        samples = synthesizer.synthesize([utterance])[0].samples
-        found["wall_s"] += time.perf_counter() - started
-        found["audio_s"] += len(samples) / synthesizer.sample_rate
-        beside, _ = soundfile.read(out / row["output"], dtype="float32")
-        is_equal = len(beside) == len(samples) and np.abs(beside - samples).max() <= TOLERANCE
-        found["equal"] += is_equal
-    return found
+def is_equal(one: Path, other: Path) -> bool:
+    left, right = (soundfile.read(path, dtype="float32")[0] for path in (one, other))
+    return len(left) == len(right) and bool(np.abs(left - right).max() <= TOLERANCE)
 
 
 def speed(parts: list[dict[str, float]]) -> float:
@@ -64,28 +59,25 @@ def speed(parts: list[dict[str, float]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=300)
-    parser.add_argument("--alone", nargs=2, metavar=("OUT", "PART"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.alone:
-        print(json.dumps(alone(Path(options.alone[0]), int(options.alone[1]))))
-        return
     folder = Path(tempfile.mkdtemp(prefix="throughput-"))
-    table, out = folder / "rows.txt", folder / "rows"
     sentences = islice(product(WHEN, WHERE, DOES, WHO), options.rows)
-    table.write_text("\n".join(f"{d} {c} {b}{a}." for a, b, c, d in sentences), "utf-8")
-    parts: dict[str, list[dict[str, float]]] = {"batch": [], "alone": []}
+    rows: list[Row] = [
+        {"id": f"{number:03}", "text": f"{who} {does} {where}{when}.", "seed": number}
+        for number, (when, where, does, who) in enumerate(sentences, start=1)
+    ]
+    together, alone = [], []
     for part in range(ROUNDS):
-        parts["batch"].append(batch(table, out))
-        command = [sys.executable, __file__, "--alone", str(out), str(part)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        parts["alone"].append(json.loads(done.stdout.splitlines()[-1]))
-        now = ", ".join(f"{name} {speed(each[-1:]):.2f}x" for name, each in parts.items())
-        print(f"round {part + 1}: {now}")
-    equal = sum(round(part["equal"]) for part in parts["alone"])
-    print(f"{equal} of {options.rows} rows equal, {len(list(out.glob('*.wav')))} files in {out}")
-    together, apart = speed(parts["batch"]), speed(parts["alone"])
-    print(f"batch {together:.2f}x, alone {apart:.2f}x real time: ratio {together / apart:.2f}")
-    sys.exit(equal != options.rows)
+        together.append(speak(rows, folder / "together"))
+        alone.append(speak(rows[part::ROUNDS], folder / "alone", "--slots", "1"))
+        speeds = f"batch {speed(together[-1:]):.2f}x, alone {speed(alone[-1:]):.2f}x"
+        print(f"round {part + 1}: {speeds}", flush=True)
+    files = [path.name for path in (folder / "together").glob("*.wav")]
+    num_equal = sum(is_equal(folder / "together" / name, folder / "alone" / name) for name in files)
+    print(f"{num_equal} of {len(rows)} rows equal, in {folder}")
+    faster = speed(together) / speed(alone)
+    print(f"batch {speed(together):.2f}x, alone {speed(alone):.2f}x real time: ratio {faster:.2f}")
+    sys.exit(0 if num_equal == len(rows) else 1)
 
 
 if __name__ == "__main__":
