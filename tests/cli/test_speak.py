@@ -353,6 +353,7 @@ def test_auto_falls_back_to_the_cpu_with_one_warning(run: Run) -> None:
         (("--bits", "12"), "12"), (("--rate", "17"), "17"), (("--threads", "-1"), "--threads"),
         (("--retries", "-1"), "--retries"), (("--file", "missing.txt"), "--file"),
         (("--format", "mp3"), "--format"), (("--language", "fr"), "fr"),
+        (("--language", ""), "--language"), (("--encoding", "latin-1"), "--encoding"),
     ],
 )  # fmt: skip
 def test_a_setting_that_cannot_work_is_named(

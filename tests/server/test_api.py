@@ -151,6 +151,7 @@ def test_the_official_client_understands_refusals(official: openai.OpenAI) -> No
     with pytest.raises(openai.BadRequestError) as refused:
         official.audio.speech.create(model="fake", voice="albba", input=TEXT)
     assert refused.value.code == "voice_not_found"
+    assert refused.value.param == "voice"
     with pytest.raises(openai.NotFoundError, match="'tts-1' is not served here, 'fake' is"):
         official.audio.speech.create(model="tts-1", voice="default", input=TEXT)
 

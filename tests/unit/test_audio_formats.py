@@ -40,6 +40,12 @@ def test_near_miss_is_suggested() -> None:
         resolve_format("a.flacc")
 
 
+@pytest.mark.parametrize("target", ["../w/x", "./x", "a.b/x", "speech"])
+def test_a_dot_of_a_folder_begins_no_suffix(target: str) -> None:
+    with pytest.raises(UsageError, match="has no audio suffix"):
+        resolve_format(target)
+
+
 @pytest.mark.parametrize(
     ("name", "bits", "chosen"),
     [

@@ -460,6 +460,9 @@ def test_a_judge_may_ask_for_another_take(out: Path) -> None:
     session = prepare(SIX, out)
     row = speak(session, judges=[judge])["rows"][0]
     assert (row["takes"], row["takes_seen"]) == (3, 3)
+    kept = speak(prepare(SIX, out), judges=[judge])["rows"][0]
+    assert kept["status"] == "kept"
+    assert [kept[name] for name in ("seed", "takes")] == [row[name] for name in ("seed", "takes")]
     utterance = session.jobs[0].utterance
     utterance = session.jobs[0].utterance
     sampling = utterance.sampling

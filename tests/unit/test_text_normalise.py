@@ -26,6 +26,8 @@ EXAMPLES = [
     ("1st, 2nd, 3rd and 21st", "first, second, third and twenty-first"),
     ("the 100th time", "the one hundredth time"),
     ("1/2", "one half"),
+    ("1/2 %", "one half percent"),
+    ("½ €", "one half euro"),
     ("3/4 of it", "three quarters of it"),
     ("2 1/2 cups", "two and a half cups"),
     ("2½ cups", "two and a half cups"),

@@ -127,8 +127,9 @@ def _format_name(target: str) -> str:
     path = PurePath(target)
     if path.suffix:
         return path.suffix[1:].lower()
-    is_bare_name = path.name == target and target.lower().lstrip(".") in FORMATS
-    return target.lower().lstrip(".") if is_bare_name or target.startswith(".") else ""
+    name = target.lower().lstrip(".")
+    is_bare = path.name == target and (target.startswith(".") or name in FORMATS)
+    return name if is_bare else ""
 
 
 def _with_bits(entry: AudioFormat, bits: str | int | None) -> AudioFormat:

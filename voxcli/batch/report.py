@@ -55,7 +55,8 @@ def report_rows(
         else:
             if standing.status is Status.KEPT:
                 before = {name: fact for name, fact in entries[job.name].items() if name != "key"}
-                row = before | row
+                found = {name: before[name] for name in ("seed", "speed") if name in before}
+                row = before | row | found  # what its kept take has, not what was asked
             row |= {"status": standing.status, "reason": standing.reason}
         rows.append({**row, "extra": dict(job.row.extra)})
     return rows

@@ -294,6 +294,8 @@ class TextSource:
                 raise UsageError(message, hint="check --file") from err
             return decode_text(content, encoding=self.encoding, source=str(self.file))
         assert self.text is not None
+        if self.encoding is not None and self.text != STDIN:
+            raise UsageError("--encoding is for --file and stdin, and TEXT is given")
         if self.text == STDIN:
             if sys.stdin is None or sys.stdin.closed:
                 raise UsageError("stdin is closed", hint="give TEXT or --file")
@@ -323,6 +325,8 @@ class SpeechOptions:
         Raises:
             UsageError: a value out of range.
         """
+        if self.language is not None and not self.language.strip():
+            raise UsageError("--language is empty", hint="give a code such as en, or leave it out")
         return Utterance(
             text=text,
             voice=settings.voice if self.voice is None else self.voice,

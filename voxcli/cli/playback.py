@@ -62,7 +62,9 @@ def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
             err.hint = f"to choose where the model runs, use --compute-device {target.device}"
         if target.save is None:
             raise
-        output.warn(f"{err.message}; the speech goes to {target.save} alone")
+        output.warn(
+            f"{err.message}; the speech goes to {target.save} alone, and the exit code is 4"
+        )
         return None, err
 
 
@@ -121,8 +123,10 @@ def play(
     output.note(_summary(report), is_quiet=is_quiet)
     failure = failure or outlet.error
     if failure is not None:
-        path = f"; all of it is in {written.path}" if written else ""
-        raise DeviceError(f"{failure.message}: not played to the end{path}", hint=failure.hint)
+        what = f"{failure.message}: not played to the end"
+        if written:
+            raise DeviceError(f"{what}; all of it is in {written.path}") from failure
+        raise DeviceError(what, hint=failure.hint) from failure
     return report
 
 

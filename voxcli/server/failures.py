@@ -16,6 +16,7 @@ from voxcli.errors import (
     OutputError,
     OutputExistsError,
     SynthesisError,
+    TextError,
     UsageError,
     VoiceFileError,
     VoiceNotFoundError,
@@ -37,6 +38,12 @@ _STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
     (EngineError, 503, "server_error", "engine_failed"),
     (DeviceError, 503, "server_error", "engine_failed"),
     (ModelError, 503, "server_error", "engine_failed"),
+)
+# The parameter that an error is about, where its class tells.
+_PARAMS: tuple[tuple[type[VoxError], str], ...] = (
+    (VoiceNotFoundError, "voice"),
+    (VoiceFileError, "voice"),
+    (TextError, "input"),
 )
 
 
@@ -68,7 +75,8 @@ def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
         (500, "server_error", "failed"),
     )
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
-    return status, error_body(str(error), kind, None, code), headers
+    param = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
+    return status, error_body(str(error), kind, param, code), headers
 
 
 def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
-from voxcli.text.quantities import NUM, PER_UNIT, SIGN, SIGNS, START, unit_name
+from voxcli.text.quantities import NO_FRACTION, NUM, PER_UNIT, SIGN, SIGNS, START, unit_name
 from voxcli.text.spell import cardinal, number, plural
 
 _CURRENCIES = {
@@ -55,7 +55,7 @@ _MONEY = re.compile(
     r"(?P<noun>[ -](?:bill|note|coin|store|fee|tax|fine|bonus|coupon|voucher|discount|prize)\b)?"
 )
 _MONEY_AFTER = re.compile(
-    rf"{START}{SIGN}(?P<number>{NUM})(?:[-–](?P<to>{NUM}))?{_SCALE}\s?"
+    rf"{START}{NO_FRACTION}{SIGN}(?P<number>{NUM})(?:[-–](?P<to>{NUM}))?{_SCALE}\s?"
     rf"(?P<currency>[$€£¥₹₩₽₿¢₱]|(?:{_CODES}|zł|kr)\b)(?!\d)"
 )
 _MONEY_CODE = re.compile(

@@ -14,6 +14,7 @@ from voxcli.text.spell import cardinal, fraction, number, plural
 # Bounded groups keep it linear; the look-ahead keeps "1,2345" whole.
 NUM = r"(?:\d+(?:,\d{3}(?!\d)){0,6}(?:\.\d+)?|\.\d+)"
 START = r"(?<![\w.])(?<!\d,)"
+NO_FRACTION = r"(?<!\d/)"  # the lower number of one; numerals.py says it whole
 SIGN = r"(?P<sign>(?<![\w)\]])[-+±−])?"
 SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: ""}
 
@@ -71,7 +72,8 @@ _FEET_MARK = re.compile(
 _INCH_MARK = re.compile(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d)?)[\"″](?!\w)|[\"\n]")
 _FEET_INCHES = re.compile(r"(?<![\w.])(?P<feet>\d{1,2})['′] ?(?P<inches>1[01]|\d)(?:\"|″|'')(?!\w)")
 _PERCENT = re.compile(
-    rf"{START}{SIGN}(?:(?P<from>{NUM})\s?%?\s?(?:-|–|to)\s?)?(?P<number>{NUM})\s?(?P<unit>%|‰|percent\b)"
+    rf"{START}{NO_FRACTION}{SIGN}(?:(?P<from>{NUM})\s?%?\s?(?:-|–|to)\s?)?"
+    rf"(?P<number>{NUM})\s?(?P<unit>%|‰|percent\b)"
 )
 
 

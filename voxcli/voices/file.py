@@ -23,6 +23,7 @@ VERSION = 1
 SUFFIX = ".safetensors"
 MAX_FILE_BYTES = 256 << 20  # a minute at 192 kHz is 46 MB; more is no voice
 MAX_TEXT_CHARS = 10_000
+WAY_OUT = "add the voice again, or import a good copy"
 
 
 def voice_bytes(voice: Voice) -> bytes:
@@ -97,7 +98,9 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
         reason = (err.strerror or str(err)).lower()
         raise VoiceFileError(f"cannot read {path}: {reason}", hint="check the path") from err
     except (SafetensorError, ValueError, TypeError) as err:
-        raise _damaged(path, str(err)) from err
+        raise VoiceFileError(
+            f"{path} is damaged, or no voice profile: {err}", hint=WAY_OUT
+        ) from err
 
 
 def _voice(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> Voice:
@@ -141,6 +144,4 @@ def _digest(text: str, tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _damaged(path: Path, why: str) -> VoiceFileError:
-    return VoiceFileError(
-        f"{path} is damaged: {why}", hint="add the voice again, or import a good copy"
-    )
+    return VoiceFileError(f"{path} is damaged: {why}", hint=WAY_OUT)
