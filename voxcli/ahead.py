@@ -37,7 +37,7 @@ from types import ModuleType, SimpleNamespace
 from typing import IO, Any, Self, cast
 
 from voxcli.closing import Closing
-from voxcli.config import EngineConfig
+from voxcli.config import EngineConfig, num_cores
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ def main(text: str) -> int:
         program = Program(
             model, torch.device("meta"), config.max_slots, num_positions_of(model.info, config)
         )
-        with Compilers(order.capability, _num_cores()) as compilers, naming():
+        with Compilers(order.capability, num_cores()) as compilers, naming():
             for function in program.with_all_kernels(config.solver):
                 function()
             named = time.perf_counter()
@@ -253,7 +253,3 @@ def main(text: str) -> int:
 
 def _itself(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
     return function
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

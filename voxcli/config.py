@@ -28,6 +28,13 @@ def random_seed() -> int:
     return int.from_bytes(os.urandom(8)) % MAX_CHOSEN_SEED
 
 
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class EngineConfig:
     """What the engine is built from, once.

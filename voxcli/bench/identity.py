@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import voxcli
-from voxcli.bench.pace import num_cores
-from voxcli.config import EngineConfig
+from voxcli.config import EngineConfig, num_cores
 from voxcli.hub import ModelFiles, file_sha256, joint_checksum
 from voxcli.setup import Setup
 from voxcli.utterance import Utterance

@@ -7,7 +7,6 @@ milliseconds of a second. `--quiet`, or no terminal, costs nothing.
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from voxcli.bench.cells import Cell
 from voxcli.bench.tables import cell_row
+from voxcli.closing import Closing
 
 if TYPE_CHECKING:
     from voxcli.bench.session import Session
@@ -24,7 +24,7 @@ REFRESH_S = 1.0
 COLUMNS = ("set", "lang", "load", "runs", "failed", "TTFA p50", "RTF p50", "audio s/s")
 
 
-class LiveTable:
+class LiveTable(Closing):
     """Shows a session; call `tick` from its loop."""
 
     def __init__(self, *, is_enabled: bool, console: Console | None = None) -> None:
@@ -53,12 +53,7 @@ class LiveTable:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._live is not None:
             self._live.stop()
 

@@ -33,13 +33,6 @@ def probe() -> float:
     return statistics.median(times)
 
 
-def num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def taken_s() -> float | None:
     """CPU seconds that others, the hypervisor among them, have had of our cores since the start.
 

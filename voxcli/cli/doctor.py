@@ -5,7 +5,6 @@ Every check is a function that returns one `Check` and never raises; a new one j
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ import typer
 from voxcli import __version__
 from voxcli.cli import output
 from voxcli.cli.options import JsonOption, settings_with
-from voxcli.config import config_path, data_dir, load_settings
+from voxcli.config import config_path, data_dir, load_settings, num_cores
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
@@ -88,10 +87,7 @@ def _torch() -> Check:
 
 
 def _threads() -> Check:
-    try:
-        usable = len(os.sched_getaffinity(0))
-    except AttributeError:
-        usable = os.cpu_count() or 1
+    usable = num_cores()
     try:
         asked = settings_with().threads
     except VoxError:

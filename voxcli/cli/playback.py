@@ -63,7 +63,8 @@ def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
         if target.save is None:
             raise
         output.warn(
-            f"{err.message}; the speech goes to {target.save} alone, and the exit code is 4"
+            f"{err.message}; the speech goes to {target.save} alone, and the exit code is "
+            f"{err.exit_code}"
         )
         return None, err
 

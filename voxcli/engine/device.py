@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from dataclasses import dataclass
 
 import torch
 
 from voxcli import kernels
+from voxcli.config import num_cores
 from voxcli.errors import DeviceError, UsageError
 from voxcli.layers import fp8
 from voxcli.layers.linear import has_half_storage
@@ -145,7 +145,6 @@ def available_memory() -> int | None:
 
 def set_threads(count: int) -> int:
     """Set the CPU threads: at most the usable cores, 0 for all. Returns the count in force."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    most = usable or 1  # more threads than cores only wait for each other
+    most = num_cores()  # more threads than cores only wait for each other
     torch.set_num_threads(min(count, most) or most)
     return torch.get_num_threads()
