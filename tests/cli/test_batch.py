@@ -147,6 +147,18 @@ def test_a_dry_run_shows_the_words_and_makes_nothing(run: Run) -> None:
     assert os.listdir() == []
 
 
+def test_the_disk_that_a_timeline_needs_is_foreseen(run: Run) -> None:
+    Path("late.csv").write_text("text,start,end\nCome in.,3600,3602\n")
+    plain, mixed, stems = (
+        json.loads(run("late.csv", "-o", "out", "--dry-run", "--json", *more)[1])["num_bytes"]
+        for more in ((), ("--mix", "mix.wav"), ("--mix", "mix.wav", "--stems", "stems"))
+    )
+    hour = 3600 * 24_000 * 2
+    assert plain < 200_000
+    assert mixed - plain == pytest.approx(hour, rel=0.01)
+    assert stems - plain == pytest.approx(2 * hour, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

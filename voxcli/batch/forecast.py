@@ -6,14 +6,16 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from voxcli.audio.formats import resolve_format
+from voxcli.audio.placing import Cue, place
 from voxcli.batch.casting import Casting
 from voxcli.batch.preflight import Job
 from voxcli.batch.report import JSON_NAME
 from voxcli.batch.resume import Standing, Status
+from voxcli.batch.timeline import Timeline
 from voxcli.errors import VoxError
 from voxcli.plan import VoiceModel, make_plan
 
@@ -28,7 +30,7 @@ class Forecast:
 
     Attributes:
         wall_s: by the speed of the folder's last run with this model; None before a first one.
-        num_bytes: on disk.
+        num_bytes: on disk, of the rows and of the timeline's mix and stems.
         free_bytes: where the output folder is or will be.
     """
 
@@ -46,8 +48,9 @@ def forecast(
     model: str,
     rate: int | None,
     bits: str | None,
+    timeline: Timeline | None = None,
 ) -> Forecast:
-    """Sum up the rows that are to do.
+    """Sum up the rows that are to do, and what is made of all rows.
 
     Args:
         rate: of the files in Hz, where it is known.
@@ -55,7 +58,10 @@ def forecast(
     todo = [standing.job for standing in standings if standing.status is Status.PENDING]
     audio_s = sum(job.estimated_audio_s for job in todo)
     speed_x = _last_speed(folder, model)
-    num_bytes = sum(_num_bytes(job, rate or USUAL_RATE, bits) for job in todo)
+    rate = rate or USUAL_RATE
+    num_bytes = sum(_row_bytes(job, rate, bits) for job in todo)
+    if timeline is not None and todo:
+        num_bytes += _timeline_bytes(standings, timeline, rate)
     return Forecast(
         num_rows=len(todo),
         audio_s=audio_s,
@@ -65,14 +71,28 @@ def forecast(
     )
 
 
-def _num_bytes(job: Job, rate: int, bits: str | None) -> int:
+def _row_bytes(job: Job, rate: int, bits: str | None) -> int:
     try:
-        chosen = resolve_format(PurePosixPath(job.name), bits)
+        return _num_bytes(job.estimated_audio_s, PurePosixPath(job.name), rate, bits)
     except VoxError:  # such a row is not run
         return 0
+
+
+def _timeline_bytes(standings: Sequence[Standing], timeline: Timeline, rate: int) -> int:
+    jobs = [each.job for each in standings if each.status in (Status.PENDING, Status.KEPT)]
+    cues = [Cue(job.estimated_audio_s, job.row.start, job.row.end) for job in jobs]
+    length_s = max(placed.end_s for placed in place(cues, timeline.policy))
+    rate = timeline.rate or rate
+    paths = timeline.audio_paths(job.row.speaker for job in jobs)
+    return sum(_num_bytes(length_s, path, rate, timeline.stored_bits) for path in paths)
+
+
+def _num_bytes(audio_s: float, path: PurePath, rate: int, bits: str | None) -> int:
+    """Of a file of that name; raises `UsageError` for a format that cannot be."""
+    chosen = resolve_format(path, bits)
     if chosen.bits is None:
-        return round(job.estimated_audio_s * PACKED_BYTES_S)
-    plain = job.estimated_audio_s * rate * int(chosen.bits.removesuffix("f")) / 8
+        return round(audio_s * PACKED_BYTES_S)
+    plain = audio_s * rate * int(chosen.bits.removesuffix("f")) / 8
     return round(plain * (FLAC_SHARE if chosen.name == "flac" else 1.0))
 
 

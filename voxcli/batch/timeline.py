@@ -86,8 +86,7 @@ class Timeline:
         if self.mix is not None:
             check_output(self.mix, overwrite=self._may_replace(self.mix, manifest), rate=self.rate)
         if self.stems is not None:
-            names = [*stem_names(row.speaker for row in rows).values(), BED]
-            for path in [self._stem_path(name) for name in names]:
+            for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
         if self.subs is not None:
             check_suffix(self.subs)
@@ -191,7 +190,8 @@ class Timeline:
     def _write(self, mix: Mix, path: Path, manifest: Manifest) -> dict[str, Any]:
         from voxcli.audio.mixdown import write_mix
 
-        written = write_mix(mix, path, bits=self._bits, overwrite=self._may_replace(path, manifest))
+        may_replace = self._may_replace(path, manifest)
+        written = write_mix(mix, path, bits=self.stored_bits, overwrite=may_replace)
         _remember(path, manifest)
         return {
             "peak": round(written.audio.peak, 4),
@@ -206,8 +206,18 @@ class Timeline:
         return resolve_format(self.mix or "wav")
 
     @property
-    def _bits(self) -> str | None:
+    def stored_bits(self) -> str | None:
+        """Of a sample, where the format of mix and stems has a choice."""
         return self.bits if self.bits in self._audio_format.depths else None
+
+    def audio_paths(self, speakers: Iterable[str]) -> list[Path]:
+        """The mix and the stems that will be written."""
+        mix = [self.mix] if self.mix is not None else []
+        return mix + (self._stem_paths(speakers) if self.stems is not None else [])
+
+    def _stem_paths(self, speakers: Iterable[str]) -> list[Path]:
+        names = [*stem_names(speakers).values(), *([BED] if self.bed is not None else [])]
+        return [self._stem_path(name) for name in names]
 
     def _stem_path(self, name: str) -> Path:
         assert self.stems is not None

@@ -51,8 +51,10 @@ def _forecast(
     from voxcli.batch.forecast import forecast
 
     rate = names.rate or (files.known.sample_rate if files.known else None)
-    folder = session.folder.root
-    return forecast(standings, folder, model=files.name, rate=rate, bits=names.bits)
+    return forecast(
+        standings, session.folder.root,
+        model=files.name, rate=rate, bits=names.bits, timeline=session.timeline,
+    )  # fmt: skip
 
 
 def show_need(
@@ -62,7 +64,7 @@ def show_need(
     need = _forecast(standings, session, names, files)
     if need.num_bytes > need.free_bytes:
         output.warn(
-            f"the rows need about {need.num_bytes / 1e6:.0f} MB, but {need.free_bytes / 1e6:.0f} "
+            f"the files need about {need.num_bytes / 1e6:.0f} MB, but {need.free_bytes / 1e6:.0f} "
             f"MB are free at {session.folder.root}; the run ends when the disk is full"
         )
 
