@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from voxcli import cli, hub
 from voxcli.cli import docs
-from voxcli.errors import EXIT_MODEL, EXIT_USAGE
+from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(VOXCLI).parent
@@ -157,6 +157,14 @@ def test_models_verify_names_the_bad_file(
     code, out, _ = run("models", "verify", "mini", "--json")
     assert code == EXIT_MODEL
     assert json.loads(out)["ok"] is False
+
+
+def test_a_package_that_is_gone_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_run", lambda words: import_module("sox_gone.effects"))
+    code, out, err = run("speak", "Hello.", "-o", "a.wav", "--json")
+    assert code == EXIT_DEVICE
+    assert "the Python package 'sox_gone' is not installed here" in err
+    assert json.loads(out)["error"]["type"] == "DeviceError"
 
 
 @pytest.mark.parametrize("switch", ["--offline", "VOXCLI_OFFLINE", "HF_HUB_OFFLINE"])

@@ -32,6 +32,7 @@ from voxcli.errors import (
     EXIT_OK,
     EXIT_OUTPUT,
     EXIT_USAGE,
+    DeviceError,
     OutputError,
     UsageError,
     VoxError,
@@ -177,6 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report(err, words)
         except _WordingError as err:
             return _report_wording(err, words)
+        except ModuleNotFoundError as err:
+            if not err.name or err.name.partition(".")[0] == "voxcli":
+                raise
+            return _report(_missing_package(err.name), words)
     except OutputError as err:  # the report itself could not be written
         output.error(err.message, err.hint)
         return err.exit_code
@@ -218,6 +223,14 @@ def _report(error: VoxError, words: list[str]) -> int:
     if "--json" in options:
         output.result_json({"error": error_as_json(error)})
     return error.exit_code
+
+
+def _missing_package(name: str) -> DeviceError:
+    """For an installation that lost a part, or a part of a part."""
+    return DeviceError(
+        f"the Python package {name.partition('.')[0]!r} is not installed here",
+        hint="install voxcli again, which brings what it needs: pip install --upgrade voxcli",
+    )
 
 
 def _report_wording(error: Any, words: list[str]) -> int:
