@@ -112,6 +112,10 @@ class EngineError(VoxError):
     exit_code = EXIT_DEVICE
 
 
+class EngineFaultError(EngineError):
+    """The engine failed in the middle of a step: only a fresh process can run anything more."""
+
+
 class AdmissionError(UsageError):
     """A request that cannot fit the engine's static state; the message has the numbers."""
 

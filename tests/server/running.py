@@ -17,8 +17,9 @@ from voxcli.hot.place import Place
 from voxcli.hub import resolve_model
 from voxcli.models.base import Rows, StepOutput
 from voxcli.server.app import build_app
+from voxcli.server.door import listen_tcp, listen_unix
 from voxcli.server.guard import LOOPBACK
-from voxcli.server.run import Ending, ServerProcess, listen_tcp, listen_unix
+from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State, WorkerLimits
 

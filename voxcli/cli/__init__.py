@@ -38,6 +38,7 @@ from voxcli.errors import (
     VoxError,
     nearest,
 )
+from voxcli.takeover import TakeOver, replace_process
 
 # With what `voxcli --help` says of each: it imports none of them.
 COMMANDS = {
@@ -171,6 +172,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             return _run(words)
+        except TakeOver as end:
+            if arguments is None:  # else the process is another program's
+                replace_process(end)
+            return _report(end.fault, words)
         except VoxError as err:
             if err.exit_code == EXIT_BROKEN_PIPE:  # whoever read our stdout has gone
                 output.drop_stdout()

@@ -22,6 +22,7 @@ from voxcli.cli.options import (
 )
 from voxcli.config import EngineConfig
 from voxcli.errors import EXIT_ITEM_FAILED, EngineError, ModelError, UsageError
+from voxcli.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
     from voxcli.hot.place import Place
@@ -115,12 +116,16 @@ def serve(
         elif state == "stopping":
             output.note("stopping", is_quiet=quiet)
 
-    ending = run_server(listening, config, limits, settings, on_state=on_state)
+    try:
+        ending = run_server(listening, config, limits, settings, take_notes(), on_state=on_state)
+    except TakeOver as end:
+        output.warn(f"{end.message}; a fresh process goes on")
+        raise
     if ending.num_aborted:
         output.warn(f"{ending.num_aborted} utterance(s) were cut short")
     if ending.error is not None:
         raise ending.error
-    if ending.is_interrupted:
+    if ending.signal == signal.SIGINT:
         raise KeyboardInterrupt
 
 

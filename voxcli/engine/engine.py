@@ -19,7 +19,7 @@ from voxcli.engine.request import Request
 from voxcli.engine.runner import ModelRunner, Runner
 from voxcli.engine.scheduler import Scheduler
 from voxcli.engine.vocoding import Vocoding
-from voxcli.errors import EngineError, VoxError
+from voxcli.errors import EngineError, EngineFaultError, VoxError
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
@@ -136,8 +136,9 @@ class Engine:
             an output for each request that has new samples or ended.
 
         Raises:
-            EngineError: the device failed, now or before. Everything in flight is aborted, and the
-                engine runs nothing more: after a fault a device's results mean nothing.
+            EngineFaultError: the device failed. Everything in flight is aborted, and the engine
+                runs nothing more: after a fault a device's results mean nothing.
+            EngineError: it failed before.
         """
         self._refuse_after_fault()
         started = time.perf_counter()
@@ -151,7 +152,7 @@ class Engine:
             if self._is_on_card:
                 _keep_for_ever(err, self.runner)
             self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
-            raise EngineError(
+            raise EngineFaultError(
                 f"the engine failed: {self._fault}",
                 hint="nothing in flight was kept; start voxcli again",
             ) from err

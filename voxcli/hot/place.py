@@ -94,6 +94,10 @@ class Place:
             pass
         return None
 
+    def take(self, descriptor: int) -> Hold:
+        """The hold that `Hold.leave` left open."""
+        return Hold(self, os.fdopen(descriptor, "r+", encoding="utf-8"))
+
     def hold(self) -> Hold:
         """Take the place; a stale socket is removed.
 
@@ -136,6 +140,12 @@ class Hold:
         self.file.truncate()
         self.file.write(json.dumps(info))
         self.file.flush()
+
+    def leave(self) -> int:
+        """Let go of the file and keep the lock: by a descriptor, which is returned."""
+        descriptor = os.dup(self.file.fileno())
+        self.file.close()
+        return descriptor
 
     def release(self) -> None:
         """Always safe."""

@@ -94,6 +94,7 @@ def _add_operations(app: FastAPI, service: Service) -> None:
             pid=os.getpid(),
             streams=worker.num_running,
             queue=worker.num_waiting,
+            restarts=service.num_restarts,
             error=str(worker.error) if worker.error else None,
         )
 

@@ -1,34 +1,34 @@
-"""A command's settings to a running server: checks, sockets, the place, then `ServerProcess`.
+"""A command's settings to a running server: checks, the door, then `ServerProcess`.
 
-What cannot work is refused before the model loads. Knows no options and prints nothing.
+What cannot work is refused before the model loads. After a fault of the engine a fresh process goes
+on with the open door, but not for ever. Knows no options and prints nothing.
 """
 
 from __future__ import annotations
 
-import errno
-import http.client
-import json
-import os
-import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from voxcli.config import EngineConfig, UserSettings
-from voxcli.errors import OutputError, UsageError
-from voxcli.hot.place import Hold, Place, describe
+from voxcli.errors import EngineError, EngineFaultError, UsageError
 from voxcli.hub import resolve_model
 from voxcli.plan import voice_model
 from voxcli.server.app import build_app
+from voxcli.server.door import Door
 from voxcli.server.guard import LOOPBACK
 from voxcli.server.heap import share_one_heap
-from voxcli.server.run import Ending, ServerProcess, listen_tcp, listen_unix
+from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State, WorkerLimits
 from voxcli.synthesizer import Synthesizer
+from voxcli.takeover import TakeOver
 
 SWITCH_INTERVAL_S = 0.0005  # the engine's thread waits no longer for Python's lock than this
 MIN_KEY = 8  # characters
+MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time, and the server ends
 
 
 @dataclass(frozen=True)
@@ -72,78 +72,65 @@ def serve(
     config: EngineConfig,
     limits: WorkerLimits,
     settings: UserSettings,
+    notes: Mapping[str, Any],
     *,
     on_state: Callable[[State, str], None],
 ) -> Ending:
     """Serve until told to stop.
 
     Args:
+        notes: of the process before, which had a fault; empty for a server that is new.
         on_state: told each new state, with the server's URL.
 
     Raises:
+        TakeOver: the engine failed, and a fresh process is to go on.
         UsageError: the port or the place is held; the message says by whom.
         ModelError: the model's files.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     share_one_heap()
     files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
-    hold = Place.default().hold() if listening.has_socket else None
-    try:
-        tcp = _listen(listening)
-        port = tcp.getsockname()[1]
-        shown = f"[{listening.host}]" if ":" in listening.host else listening.host
-        url = f"http://{shown}:{port}"
-        sockets = [tcp]
-        if hold is not None:
-            sockets.append(_open_socket(hold, files.name, url, listening.grace_s))
+    faults: list[float] = notes.get("faults", [])
+    with _door(listening, files.name, notes) as door:
         worker = EngineWorker(lambda: Synthesizer.load_files(files, config), limits)
         service = Service(
-            worker, voice_model(files), config, files, settings.cache_dir, settings.offline, url
-        )
+            worker, voice_model(files), config, files, settings.cache_dir, settings.offline,
+            door.url, num_restarts=len(faults),
+        )  # fmt: skip
         app = build_app(service, api_key=listening.api_key, hosts=listening.hosts)
-        return ServerProcess(
-            app, worker, sockets,
-            grace_s=listening.grace_s, on_state=lambda state: on_state(state, url),
+        ending = ServerProcess(
+            app, worker, door.sockets(),
+            grace_s=listening.grace_s, on_state=lambda state: on_state(state, door.url),
         ).run()  # fmt: skip
-    finally:
-        if hold is not None:
-            hold.release()
+        if not isinstance(ending.error, EngineFaultError) or ending.signal is not None:
+            return ending
+        faults = [*faults, time.monotonic()]
+        _check_restarts(faults, ending.error)
+        left = door.leave()
+        raise TakeOver(ending.error, {"faults": faults, "door": left}, tuple(left.values()))
 
 
-def _open_socket(hold: Hold, model: str, url: str, grace_s: float) -> socket.socket:
-    hold.write({"pid": os.getpid(), "model": model, "url": url, "grace_s": grace_s})
-    try:
-        return listen_unix(hold.place.socket)
-    except OSError as err:
-        raise OutputError(f"cannot open {hold.place.socket}: {err.strerror}") from err
+def _door(listening: Listening, model: str, notes: Mapping[str, Any]) -> Door:
+    if "door" in notes:
+        return Door.take(listening.host, notes["door"])
+    return Door.open(
+        listening.host, listening.port,
+        model=model, grace_s=listening.grace_s, has_socket=listening.has_socket,
+    )  # fmt: skip
 
 
-def _listen(listening: Listening) -> socket.socket:
-    host, port = listening.host, listening.port
-    try:
-        return listen_tcp(host, port)
-    except socket.gaierror as err:
-        raise UsageError(f"--host {host}: {err.strerror}", hint="give an IP address") from err
-    except OSError as err:
-        if err.errno == errno.EADDRINUSE:
-            raise UsageError(
-                f"port {port} is taken by {_who(host, port)}", hint="use another --port"
-            ) from err
-        raise UsageError(
-            f"cannot listen on {host} port {port}: {err.strerror}",
-            hint="use another --host or --port",
-        ) from err
+def _check_restarts(faults: Sequence[float], error: EngineError) -> None:
+    """Refuse to go on for ever.
 
+    Args:
+        faults: when they were, on `time.monotonic`, which goes on from process to process.
 
-def _who(host: str, port: int) -> str:
-    """Who listens there: a voxcli server says so itself."""
-    connection = http.client.HTTPConnection(host, port, timeout=1.0)
-    try:
-        connection.request("GET", "/health")
-        health = json.loads(connection.getresponse().read())
-        info = {"pid": health["pid"], "model": health["model"]}
-        return f"another voxcli server ({describe(info)})"
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        return "another program"
-    finally:
-        connection.close()
+    Raises:
+        EngineError: too many in a short time.
+    """
+    recent = [at_s for at_s in faults if at_s > faults[-1] - WINDOW_S]
+    if len(recent) > MAX_RESTARTS:
+        raise EngineError(
+            f"{error.message}; {len(recent)} faults within {WINDOW_S / 60:g} minutes",
+            hint="look at the device with 'voxcli doctor', then start the server again",
+        ) from error

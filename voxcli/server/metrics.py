@@ -16,9 +16,9 @@ RTF_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
 
 
 class Metrics:
-    """The numbers of one server, in a registry of their own."""
+    """The numbers of one process of a server, in a registry of their own."""
 
-    def __init__(self, worker: EngineWorker) -> None:
+    def __init__(self, worker: EngineWorker, num_restarts: int = 0) -> None:
         self._worker = worker
         self.registry = CollectorRegistry()
         self.requests = Counter(
@@ -36,6 +36,8 @@ class Metrics:
         self._pauses = self._counter(
             "voxcli_pauses", "Times that a stream was paused because its client read too slowly."
         )
+        restarts = self._counter("voxcli_restarts", "Fresh processes after a fault of the engine.")
+        restarts.inc(num_restarts)
         self._ttfa = self._histogram(
             "voxcli_ttfa_seconds", "Request to first samples, in seconds.", TTFA_BUCKETS
         )

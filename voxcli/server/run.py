@@ -3,7 +3,7 @@
 It listens while the model loads (`/health` says so). SIGTERM or Ctrl-C: nothing new is taken, what
 is spoken may end within the grace time, what is left is told and counted. A second signal ends at
 once. An engine that failed cannot be trusted any more: everything in flight fails with its error,
-and the process ends with exit code 4 for a supervisor to start it again.
+and the server ends, for its owner to start a fresh one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import struct
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -25,13 +24,13 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from voxcli.errors import VoxError
+from voxcli.server.door import BACKLOG
 from voxcli.server.guard import UNIX_PEER
 from voxcli.server.heap import give_back
 from voxcli.server.worker import EngineWorker, State
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 256
 FIRST_REQUEST_S = 30.0  # for the head of a connection's first request
 TIDY_S = 10.0  # between two times that free memory goes back to the system
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
@@ -44,12 +43,12 @@ class Ending:
     Attributes:
         num_aborted: utterances that were cut short.
         error: what the engine failed with, or None.
-        is_interrupted: by Ctrl-C.
+        signal: that asked for it, or None.
     """
 
     num_aborted: int
     error: VoxError | None
-    is_interrupted: bool
+    signal: int | None
 
 
 class _Protocol(H11Protocol):
@@ -124,7 +123,7 @@ class ServerProcess:
     def run(self) -> Ending:
         """Serve until told to stop, or until the engine fails."""
         asyncio.run(self._run())
-        return Ending(self._num_aborted, self.worker.error, self._signal == signal.SIGINT)
+        return Ending(self._num_aborted, self.worker.error, self._signal)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """As the signal does; from the event loop's thread."""
@@ -174,33 +173,3 @@ async def _tidy_memory() -> None:
     while True:
         await asyncio.sleep(TIDY_S)
         await asyncio.to_thread(give_back)
-
-
-def listen_tcp(host: str, port: int) -> socket.socket:
-    """A bound socket.
-
-    Raises:
-        OSError: in use, or no such address.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen(BACKLOG)
-    except BaseException:
-        bound.close()
-        raise
-    return bound
-
-
-def listen_unix(path: Path) -> socket.socket:
-    """A bound socket that only its owner may open."""
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    old = os.umask(0o177)
-    try:
-        bound.bind(str(path))
-    finally:
-        os.umask(old)
-    bound.listen(BACKLOG)
-    return bound

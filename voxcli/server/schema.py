@@ -140,4 +140,5 @@ class Health(BaseModel):
     pid: int
     streams: int
     queue: int
+    restarts: int
     error: str | None = None

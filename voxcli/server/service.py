@@ -40,6 +40,7 @@ class Service:
     Attributes:
         files: of the model; None for one that is no files, in tests.
         url: where it listens, for messages.
+        num_restarts: fresh processes that went on after a fault.
         store: of the saved voices.
         checksum: of what encodes recordings.
     """
@@ -51,6 +52,7 @@ class Service:
     cache_dir: Path | None = None
     offline: bool = False
     url: str = ""
+    num_restarts: int = 0
     started: int = field(default_factory=lambda: int(time.time()))
     store: VoiceStore = field(default_factory=VoiceStore)
     checksum: str = field(init=False)
@@ -64,7 +66,7 @@ class Service:
         object.__setattr__(self, "loaded_files", fingerprint(paths))
         checksum = encoder_checksum(self.files) if self.files else ""
         object.__setattr__(self, "checksum", checksum)
-        object.__setattr__(self, "metrics", Metrics(self.worker))
+        object.__setattr__(self, "metrics", Metrics(self.worker, self.num_restarts))
         object.__setattr__(self, "planners", ThreadPoolExecutor(NUM_PLANNERS, "planner"))
         object.__setattr__(self, "encoder", Encoder(self.worker))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from voxcli.errors import EngineError, UsageError, VoxError
+from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
 from voxcli.plan import Plan
 from voxcli.speech import Speech
 from voxcli.synthesizer import SpeechGroup, Synthesizer
@@ -264,7 +264,8 @@ class EngineWorker:
             self._broken(err)
         except Exception as err:  # a bug: said once in the log, and nobody is left waiting
             logger.exception("the engine's thread failed")
-            self._broken(EngineError(f"the engine failed: {err}", hint="see the server's log"))
+            kind = EngineError if self.synthesizer is None else EngineFaultError
+            self._broken(kind(f"the engine failed: {err}", hint="see the server's log"))
 
     def _broken(self, error: VoxError) -> None:
         with self._changed:

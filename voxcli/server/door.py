@@ -1,0 +1,159 @@
+"""What a server is reached by: its TCP socket, and the place with the socket of other commands.
+
+It outlives the process that opened it: a fresh one takes over the same open sockets, so that who
+asks in between waits a moment and is not turned away. Knows no engine and no HTTP application.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from voxcli.closing import Closing
+from voxcli.errors import OutputError, UsageError
+from voxcli.hot.place import Hold, Place, describe
+
+BACKLOG = 256
+
+
+@dataclass(frozen=True)
+class Door(Closing):
+    """See the module.
+
+    Attributes:
+        host: as it was given, for the URL.
+        tcp, unix: listening; the second is in the place that `hold` holds.
+    """
+
+    host: str
+    tcp: socket.socket
+    unix: socket.socket | None = None
+    hold: Hold | None = None
+
+    @classmethod
+    def open(cls, host: str, port: int, *, model: str, grace_s: float, has_socket: bool) -> Self:
+        """Listen, and say in the place who does.
+
+        Raises:
+            UsageError: the port or the place is held; the message says by whom.
+            OutputError: the place cannot be used.
+        """
+        with ExitStack() as undo:
+            hold = Place.default().hold() if has_socket else None
+            if hold is not None:
+                undo.callback(hold.release)
+            door = cls(host, undo.enter_context(_listen(host, port)))
+            if hold is not None:
+                info = {"pid": os.getpid(), "model": model, "url": door.url, "grace_s": grace_s}
+                hold.write(info)
+                door = replace(door, unix=_open_socket(hold.place.socket), hold=hold)
+            undo.pop_all()
+        return door
+
+    @classmethod
+    def take(cls, host: str, descriptors: Mapping[str, int]) -> Self:
+        """What `leave` left open in the process before, which had this one's id."""
+        tcp = socket.socket(fileno=descriptors["tcp"])
+        if "unix" not in descriptors:
+            return cls(host, tcp)
+        unix = socket.socket(fileno=descriptors["unix"])
+        return cls(host, tcp, unix, Place.default().take(descriptors["lock"]))
+
+    def leave(self) -> dict[str, int]:
+        """Let go without closing; returns the descriptors that are still open."""
+        left = {"tcp": self.tcp.detach()}
+        if self.unix is not None and self.hold is not None:
+            left |= {"unix": self.unix.detach(), "lock": self.hold.leave()}
+        return left
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.tcp.getsockname()[1]}"
+
+    def sockets(self) -> list[socket.socket]:
+        """New handles of both sockets; closing them does not close the door."""
+        return [each.dup() for each in (self.tcp, self.unix) if each is not None]
+
+    def close(self) -> None:
+        """Stop listening and give the place back; always safe."""
+        self.tcp.close()
+        if self.unix is not None:
+            self.unix.close()
+        if self.hold is not None:
+            self.hold.release()
+
+
+def listen_tcp(host: str, port: int) -> socket.socket:
+    """A bound socket.
+
+    Raises:
+        OSError: in use, or no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A bound socket that only its owner may open."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    finally:
+        os.umask(old)
+    bound.listen(BACKLOG)
+    return bound
+
+
+def _open_socket(path: Path) -> socket.socket:
+    try:
+        return listen_unix(path)
+    except OSError as err:
+        raise OutputError(f"cannot open {path}: {err.strerror}") from err
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return listen_tcp(host, port)
+    except socket.gaierror as err:
+        raise UsageError(f"--host {host}: {err.strerror}", hint="give an IP address") from err
+    except OSError as err:
+        if err.errno == errno.EADDRINUSE:
+            raise UsageError(
+                f"port {port} is taken by {_who(host, port)}", hint="use another --port"
+            ) from err
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {err.strerror}",
+            hint="use another --host or --port",
+        ) from err
+
+
+def _who(host: str, port: int) -> str:
+    """Who listens there: a voxcli server says so itself."""
+    connection = http.client.HTTPConnection(host, port, timeout=1.0)
+    try:
+        connection.request("GET", "/health")
+        health = json.loads(connection.getresponse().read())
+        info = {"pid": health["pid"], "model": health["model"]}
+        return f"another voxcli server ({describe(info)})"
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return "another program"
+    finally:
+        connection.close()
