@@ -81,6 +81,7 @@ def speak(
     session: Session,
     model: FakeAcousticModel | None = None,
     *,
+    notes: dict[str, Any] | None = None,
     judges: Sequence[Judge] = (),
     on_outcome: Callable[[Outcome, Tally], None] = lambda outcome, tally: None,
     is_stopping: Callable[[], bool] = lambda: False,
@@ -89,6 +90,7 @@ def speak(
     session.check()
     return session.run(
         lambda: fake_synthesizer(model),
+        notes,
         judges=judges, on_outcome=on_outcome, is_stopping=is_stopping,
     )  # fmt: skip
 

@@ -76,10 +76,10 @@ class Running:
         return self.service.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-def until(is_true: Callable[[], bool]) -> None:
-    """Wait for another thread."""
+def until(is_true: Callable[[], bool], wait_s: float = WAIT_S) -> None:
+    """Wait for another thread, or process."""
     pause = threading.Event()
-    for _ in range(int(WAIT_S / 0.005)):
+    for _ in range(int(wait_s / 0.005)):
         if is_true():
             return
         pause.wait(0.005)

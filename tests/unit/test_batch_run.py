@@ -47,12 +47,12 @@ from voxcli.batch.session import Choices, TableError
 from voxcli.batch.verify import WordCheck, word_error_rate
 from voxcli.config import SamplingParams
 from voxcli.errors import (
-    EngineError,
     OutputError,
     OutputExistsError,
     SynthesisError,
     UsageError,
 )
+from voxcli.takeover import TakeOver
 
 INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 SIX = INPUTS / "six.csv"
@@ -274,7 +274,7 @@ def test_bad_rows_stop_everything_unless_the_good_ones_are_wanted(out: Path) -> 
 
 
 def test_a_device_fault_ends_the_run_with_a_report(out: Path) -> None:
-    with pytest.raises(EngineError):
+    with pytest.raises(TakeOver, match="illegal memory access"):
         speak(prepare(SIX, out), FakeAcousticModel(fail_at_step=45))
     report = json.loads((out / "report.json").read_text("utf-8"))
     assert set(statuses(report)) == {"ok", "pending"}

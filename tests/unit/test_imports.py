@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audio": {"errors", "closing", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio"},
     "setup": set(),
+    "takeover": {"errors"},
     "hot": {"errors", "closing", "config", "utterance", "setup", "text"},
     "layers": set(),
     "kernels": {"layers"},
@@ -50,7 +51,7 @@ MAY_IMPORT["streaming"] = {
 BELOW = {*MAY_IMPORT, "models.base"}
 MAY_IMPORT["batch"] = {
     *("synthesizer", "speech", "plan", "hub", "catalog", "text", "audio", "voices"),
-    *("config", "utterance", "errors"),
+    *("config", "utterance", "errors", "takeover"),
 }
 MAY_IMPORT |= {"server": BELOW, "bench": BELOW, "cli": BELOW | {"server", "bench", "batch"}}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
@@ -58,7 +59,7 @@ MAY_IMPORT["__main__"] = {"cli", "errors"}
 WITHOUT_TORCH = {
     *("__init__", "errors", "closing", "config", "utterance", "catalog", "checkpoint"),
     *("download", "hub"),
-    *("text", "audio", "voices", "plan", "streaming", "batch", "setup", "hot"),
+    *("text", "audio", "voices", "plan", "streaming", "batch", "setup", "hot", "takeover"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")

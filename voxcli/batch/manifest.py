@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -33,6 +33,9 @@ class Manifest:
     Attributes:
         rows: output -> the newest line about it.
         run: the newest line about a run; None in a fresh folder.
+        of_run: outputs that have a line since that run began.
+        suspects: outputs that were being spoken at a fault of the engine in that run.
+        num_barren_faults: its latest faults, with no row done between them.
 
     Raises:
         UsageError: a manifest of a newer voxcli.
@@ -43,6 +46,9 @@ class Manifest:
         self.path = folder / NAME
         self.rows: dict[str, dict[str, Any]] = {}
         self.run: dict[str, Any] | None = None
+        self.of_run: set[str] = set()
+        self.suspects: set[str] = set()
+        self.num_barren_faults = 0
         self._lock = threading.Lock()
         self._file: BinaryIO | None = None
         self._length = self._read()
@@ -63,12 +69,14 @@ class Manifest:
                 continue
             if not isinstance(entry, dict):
                 continue
-            run, name = entry.get("run"), entry.get("output")
+            run, fault, name = entry.get("run"), entry.get("fault"), entry.get("output")
             if isinstance(run, dict):
                 self._check_version(run)
-                self.run = run
+                self._note_run(run)
+            elif isinstance(fault, dict):
+                self._note_fault(fault["rows"])
             elif isinstance(name, str) and "status" in entry:
-                self.rows[name] = entry
+                self._note_row(entry)
         return whole
 
     def _check_version(self, run: Mapping[str, Any]) -> None:
@@ -89,7 +97,7 @@ class Manifest:
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Record that a run starts, with its seed and settings."""
-        self.run = {"version": VERSION, **run}
+        self._note_run({"version": VERSION, **run})
         self._write({"run": self.run})
 
     def append(self, entry: Mapping[str, Any]) -> None:
@@ -99,7 +107,26 @@ class Manifest:
             OutputError: the file system refused.
         """
         self._write(entry)
-        self.rows[entry["output"]] = dict(entry)
+        self._note_row(dict(entry))
+
+    def append_fault(self, reason: str, outputs: Sequence[str]) -> None:
+        """Record that the engine failed while these were being spoken."""
+        self._write({"fault": {"reason": reason, "rows": outputs}})
+        self._note_fault(outputs)
+
+    def _note_run(self, run: dict[str, Any]) -> None:
+        self.run = run
+        self.of_run, self.suspects, self.num_barren_faults = set(), set(), 0
+
+    def _note_row(self, entry: dict[str, Any]) -> None:
+        self.rows[entry["output"]] = entry
+        self.of_run.add(entry["output"])
+        if entry["status"] == DONE:
+            self.num_barren_faults = 0
+
+    def _note_fault(self, outputs: Iterable[str]) -> None:
+        self.suspects.update(outputs)
+        self.num_barren_faults += 1
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"

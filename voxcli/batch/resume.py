@@ -6,13 +6,13 @@ does not know is somebody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from voxcli.batch.folder import file_matches
-from voxcli.batch.manifest import DONE, Manifest
+from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.names import file_exists
 from voxcli.batch.preflight import Job
 
@@ -20,7 +20,7 @@ from voxcli.batch.preflight import Job
 class Status(StrEnum):
     """How a row stands."""
 
-    OK = "ok"  # spoken in this run
+    OK = "ok"  # spoken in this run, perhaps by a process of it that has ended
     KEPT = "kept"  # done before, and unchanged
     FAILED = "failed"  # could not be spoken
     SKIPPED = "skipped"  # not to be spoken, or the file is somebody else's
@@ -34,7 +34,7 @@ class Standing:
 
     Attributes:
         status: PENDING means to do.
-        reason: why it is skipped, invalid, or done again; empty for a row that is new.
+        reason: why it failed, is skipped, invalid, or done again; empty for a row that is new.
         replaces: whether a file of that name may be replaced.
     """
 
@@ -51,17 +51,22 @@ def take_stock(
     *,
     overwrite: bool = False,
     force: bool = False,
+    is_going_on: bool = False,
 ) -> list[Standing]:
     """How each job stands, in the order given.
 
     Args:
         overwrite: replace files that are not from this batch.
         force: do again what is done.
+        is_going_on: another process began this run; what it ended is ended.
     """
-    return [_stand(job, manifest, folder, overwrite, force) for job in jobs]
+    ended = manifest.of_run if is_going_on else set()
+    return [_stand(job, manifest, folder, overwrite, force, ended) for job in jobs]
 
 
-def _stand(job: Job, manifest: Manifest, folder: Path, overwrite: bool, force: bool) -> Standing:
+def _stand(
+    job: Job, manifest: Manifest, folder: Path, overwrite: bool, force: bool, ended: Set[str]
+) -> Standing:
     if job.row.skipped:
         return Standing(job, Status.SKIPPED, job.row.skipped)
     if job.problems:
@@ -70,6 +75,11 @@ def _stand(job: Job, manifest: Manifest, folder: Path, overwrite: bool, force: b
     path = folder / job.name
     entry = manifest.rows.get(job.name)
     is_ours = entry is not None and "sha256" in entry
+    if entry is not None and job.name in ended and entry.get("key") == job.key:
+        if entry["status"] == FAILED:
+            return Standing(job, Status.FAILED, entry["reason"])
+        if entry["status"] == DONE and file_matches(path, entry):
+            return Standing(job, Status.OK, entry["reason"])
     if not file_exists(path):
         is_lost = entry is not None and entry["status"] == DONE
         return Standing(job, Status.PENDING, "the file was missing" if is_lost else "", overwrite)

@@ -3,7 +3,8 @@
 The engine's thread does nothing else: checking, encoding, hashing and syncing happen on two writer
 threads. Rows start in an order that keeps the engine busy to the end; what they sound like does not
 depend on it. A row that fails is recorded and the others go on; what concerns them all (the device,
-the disk) ends the run, with every finished row kept.
+the disk) ends the run, with every finished row kept. Rows that were being spoken at a fault of the
+engine are suspected of it: they come last and alone, and one that meets another fault has failed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.preflight import Job
 from voxcli.batch.resume import Standing, Status
 from voxcli.config import MAX_SEED
-from voxcli.errors import OutputError, OutputExistsError, SynthesisError, VoxError
+from voxcli.errors import (
+    EngineError,
+    EngineFaultError,
+    OutputError,
+    OutputExistsError,
+    SynthesisError,
+    VoxError,
+)
 from voxcli.hub import file_sha256
 from voxcli.utterance import SegmentReport, Utterance
 
@@ -101,19 +109,22 @@ class Tally:
     """How far a run is.
 
     Attributes:
-        estimated_s: audio expected of all rows to do.
+        started: on `time.perf_counter`, which goes on from process to process; None before.
     """
 
-    num_rows: int
-    estimated_s: float
     num_done: int = 0
     num_failed: int = 0
     audio_s: float = 0.0
-    started: float = field(default_factory=time.perf_counter)
+    started: float | None = None
+
+    def start(self) -> None:
+        """Unless another process of the run has."""
+        if self.started is None:
+            self.started = time.perf_counter()
 
     @property
     def wall_s(self) -> float:
-        return time.perf_counter() - self.started
+        return 0.0 if self.started is None else time.perf_counter() - self.started
 
     @property
     def speed_x(self) -> float:
@@ -137,6 +148,7 @@ class BatchRun:
     """One pass over the rows that are to do.
 
     Args:
+        tally: is kept up to date.
         values_of: the values in effect for a job, for its line in the manifest.
         judges: looked at in order when a row has been spoken; they run on writer threads, may
             change the samples, and may ask for another take, which those after it then hear.
@@ -151,6 +163,7 @@ class BatchRun:
         manifest: Manifest,
         casting: Casting,
         storage: Storage,
+        tally: Tally,
         values_of: Callable[[Job], Mapping[str, Any]],
         *,
         judges: Sequence[Judge] = (),
@@ -162,6 +175,7 @@ class BatchRun:
         self._manifest = manifest
         self._casting = casting
         self._storage = storage
+        self._tally = tally
         self._values_of = values_of
         self._judges = judges
         self._on_outcome = on_outcome
@@ -170,28 +184,48 @@ class BatchRun:
         self._writing: dict[Future[_Ended], _Row] = {}
         self._again: deque[_Row] = deque()
 
-    def run(self, standings: Iterable[Standing]) -> Tally:
+    def run(self, standings: Iterable[Standing]) -> None:
         """Speak what is PENDING.
 
         Raises:
-            EngineError: the device failed.
+            EngineFaultError: the engine failed; the manifest says while which rows were spoken.
             OutputError: a file could not be written, such as on a full disk.
         """
+        self._tally.start()
         todo = [standing for standing in standings if standing.status is Status.PENDING]
-        self.tally = Tally(len(todo), sum(each.job.estimated_audio_s for each in todo))
-        queue = deque(_Row(standing) for standing in in_order_of_work(todo))
-        max_rows = self._synthesizer.max_streams
+        rows = [_Row(standing) for standing in in_order_of_work(todo)]
+        suspects = self._manifest.suspects
         pool = ThreadPoolExecutor(NUM_WRITERS, "writer")
         try:
             with self._synthesizer.group() as group:
-                while self._start_rows(group, queue, max_rows) or self._speaking or self._writing:
-                    if self._speaking:
-                        self._step(group, pool)
-                    self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows)
+                ordinary = deque(row for row in rows if row.job.name not in suspects)
+                self._speak(group, pool, ordinary, self._synthesizer.max_streams)
+                alone = deque(row for row in rows if row.job.name in suspects)
+                self._speak(group, pool, alone, 1)
+        except EngineFaultError as err:
+            self._take_fault(err)
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
             self._keep_what_is_written()
-        return self.tally
+
+    def _speak(
+        self, group: SpeechGroup, pool: ThreadPoolExecutor, queue: deque[_Row], max_rows: int
+    ) -> None:
+        while self._start_rows(group, queue, max_rows) or self._speaking or self._writing:
+            if self._speaking:
+                self._step(group, pool)
+            self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows)
+
+    def _take_fault(self, error: EngineFaultError) -> None:
+        """Record who was being spoken; who was at a fault before has failed."""
+        suspects = set(self._manifest.suspects)
+        names = [row.job.name for row in self._speaking.values()]
+        self._manifest.append_fault(error.message, names)
+        why = EngineError(f"{error.message}; at two faults this row was being spoken")
+        for row in self._speaking.values():
+            if row.job.name in suspects:
+                self._end(row, self._failed(row, why))
 
     def _start_rows(self, group: SpeechGroup, queue: deque[_Row], max_rows: int) -> bool:
         """Fill the engine; whether anything waits to be started."""
@@ -261,8 +295,8 @@ class BatchRun:
         self._writing = {}
 
     def _end(self, row: _Row, outcome: Outcome) -> None:
-        self.tally.add(outcome)
-        self._on_outcome(outcome, self.tally)
+        self._tally.add(outcome)
+        self._on_outcome(outcome, self._tally)
 
     def _failed(self, row: _Row, error: VoxError) -> Outcome:
         """Record that a row could not be spoken; a file it had before stays ours."""
@@ -274,7 +308,7 @@ class BatchRun:
         owned: dict[str, Any] = {name: before[name] for name in names if name in before}
         self._manifest.append({
             "output": row.job.name, "status": FAILED, "key": row.job.key,
-            "number": row.job.row.number, "reason": str(error), **owned,
+            "number": row.job.row.number, "reason": str(error), **facts, **owned,
         })  # fmt: skip
         return Outcome(row.job, Status.FAILED, str(error), facts)
 
@@ -341,7 +375,10 @@ class BatchRun:
             **kept.facts,
         }
         values = self._values_of(job)
-        entry = {**values, "output": name, "status": DONE, "key": job.key, **facts}
+        reason = row.standing.reason
+        entry = {
+            **values, "output": name, "status": DONE, "key": job.key, "reason": reason, **facts
+        }  # fmt: skip
         self._manifest.append(entry)
         try:
             self._folder.publish(staged, name, overwrite=row.standing.replaces)
@@ -349,7 +386,7 @@ class BatchRun:
             why = {"output": name, "status": "skipped", "key": job.key, "reason": str(err)}
             self._manifest.append(why)
             return Outcome(job, Status.SKIPPED, str(err))
-        return Outcome(job, Status.OK, row.standing.reason, facts)
+        return Outcome(job, Status.OK, reason, facts)
 
 
 _Ended = Outcome | Utterance
@@ -397,6 +434,15 @@ def in_order_of_work(standings: Sequence[Standing]) -> list[Standing]:
         window = standings[first : first + WINDOW]
         ordered += sorted(window, key=lambda each: -each.job.estimated_audio_s)
     return ordered
+
+
+def recorded_outcome(standing: Standing, entry: Mapping[str, Any]) -> Outcome:
+    """The outcome that a line of the manifest stands for."""
+    others = {"output", "number", "status", "key", "reason"}
+    if standing.status is Status.FAILED:
+        others |= {"sha256", "bytes"}  # of a file from before
+    facts = {name: fact for name, fact in entry.items() if name not in others}
+    return Outcome(standing.job, standing.status, standing.reason, facts)
 
 
 def next_take(take: Take) -> Utterance:

@@ -7,7 +7,7 @@ report = session.run(load, ...)      speak what is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -28,14 +28,23 @@ from voxcli.batch.report import (
 )
 from voxcli.batch.resume import Standing, Status, take_stock
 from voxcli.batch.rows import Problem
-from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally
+from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally, recorded_outcome
 from voxcli.batch.tables import Table
 from voxcli.batch.timeline import Timeline
 from voxcli.config import random_seed
-from voxcli.errors import OutputError, OutputExistsError, UsageError
+from voxcli.errors import (
+    EngineError,
+    EngineFaultError,
+    OutputError,
+    OutputExistsError,
+    UsageError,
+)
+from voxcli.takeover import TakeOver
 
 if TYPE_CHECKING:
     from voxcli.synthesizer import Synthesizer
+
+MAX_BARREN_FAULTS = 3  # one more without a row done between them, and the run ends
 
 OnOutcome = Callable[[Outcome, Tally], None]
 
@@ -111,16 +120,17 @@ class Session:
         if self.timeline is not None:
             self.timeline.check([job.row for job in self.jobs], Manifest(self.folder.root))
 
-    def take_stock(self, manifest: Manifest) -> list[Standing]:
+    def take_stock(self, manifest: Manifest, *, is_going_on: bool = False) -> list[Standing]:
         """How each row stands against what earlier runs did."""
         return take_stock(
             self.jobs, manifest, self.folder.root,
-            overwrite=self.choices.overwrite, force=self.choices.force,
+            overwrite=self.choices.overwrite, force=self.choices.force, is_going_on=is_going_on,
         )  # fmt: skip
 
     def run(
         self,
         load: Callable[[], Synthesizer],
+        notes: Mapping[str, Any] | None = None,
         *,
         judges: Sequence[Judge] = (),
         on_start: Callable[[Sequence[Standing]], None] = lambda standings: None,
@@ -131,31 +141,37 @@ class Session:
 
         Args:
             load: the synthesizer; not called where nothing is left.
+            notes: of the process that began this run, where a fault ended it.
             on_start: told how every row stands.
 
         Raises:
+            TakeOver: the engine failed, and a fresh process is to go on with this run.
             UsageError: another run has the folder.
             ModelError, DeviceError, EngineError, OutputError: what ended the run.
         """
         with self.folder.locked(), Manifest(self.folder.root) as manifest:
-            standings = self.take_stock(manifest)
+            if notes and notes["run"] != manifest.run:  # another run was faster
+                notes = None
+            standings = self.take_stock(manifest, is_going_on=bool(notes))
             on_start(standings)
-            log = _Log(self, manifest, standings, on_outcome)
-            manifest.begin(log.run_line())
+            log = _Log(self, manifest, standings, on_outcome, notes)
             try:
                 if any(each.status is Status.PENDING for each in standings):
                     with load() as synthesizer:
                         log.setup = asdict(synthesizer.setup)
                         BatchRun(
                             synthesizer, self.folder, manifest, self.casting, self.storage,
-                            lambda job: effective_values(job, self.rules, self.casting),
+                            log.tally, lambda job: effective_values(job, self.rules, self.casting),
                             judges=judges, on_outcome=log.add, is_stopping=is_stopping,
                         ).run(standings)  # fmt: skip
+            except EngineFaultError as err:
+                log.write_in_between()
+                if is_stopping():
+                    raise
+                _check_faults(manifest.num_barren_faults, err)
+                raise TakeOver(err, log.notes()) from err
             except BaseException:
-                with suppress(OutputError):  # what ended the run is what the user must hear of
-                    write_reports(
-                        self.folder.root, self.folder.staging, log.report(is_complete=False)
-                    )
+                log.write_in_between()
                 raise
             report = log.report(is_complete=not is_stopping())
             try:
@@ -168,8 +184,25 @@ class Session:
             return report
 
 
+def _check_faults(num_barren: int, error: EngineFaultError) -> None:
+    """Refuse to go on for ever.
+
+    Raises:
+        EngineError: too many faults, and no row done between them.
+    """
+    if num_barren > MAX_BARREN_FAULTS:
+        raise EngineError(
+            f"{error.message}; {num_barren} faults and no row done between them",
+            hint="look at the device with 'voxcli doctor'; the same command goes on with the rest",
+        ) from error
+
+
 class _Log:
-    """Collects what a run does, for its reports."""
+    """Collects what a run does, for its reports.
+
+    Args:
+        notes: of the process that began the run; without any it begins now, and is recorded.
+    """
 
     def __init__(
         self,
@@ -177,20 +210,43 @@ class _Log:
         manifest: Manifest,
         standings: Sequence[Standing],
         on_outcome: OnOutcome,
+        notes: Mapping[str, Any] | None,
     ) -> None:
         self.setup: dict[str, Any] = {}
+        self.tally = Tally()
         self._session = session
         self._manifest = manifest
         self._standings = standings
         self._on_outcome = on_outcome
         self._outcomes: dict[int, Outcome] = {}
-        self._tally: Tally | None = None
         self._began = _now()
+        if notes:
+            self._go_on(notes)
+        else:
+            manifest.begin(self.run_line())
+
+    def _go_on(self, notes: Mapping[str, Any]) -> None:
+        self.setup, self.tally.started = notes["setup"], notes["started"]
+        self._began = notes["run"]["began"]
+        for standing in self._standings:
+            if standing.status in (Status.OK, Status.FAILED):
+                outcome = recorded_outcome(standing, self._manifest.rows[standing.job.name])
+                self._outcomes[standing.job.row.number] = outcome
+                self.tally.add(outcome)
+
+    def notes(self) -> dict[str, Any]:
+        """For the process that goes on."""
+        return {"run": self._manifest.run, "setup": self.setup, "started": self.tally.started}
 
     def add(self, outcome: Outcome, tally: Tally) -> None:
         self._outcomes[outcome.job.row.number] = outcome
-        self._tally = tally
         self._on_outcome(outcome, tally)
+
+    def write_in_between(self) -> None:
+        """The reports of a run that did not come to its end."""
+        with suppress(OutputError):  # what ended the run is what the user must hear of
+            folder = self._session.folder
+            write_reports(folder.root, folder.staging, self.report(is_complete=False))
 
     def run_line(self) -> dict[str, Any]:
         rules = self._session.rules
@@ -209,7 +265,7 @@ class _Log:
         rows = report_rows(
             self._standings, self._outcomes, self._manifest.rows, session.rules, session.casting
         )
-        tally = self._tally
+        tally = self.tally
         return {
             **self.run_line(),
             "ended": _now(),
@@ -218,9 +274,9 @@ class _Log:
             "output": str(session.folder.root),
             "counts": count_rows(rows),
             "overflowing": sum(row.get("overflow_s", 0) > 0 for row in rows),
-            "audio_s": tally.audio_s if tally else 0.0,
-            "wall_s": tally.wall_s if tally else 0.0,
-            "speed_x": tally.speed_x if tally else None,
+            "audio_s": tally.audio_s,
+            "wall_s": tally.wall_s,
+            "speed_x": tally.speed_x if tally.num_done else None,
             "setup": self.setup,
             "rows": rows,
         }

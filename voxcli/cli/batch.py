@@ -31,6 +31,7 @@ from voxcli.cli.options import (
 from voxcli.cli.references import load_reference
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
+from voxcli.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
@@ -244,7 +245,7 @@ def _run(
             counts[standing.status] += 1
         output.note(count_words(counts), is_quiet=is_quiet)
         show_need(standings, session, names, files)
-        progress.total = counts[Status.PENDING]
+        progress.total = counts[Status.PENDING] + counts[Status.OK] + counts[Status.FAILED]
 
     def on_outcome(outcome: Outcome, tally: Tally) -> None:
         failed = f", {tally.num_failed} failed" if tally.num_failed else ""
@@ -257,14 +258,18 @@ def _run(
             output.warn(synthesizer.setup.warning)
         return synthesizer
 
-    with (
-        output.Progress("batch", None, unit="rows", is_quiet=is_quiet) as progress,
-        Interrupt(_say_stopping) as interrupt,
-    ):
-        report = session.run(
-            load, judges=judges, on_start=on_start, on_outcome=on_outcome,
-            is_stopping=lambda: interrupt.is_set,
-        )  # fmt: skip
+    try:
+        with (
+            output.Progress("batch", None, unit="rows", is_quiet=is_quiet) as progress,
+            Interrupt(_say_stopping) as interrupt,
+        ):
+            report = session.run(
+                load, take_notes(), judges=judges, on_start=on_start, on_outcome=on_outcome,
+                is_stopping=lambda: interrupt.is_set,
+            )  # fmt: skip
+    except TakeOver as end:
+        output.warn(f"{end.message}; a fresh process goes on with the rows that are left")
+        raise
     if interrupt.is_set:
         output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)
         raise KeyboardInterrupt

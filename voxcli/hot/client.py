@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from voxcli.closing import Closing
-from voxcli.errors import VoxError
+from voxcli.errors import EngineFaultError, VoxError
 from voxcli.hot import wire
 from voxcli.hot.speech import PcmChunk, RemotePlan, RemoteSpeech
 from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
@@ -140,14 +140,14 @@ class RemoteGroup(Closing):
             chunks that arrived, each with its speech; an error in their place ends that speech.
 
         Raises:
-            EngineError: the server is gone, and everything in flight with it.
+            EngineError: the server is gone or its engine failed, and with it everything in flight.
         """
         events: list[tuple[RemoteSpeech, AudioChunk | VoxError]] = []
         while self._streams and (not events or not self._events.empty()):
             speech, event = self._events.get()
             if speech not in self._streams:  # of a speech that left
                 continue
-            if isinstance(event, ServerGoneError):
+            if isinstance(event, (ServerGoneError, EngineFaultError)):
                 raise event
             if isinstance(event, VoxError) or event.is_last:
                 del self._streams[speech]
