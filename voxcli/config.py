@@ -47,6 +47,7 @@ class EngineConfig:
         max_slots: requests that can run at once.
         max_positions: static KV length of a slot; 0 means what the model family recommends.
         eager: run CUDA without graphs, for debugging.
+        native: use the kernels compiled at install on a CPU; without them torch does the same.
         solver: (steps, is_guided) pairs to capture graphs for; empty means the model's own default.
     """
 
@@ -57,6 +58,7 @@ class EngineConfig:
     max_slots: int = 16
     max_positions: int = 0
     eager: bool = False
+    native: bool = True
     solver: tuple[tuple[int, bool], ...] = ()
 
     def __post_init__(self) -> None:
@@ -128,6 +130,7 @@ class UserSettings:
     model: str = DEFAULT_MODEL
     device: str = "auto"
     threads: int = 0
+    native: bool = True
     voice: str | None = None
     cache_dir: Path | None = None
     offline: bool = False
@@ -137,7 +140,7 @@ class UserSettings:
 
 
 _TYPES: dict[str, Any] = {
-    "model": str, "device": str, "threads": int, "voice": str,
+    "model": str, "device": str, "threads": int, "native": bool, "voice": str,
     "cache_dir": Path, "offline": bool, "debug": bool, "server": str, "api_key": str,
 }  # fmt: skip
 

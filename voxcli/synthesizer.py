@@ -281,7 +281,7 @@ class Synthesizer(Closing):
             f"the weights of {files.name}",
             "use a smaller model, --precision bf16 or fp8, or --device cpu",
         )
-        model = load_model(files.folder, device.torch_device, dtype)
+        model = load_model(files.folder, device.torch_device, dtype, is_native=config.native)
         engine = Engine(model, device.torch_device, config, ahead.is_ready)
         setup = setup_of(engine, files.name, device, dtype, threads, started_s, started_s - began_s)
         logger.info("%s", setup)

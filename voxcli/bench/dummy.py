@@ -125,7 +125,9 @@ def random_synthesizer(
         raise UsageError(f"--dummy-weights: {err.message}") from err
     dtype = resolve_dtype(config.precision, device.torch_device, 0)
     family = import_module(f"{package}.family")
-    model = family.random_model(model_config, device.torch_device, dtype, tokenizer=tokenizer)
+    model = family.random_model(
+        model_config, device.torch_device, dtype, tokenizer=tokenizer, is_native=config.native
+    )
     engine = Engine(model, device.torch_device, config)
     setup = setup_of(engine, str(path), device, dtype, threads, started, import_s)
     settings = ModelSettings(max_chars=WHOLE_TEXT)

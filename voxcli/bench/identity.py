@@ -38,6 +38,7 @@ def identity(
         "cuda": torch.version.cuda,
         "threads": setup.threads,
         "usable_cores": num_cores(),
+        "native_kernels": native_kernels(setup, config),
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "load_average_1m": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "os": platform.platform(),
@@ -46,6 +47,15 @@ def identity(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
     }
+
+
+def native_kernels(setup: Setup, config: EngineConfig) -> str | None:
+    """The instructions that compiled kernels use, where the run uses any."""
+    from voxcli.kernels.native import find
+
+    found = find()
+    is_used = found.library is not None and config.native and setup.device_type == "cpu"
+    return found.detail if is_used else None
 
 
 def voice_facts(manner: Utterance) -> dict[str, Any]:

@@ -96,6 +96,23 @@ def _threads() -> Check:
     return Check("CPU threads", OK, detail, data={"usable": usable, "asked": asked})
 
 
+def _native() -> Check:
+    from voxcli.kernels.native import find
+
+    try:
+        is_wanted = settings_with().native
+        found = find()
+    except Exception as err:  # bad settings, or torch that does not import
+        return Check("CPU kernels", WARN, f"cannot ask: {_one_line(err)}")
+    data = {"is_there": found.library is not None, "is_wanted": is_wanted, "detail": found.detail}
+    if found.library is None:
+        advice = "install voxcli again where a C compiler is found"
+        return Check("CPU kernels", WARN, f"torch alone: {found.detail}", advice, data)
+    if not is_wanted:
+        return Check("CPU kernels", OK, "switched off in the settings; torch alone", data=data)
+    return Check("CPU kernels", OK, f"compiled, using {found.detail} instructions", data=data)
+
+
 def _gpu() -> Check:
     driver = _driver()
     try:
@@ -233,6 +250,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _voxcli,
     _torch,
     _threads,
+    _native,
     _gpu,
     _bundled_voice,
     _models,

@@ -370,6 +370,7 @@ class EngineOptions:
             self.precision,
             settings.threads,
             eager=self.eager,
+            native=settings.native,
             solver=tuple(sorted({plan.solver for plan in plans})),
         )
 

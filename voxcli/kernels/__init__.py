@@ -1,7 +1,8 @@
-"""Fused Triton kernels of the decode step, each beside the torch code it stands for.
+"""Fused kernels, each beside the torch code it stands for: Triton's for cards, C for processors.
 
-Nothing here is needed on CPU, and importing this package imports no Triton; `is_available` says
-whether its modules may be imported for a device. Kernels take bf16 or eight bits on the
+`native.py` and `native_vocoder.py` are for a CPU and have a path in torch beside them. All else is
+Triton: importing this package imports none of it, and `is_available` says whether its modules may
+be imported for a device. Its kernels take bf16 or eight bits on the
 language-model side and fp32 or fp16 in the vocoder, sum in fp32, allocate only their outputs and
 never wait for the device, so all of them may be captured into a graph.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from voxcli.models.base import AcousticModel
 
 # architecture in config.json -> package with two modules: `family`, whose `load(folder, device,
-# dtype)` and `load_shapes(folder, dtype)` give an AcousticModel, and `tokenize`, whose
+# dtype, is_native)` and `load_shapes(folder, dtype)` give an AcousticModel, and `tokenize`, whose
 # `TextTokenizer(folder)` needs no torch
 FAMILIES = {"voxcpm2": "voxcli.models.voxcpm2"}
 
@@ -39,10 +39,16 @@ def architecture(folder: Path) -> str:
     return name
 
 
-def load_model(folder: Path, device: torch.device, dtype: torch.dtype) -> AcousticModel:
-    """Load a checkpoint folder onto a device."""
+def load_model(
+    folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
+) -> AcousticModel:
+    """Load a checkpoint folder onto a device.
+
+    Args:
+        is_native: use compiled kernels on a CPU where there are any.
+    """
     family = import_module(f"{FAMILIES[architecture(folder)]}.family")
-    model: AcousticModel = family.load(folder, device, dtype)
+    model: AcousticModel = family.load(folder, device, dtype, is_native=is_native)
     return model
 
 

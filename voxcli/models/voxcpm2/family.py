@@ -12,8 +12,13 @@ from voxcli.models.voxcpm2.tokenize import TextTokenizer
 from voxcli.models.voxcpm2.weights import CheckpointSource, RandomSource, ShapeSource
 
 
-def load(folder: Path, device: torch.device, dtype: torch.dtype) -> VoxCPM2:
+def load(
+    folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
+) -> VoxCPM2:
     """Load the official files; every weight is used or the load fails.
+
+    Args:
+        is_native: use compiled kernels on a CPU where there are any.
 
     Raises:
         CheckpointError: missing, damaged or surplus parts, by name.
@@ -21,7 +26,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype) -> VoxCPM2:
     config = VoxCPM2Config.load(folder)
     tokenizer = TextTokenizer(folder)
     with torch.inference_mode():
-        source = CheckpointSource(folder, device, dtype)
+        source = CheckpointSource(folder, device, dtype, is_native=is_native)
         model = VoxCPM2(config, source, tokenizer)
         source.finish()
     return model
@@ -40,7 +45,8 @@ def random_model(
     *,
     tokenizer: TextTokenizer | None = None,
     seed: int = 0,
+    is_native: bool = True,
 ) -> VoxCPM2:
     """A model of that size with random weights: for speed and for tests, never for sound."""
     with torch.inference_mode():
-        return VoxCPM2(config, RandomSource(device, dtype, seed), tokenizer)
+        return VoxCPM2(config, RandomSource(device, dtype, seed, is_native=is_native), tokenizer)

@@ -37,6 +37,8 @@ from voxcli.models.voxcpm2.fused import (
     supports,
     supports_vocoder,
 )
+from voxcli.models.voxcpm2.native import NativeDecoder
+from voxcli.models.voxcpm2.native import supports_vocoder as supports_native_vocoder
 from voxcli.models.voxcpm2.vae import (
     DILATIONS,
     KERNEL,
@@ -62,10 +64,12 @@ class Source(ABC):
     Args:
         device, dtype: of the language-model side; the AudioVAE is always fp32. With e4m3 the
             products of the transformer layers have eight bits, and all else is bf16.
+        is_native: use compiled kernels on a CPU where there are any.
     """
 
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, device: torch.device, dtype: torch.dtype, *, is_native: bool = True) -> None:
         self.device = device
+        self.is_native = is_native
         self.is_fp8 = dtype == fp8.FORMAT
         self.dtype = torch.bfloat16 if self.is_fp8 else dtype
         self.num_parameters = 0
@@ -91,8 +95,10 @@ class Source(ABC):
 class RandomSource(Source):
     """Reproducible random weights of any shape; the stop head is zero, so speech never ends."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, seed: int = 0) -> None:
-        super().__init__(device, dtype)
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, seed: int = 0, *, is_native: bool = True
+    ) -> None:
+        super().__init__(device, dtype, is_native=is_native)
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
@@ -125,8 +131,10 @@ class CheckpointSource(Source):
         CheckpointError: a file is missing or damaged, a key is missing, of another shape or unused.
     """
 
-    def __init__(self, folder: Path, device: torch.device, dtype: torch.dtype) -> None:
-        super().__init__(device, dtype)
+    def __init__(
+        self, folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
+    ) -> None:
+        super().__init__(device, dtype, is_native=is_native)
         self._folder = folder
         model = _open(folder, "model.safetensors", "pytorch_model.bin")
         vae = _open(folder, "audiovae.safetensors", "audiovae.pth")
@@ -350,6 +358,8 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     decoder = Decoder(
         config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias
     )
+    if source.is_native and supports_native_vocoder(decoder):
+        return NativeDecoder(decoder)
     if not supports_vocoder(decoder):
         return decoder
     # fp16 has the finer mantissa, and activations stay far below its range

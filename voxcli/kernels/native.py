@@ -1,0 +1,73 @@
+"""`native.c` as loaded functions, where a compiler made them at install.
+
+Nothing needs them: whoever calls `load` has a path in torch beside. What was compiled from another
+version of `native.c` than lies here is not used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+HERE = Path(__file__).parent
+POINTER, NUMBER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+# of each function: pointers in front, then a float where there is one, as in native.c
+PARAMETERS = {
+    "vox_depthwise": [*[POINTER] * 8, *[NUMBER] * 5],
+    "vox_pairs": [*[POINTER] * 7, *[NUMBER] * 4],
+    "vox_last": [*[POINTER] * 6, FLOAT, *[POINTER] * 2, *[NUMBER] * 4],
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What `find` found.
+
+    Attributes:
+        library: the functions of `PARAMETERS`, or None.
+        detail: the instructions they use, or why they are not there.
+        is_stale: they are there, of another version.
+    """
+
+    library: ctypes.CDLL | None
+    detail: str
+    is_stale: bool = False
+
+
+def find(folder: Path = HERE) -> Found:
+    """Look for the compiled functions in a folder with their source."""
+    paths = [folder / f"_native{suffix}" for suffix in EXTENSION_SUFFIXES]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return Found(None, "not compiled when voxcli was installed")
+    try:
+        library = ctypes.CDLL(str(path))
+        library.vox_mark.restype = ctypes.c_uint32
+        is_stale = library.vox_mark() != zlib.crc32((folder / "native.c").read_bytes())
+        library.vox_instructions.restype = ctypes.c_char_p
+        instructions = library.vox_instructions().decode()
+        for name, parameters in PARAMETERS.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = parameters, None
+    except (OSError, AttributeError) as err:
+        return Found(None, f"{path.name} cannot be used: {err}")
+    if is_stale:
+        return Found(None, f"{path.name} was compiled from another version of voxcli", is_stale)
+    return Found(library, instructions)
+
+
+@cache
+def load() -> ctypes.CDLL | None:
+    """The compiled functions, or None, which is said once in the log."""
+    found = find()
+    if found.library is None:
+        level = logging.WARNING if found.is_stale else logging.INFO
+        logger.log(level, "without native kernels: %s", found.detail)
+    return found.library

@@ -1,0 +1,180 @@
+"""The AudioVAE decoder's elementwise and depthwise work on a CPU, each beside its torch reference.
+
+A call is one pass over channels-last fp32 data and takes the place of four to seven torch calls;
+sine costs a seventh of torch's, because `sin(u)^2` alone is needed (`native.c`). A row's bits
+depend on nothing but that row, and are the same for any cut into calls.
+
+Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps, `W` table length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from voxcli.kernels.native import load
+
+LANES = 16
+MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
+
+
+def bump(u: Tensor) -> Tensor:
+    """Snake without its scales: `u + sin(u)^2`."""
+    return u + torch.sin(u).square()
+
+
+def table(values: Tensor) -> Tensor:
+    """`[..., C] -> [..., W]`: repeated, so that few channels fill vectors too."""
+    period = math.lcm(values.shape[-1], LANES)
+    times = max(1, MIN_TABLE // period) * period // values.shape[-1]
+    return values.float().repeat(*[1] * (values.ndim - 1), times).contiguous()
+
+
+def filter_table(weight: Tensor, bias: Tensor) -> Tensor:
+    """`[K, C]` and `[C]` to `[W / LANES, K + 1, LANES]`."""
+    rows = table(torch.cat((weight, bias.unsqueeze(0))))  # [K + 1, W]
+    return rows.view(len(rows), -1, LANES).transpose(0, 1).contiguous()
+
+
+def depthwise_reference(
+    x: Tensor, snake: Tensor | None, taps: Tensor, dilation: int, contexts: Tensor, slots: Tensor
+) -> Tensor:  # fmt: skip
+    C = x.shape[2]
+    if snake is not None:
+        x = bump(x * snake[0, :C] + snake[1, :C])
+    padded = torch.cat((contexts[slots], x), dim=1)
+    contexts[slots] = padded[:, -contexts.shape[1] :]
+    rows = taps.transpose(0, 1).flatten(1)[:, :C]  # [K + 1, C]
+    weight = rows[:-1].T.unsqueeze(1)  # [C, 1, K]
+    out = F.conv1d(padded.mT, weight, rows[-1], dilation=dilation, groups=C).mT
+    return out if snake is None else bump(out)
+
+
+def depthwise(
+    x: Tensor, snake: Tensor | None, taps: Tensor, dilation: int, contexts: Tensor, slots: Tensor,
+    scratch: Tensor, out: Tensor,
+) -> Tensor:  # fmt: skip
+    """Snake, a causal convolution with one filter a channel, Snake.
+
+    Args:
+        x: `[B, T, C]`.
+        snake: tables of scale and shift before the convolution, `[2, W]`; None for no Snake at all.
+        taps: filters and their bias, as `filter_table` makes them.
+        contexts: past inputs of the convolution, `[slots, J, C]`; those of `slots` are replaced.
+        slots: int64 `[B]`.
+        scratch: `(J + T) C` numbers or more.
+        out: `B T C` numbers or more.
+
+    Returns:
+        `[B, T, C]`, a view of `out`.
+    """
+    B, T, C = x.shape
+    W = taps.shape[0] * LANES
+    J = contexts.shape[1]
+    assert 6 * dilation == J, (dilation, J)
+    _check(
+        x, contexts, slots, taps=(taps, 8 * W), scratch=(scratch, (J + T) * C), out=(out, B * T * C)
+    )
+    library = load()
+    assert library is not None
+    library.vox_depthwise(
+        x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(),
+        taps.data_ptr(), scratch.data_ptr(), out.data_ptr(), B, T, C, W, dilation,
+    )  # fmt: skip
+    return out.view(-1)[: x.numel()].view(x.shape)
+
+
+def pairs_reference(x: Tensor, snake: Tensor, contexts: Tensor, slots: Tensor) -> Tensor:
+    C = x.shape[2]
+    padded = torch.cat((contexts[slots], bump(x * snake[0, :C] + snake[1, :C])), dim=1)
+    contexts[slots] = padded[:, -1:]
+    return torch.cat((padded[:, :-1], padded[:, 1:]), dim=-1)
+
+
+def pairs(
+    x: Tensor, snake: Tensor, contexts: Tensor, slots: Tensor, scratch: Tensor, out: Tensor
+) -> Tensor:
+    """Snake, with the time step before in front of each; arguments as of `depthwise`.
+
+    Args:
+        contexts: `[slots, 1, C]`.
+        scratch: `W` numbers or more.
+        out: `2 B T C` numbers or more.
+
+    Returns:
+        `[B, T, 2 C]`, a view of `out`.
+    """
+    B, T, C = x.shape
+    W = snake.shape[1]
+    assert contexts.shape[1] == 1, contexts.shape
+    _check(x, contexts, slots, scratch=(scratch, W), out=(out, 2 * B * T * C))
+    library = load()
+    assert library is not None
+    library.vox_pairs(
+        x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(),
+        scratch.data_ptr(), out.data_ptr(), B, T, C, W,
+    )  # fmt: skip
+    return out.view(-1)[: 2 * x.numel()].view(B, T, 2 * C)
+
+
+def last_reference(
+    x: Tensor, snake: Tensor, taps: Tensor, bias: float, contexts: Tensor, slots: Tensor
+) -> Tensor:
+    C = x.shape[2]
+    padded = torch.cat((contexts[slots], bump(x * snake[0, :C] + snake[1, :C])), dim=1)
+    contexts[slots] = padded[:, -contexts.shape[1] :]
+    weight = taps[: 7 * C].view(1, 7, C).mT
+    return torch.tanh(F.conv1d(padded.mT, weight).squeeze(1) + bias)
+
+
+def last(
+    x: Tensor, snake: Tensor, taps: Tensor, bias: float, contexts: Tensor, slots: Tensor,
+    scratch: Tensor,
+) -> Tensor:  # fmt: skip
+    """Snake, a causal convolution to one channel, tanh; arguments as of `depthwise`.
+
+    Args:
+        taps: `[K C]`, time step by time step, and zeros up to a multiple of `LANES`.
+        scratch: `(J + T) C + LANES` numbers or more.
+
+    Returns:
+        `[B, T]`.
+    """
+    B, T, C = x.shape
+    out = x.new_empty(B, T)
+    assert contexts.shape[1] == 6, contexts.shape
+    size = -(-7 * C // LANES) * LANES
+    _check(x, contexts, slots, taps=(taps, size), scratch=(scratch, (6 + T) * C + LANES))
+    library = load()
+    assert library is not None
+    library.vox_last(
+        x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
+        bias, scratch.data_ptr(), out.data_ptr(), B, T, C, snake.shape[1],
+    )  # fmt: skip
+    return torch.tanh_(out)
+
+
+def _addresses(snake: Tensor | None) -> tuple[int, int]:
+    """Of the tables of scale and shift; none where there is no Snake."""
+    if snake is None:
+        return 0, 0
+    return snake.data_ptr(), snake.data_ptr() + 4 * snake.shape[1]
+
+
+def _check(x: Tensor, contexts: Tensor, slots: Tensor, **buffers: tuple[Tensor, int]) -> None:
+    """What the functions rely on, so that a mistake ends here and not in memory.
+
+    Args:
+        buffers: each with the numbers that it must have room for.
+    """
+    for tensor in (x, contexts, *(buffer for buffer, _ in buffers.values())):
+        assert tensor.dtype == torch.float32, tensor.dtype
+        assert tensor.is_contiguous(), tensor.stride()
+    assert slots.dtype == torch.int64, slots.dtype
+    assert slots.shape == x.shape[:1], (slots.shape, x.shape)
+    assert contexts.shape[2] == x.shape[2], (contexts.shape, x.shape)
+    for name, (buffer, size) in buffers.items():
+        assert buffer.numel() >= size, f"{name} has room for {buffer.numel()} of {size} numbers"
