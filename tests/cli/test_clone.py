@@ -289,6 +289,15 @@ def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: FakeAcoust
     assert run("voices", "remove", "emma")[0] == 0
 
 
+@pytest.mark.parametrize("content", [None, b"", b"no profile at all"])
+def test_a_file_that_is_no_voice_is_unusable_input(run: Run, content: bytes | None) -> None:
+    if content is not None:
+        Path("got.safetensors").write_bytes(content)
+    code, _, err = run("voices", "import", "got.safetensors")
+    assert code == 2
+    assert "got.safetensors" in err
+
+
 def test_a_voice_of_another_model_is_encoded_again(
     run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_foreign_letters_are_folded_and_recorded() -> None:
     done = mini("A naïve café in Straße, Ærø and Москва")
     assert done.text == "A naive café in Strasse, Aero and Moskva"
     assert not done.unspeakable
+    assert mini("He said πατήρ, ο λόγος and π.", "en").text == "He said patir, o logos and pi."
     assert ("naïve", "naive") in [(c.before, c.after) for c in done.changes]
 
 

@@ -26,7 +26,13 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 _MOJIBAKE = re.compile("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 _WIDE = re.compile("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
 _WIDE_WORDS = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
-_STYLED = re.compile("[\U0001d400-\U0001d7ff\u2460-\u24ff\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+")
+_STYLED = re.compile(
+    "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
+)
+# After one letter, a digit or a bracket; after a word it is the number of a note.
+_EXPONENT = re.compile(
+    r"(?:(?<=[\d)])|(?<=\b[^\W\d_]))(?:[⁺⁻][⁰¹²³⁴-⁹]{1,3}|[⁰¹⁴-⁹][⁰¹²³⁴-⁹]{0,2}|[²³][⁰¹²³⁴-⁹]{1,2})"
+)
 _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
 _PICTURE = (
@@ -109,6 +115,7 @@ def _names(pictures: str) -> str:
 def straighten(draft: Draft) -> None:
     """English: full-width, styled and typographic characters to the plain ones a voice knows."""
     draft.sub(_JOINERS, "", "invisible")
+    draft.sub(_EXPONENT, _exponent, "letter")
     draft.sub(_STYLED, _compatible, "letter")
     draft.sub(_WIDE, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
@@ -128,11 +135,13 @@ def narrow(draft: Draft) -> None:
     draft.text = _SPACES.sub(" ", draft.text)
 
 
-def _compatible(match: re.Match[str]) -> str | None:
-    text = match.group()
-    if text in ("²", "³"):
-        return None  # units read them
-    return unicodedata.normalize("NFKC", text)
+def _exponent(match: re.Match[str]) -> str:
+    """As a power is typed: "^-3"."""
+    return "^" + unicodedata.normalize("NFKC", match.group()).replace("\u2212", "-").lstrip("+")
+
+
+def _compatible(match: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKC", match.group())
 
 
 # Scripts with letters for sounds, whose Latin spelling an English reader can guess.

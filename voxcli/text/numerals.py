@@ -27,6 +27,7 @@ _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b
 _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
 _ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
 _POWER = re.compile(r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<number>-?\d{1,3}))")
+_RAISED = re.compile("[²³]")
 _RANGE_WORD = re.compile(r"(?<=\d)\s?[–—]\s?(?=[$€£]?\d)")
 _TIMES = re.compile(r"(?<=\d)(?:\s?[*×·]\s?|\s[xX]\s|x)(?=\d)")
 _OPERATORS = re.compile(
@@ -117,8 +118,9 @@ def compatible_numbers(draft: Draft) -> None:
 
 
 def powers(draft: Draft) -> None:
-    """x² and 2^10; after units, which have squares of their own."""
+    """x² and 2^10; after units, which have squares of their own. A lone ² is a number: "note ²"."""
     draft.sub(_POWER, _power, "symbol")
+    draft.sub(_RAISED, lambda m: "2" if m.group() == "²" else "3", "number")
 
 
 def _numbered(match: re.Match[str]) -> str | None:
@@ -139,8 +141,10 @@ def _century(match: re.Match[str]) -> str | None:
 def _power(match: re.Match[str]) -> str:
     char, exponent = match.group("char"), match.group("number")
     if char or exponent in ("2", "3"):
-        return " squared" if char == "²" or exponent == "2" else " cubed"
-    return f" to the power of {exponent}"
+        words = " squared" if char == "²" or exponent == "2" else " cubed"
+    else:
+        words = f" to the power of {exponent}"
+    return words + (" " if match.string[match.end() : match.end() + 1].isalnum() else "")
 
 
 def _scientific(match: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ voice, so no text and no segment may keep parentheses. The rest is English. Know
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from voxcli.text.changes import Draft
 
@@ -30,15 +31,16 @@ _SIGNS = {
     "≠": "is not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
     "√": "square root of", "∞": "infinity", "−": "minus", "$": "dollar", "€": "euro",
     "£": "pound", "¥": "yen", "¢": "cents", "№": "number", "¼": "one quarter", "∑": "sum",
-    "∆": "delta", "∂": "partial", "∫": "integral of", "∈": "in", "∴": "therefore", "Ω": "ohm",
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta",
-    "λ": "lambda", "µ": "mu", "π": "pi", "σ": "sigma", "τ": "tau", "φ": "phi", "ψ": "psi",
-    "ω": "omega", "Δ": "delta", "Σ": "sigma", "♯": "sharp", "♭": "flat", "↑": "up", "↓": "down",
-    "‰": "per mille", "½": "one half",
+    "∆": "delta", "∂": "partial", "∫": "integral of", "∈": "in", "∴": "therefore",
+    "♯": "sharp", "♭": "flat", "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
-_GREEK = "αβγδεθλµπστφψωΔΣΩ"
-_LETTER = re.compile(rf"(?<![\w])[{_GREEK}](?![^\W\d_{_GREEK}])")
-_SIGN = re.compile(f"[{re.escape(''.join(c for c in _SIGNS if c not in _GREEK))}]")
+_GREEK = "\u0370-\u03ff\u1f00-\u1fff"
+_NAMED_LETTERS = "\u00b5\u0391-\u03a9\u03b1-\u03c9\u03d5"
+# A Greek letter by itself is a sign ("π r", "Δt"); beside others of its kind it is part of a word.
+_LETTER = re.compile(
+    rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[{_NAMED_LETTERS}](?![{_GREEK}]| [{_GREEK}]{{2}})"
+)
+_SIGN = re.compile(f"[{re.escape(''.join(_SIGNS))}]")
 _EQUALS = re.compile(
     r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s])<(?=[\s\d])|(?<=[\w\s])>(?=[\s\d]))\s?"
 )
@@ -78,7 +80,7 @@ def symbols(draft: Draft) -> None:
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
-    draft.sub(_LETTER, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
+    draft.sub(_LETTER, _letter, "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
     draft.sub(_SLASH, " slash ", "symbol")
@@ -86,6 +88,18 @@ def symbols(draft: Draft) -> None:
     draft.sub(_PIPE, ", ", "symbol")
     draft.sub(_POWER, " to the power of ", "symbol")
     draft.sub(_UNDERSCORE, " ", "symbol")
+
+
+def _letter(match: re.Match[str]) -> str:
+    """The name of a Greek letter, kept apart from the word or number that it touches."""
+    if match.group() == "Ω":
+        name = "ohm"
+    else:
+        letter = unicodedata.normalize("NFKC", match.group())  # ϕ and the micro sign too
+        name = unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda")
+    before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
+    spaces = [" " if beside.isalnum() else "" for beside in (before, after)]
+    return name.join(spaces)
 
 
 def silence(draft: Draft) -> None:

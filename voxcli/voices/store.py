@@ -9,7 +9,7 @@ from pathlib import Path
 
 from voxcli.audio import files
 from voxcli.config import data_dir
-from voxcli.errors import VoiceNotFoundError, nearest
+from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError, nearest
 from voxcli.voices.file import SUFFIX, read_voice, voice_bytes
 from voxcli.voices.profile import Voice, check_name, same_name_key
 
@@ -113,10 +113,13 @@ class VoiceStore:
         """Keep a copy of an exported profile, under its own name or another.
 
         Raises:
-            VoiceFileError: it is no sound profile.
+            UsageError: not there, or no sound profile: input, not one of our own assets.
             UsageError, OutputExistsError, OutputError: as `add`.
         """
-        voice = read_voice(path)
+        try:
+            voice = read_voice(path)
+        except VoiceFileError as err:
+            raise UsageError(err.message, hint=err.hint) from err
         return self.add(replace(voice, name=name or voice.name), overwrite=overwrite)
 
     def _entries(self) -> Iterator[tuple[str, Path]]:
