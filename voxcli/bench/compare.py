@@ -1,13 +1,14 @@
-"""Two reports side by side: what got slower, by more than the noise of the runs?
+"""Reports side by side: what got slower, by more than the noise?
 
-Runs are paired by prompt, load and seed, so that both sides did the same work. A cell's change is
-the median of the pairs' log ratios. Its noise is three standard errors of that median, from the
-pairs' own spread: 1.4826 times their median absolute deviation with the small-sample factors of
-Rousseeuw and Croux (1993), which a few outliers do not move. A cell of few pairs can look calm by
-luck, so the spread is never taken below that of all cells of the metric together. Runs of one
-report share the machine at that time: how far its pace moved between the reports (`probe_s` of the
-cells), and the cores that others left of it (`taken_s`), is added to the noise.
-A change counts when it exceeds both the noise and the threshold.
+One report a side: runs are paired by prompt, load and seed, so that both did the same work. A
+cell's change is the median of the pairs' log ratios, its noise that of the median, and what the
+runs of one report share: how far the machine's pace moved between the reports (`probe_s` of the
+cells), and the cores that others left of it (`taken_s`).
+
+Several reports a side, made in turn: what pairs of reports differ by is the noise.
+
+A change counts when it exceeds both the noise and the threshold. "Same" is said only where a
+slowdown of twice the threshold is ruled out.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from voxcli.bench.noise import centred, difference, median_noise, spread
 from voxcli.bench.report import Report
 from voxcli.bench.tables import load_of
 from voxcli.errors import UsageError
 
 METRICS = ("ttfa_s", "rtf")
-NUM_ERRORS = 3.0  # false alarms from noise alone: about 1 in 700 a cell and metric
 MOST_TAKEN = 0.9  # of all cores, in the arithmetic
-MIN_PAIRS = 3  # in the whole report; fewer have no spread to speak of
-_SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
+RULED_OUT = 2.0  # times the threshold: a slowdown that "same" denies
 _SAME = (
     *("model", "checksum", "engine", "precision", "device_name", "threads", "max_slots"),
     *("voice_key", "mode", "style"),
@@ -36,15 +36,30 @@ _SAME = (
 _SAME_OPTIONS = ("steps", "is_streaming")
 
 CellKey = tuple[str, str, str]  # set, language, load
+Runs = list[dict[str, Any]]
+
+DEFINITIONS = {
+    "ratio": "new / old: one report a side: the median over pairs of runs of the same prompt and "
+    "seed; several: of pairs of reports at the same pace, by least squares; above 1 is slower",
+    "noise": "relative change that may be chance: one report a side: three standard errors of the "
+    "median, and how far the machine's pace and free cores moved; several: 99.5 % of Student's t "
+    "times the standard error over the pairs of reports",
+    "slower, faster": "ratio beyond the noise and beyond fail_over",
+    "same": f"a slowdown of {RULED_OUT:g} times fail_over is ruled out: ratio and noise stay below",
+    "unclear": "neither: the noise would hide a slowdown that matters",
+    "unknown": "too few runs to know the noise",
+    "failing": "a larger share of the runs failed",
+}
 
 
 class Verdict(StrEnum):
     """What a change means."""
 
-    SAME = "same"  # within the noise or the threshold
+    SAME = "same"  # a slowdown that matters is ruled out
     FASTER = "faster"
     SLOWER = "slower"
     FAILING = "failing"  # a larger share of the runs failed
+    UNCLEAR = "unclear"  # the noise would hide a slowdown that matters
     UNKNOWN = "unknown"  # too few pairs to know the noise, or no runs left
 
 
@@ -53,9 +68,9 @@ class Change:
     """One metric of one cell.
 
     Attributes:
-        old, new: medians of the paired runs.
-        ratio: new / old, the median over the pairs; above 1 is slower.
-        noise: relative change that noise alone may cause, 0.03 for 3 %; None if not known.
+        num_pairs: runs of the same prompt and seed that all reports have.
+        old, new: medians of those runs.
+        ratio, noise, verdict: as in `DEFINITIONS`; 0.03 is 3 %, None is not known.
     """
 
     cell: CellKey
@@ -72,52 +87,150 @@ class Change:
         return self.verdict in (Verdict.SLOWER, Verdict.FAILING)
 
 
-def differences(old: Report, new: Report) -> list[str]:
-    """What makes the two incomparable, one line each."""
+def differences(reports: Sequence[Report]) -> list[str]:
+    """What makes reports incomparable with the first of them, one line each."""
+    first, *others = reports
     found = []
-    for part, names in (("identity", _SAME), ("options", _SAME_OPTIONS)):
-        for name in names:
-            before, after = old[part].get(name), new[part].get(name)
-            if before != after:
-                found.append(f"{name}: {before} and {after}")
-    if old["stamp"] != new["stamp"]:
-        found.append(f"stamp: {old['stamp']} and {new['stamp']}")
-    return found
+    for other in others:
+        for part, names in (("identity", _SAME), ("options", _SAME_OPTIONS)):
+            for name in names:
+                before, after = first[part].get(name), other[part].get(name)
+                if before != after:
+                    found.append(f"{name}: {before} and {after}")
+        if first["stamp"] != other["stamp"]:
+            found.append(f"stamp: {first['stamp']} and {other['stamp']}")
+    return list(dict.fromkeys(found))
 
 
-def compare(old: Report, new: Report, fail_over: float, *, is_forced: bool = False) -> list[Change]:
-    """Every metric of every cell that both reports have.
+def compare(
+    old: Sequence[Report], new: Sequence[Report], fail_over: float, *, is_forced: bool = False
+) -> list[Change]:
+    """Every metric of every cell that all reports have.
 
     Args:
+        old, new: one or more of each, in the order they were made: in turn, if several.
         fail_over: relative change that still counts as the same, 0.05 for 5 %.
         is_forced: compare different cards, models or settings too.
 
     Raises:
-        UsageError: the reports are of different things, or share no cell.
+        UsageError: the reports are of different things, share no cell, or are not as many.
     """
-    unlike = differences(old, new)
+    if len(old) != len(new):
+        hint = "make them in turn: old, new, old, new"
+        raise UsageError(f"OLD has {len(old)} reports and NEW has {len(new)}", hint=hint)
+    unlike = differences([*old, *new])
     if unlike and not is_forced:
         message = f"the reports are of different things ({'; '.join(unlike)})"
         raise UsageError(message, hint="add --force to compare them all the same")
-    before, after = _by_cell(old), _by_cell(new)
-    shared = [key for key in before if key in after]
+    before, after = ([_by_cell(report) for report in reports] for reports in (old, new))
+    shared = [key for key in before[0] if all(key in cells for cells in [*before, *after])]
     if not shared:
         raise UsageError("the reports share no prompt set, language and load")
+    if len(old) == len(new) == 1:
+        changes = _by_pairs(old[0], new[0], before[0], after[0], shared, fail_over)
+    else:
+        changes = _by_reports(old, new, before, after, shared, fail_over)
+    for key in shared:
+        if change := _failures(key, _together(before, key), _together(after, key)):
+            changes.append(change)
+    return sorted(changes, key=lambda change: shared.index(change.cell))
+
+
+def _by_pairs(
+    old: Report,
+    new: Report,
+    before: dict[CellKey, Runs],
+    after: dict[CellKey, Runs],
+    shared: list[CellKey],
+    fail_over: float,
+) -> list[Change]:
+    """One report a side."""
     drifts = _drifts(old, new)
     changes: list[Change] = []
     for metric in METRICS:
         logs = {key: _log_ratios(before[key], after[key], metric) for key in shared}
-        pooled = _spread([_centred(values) for values in logs.values()])
+        pooled = spread([centred(values) for values in logs.values()])
         for key in shared:
             pairs = _paired(before[key], after[key], metric)
             drift = drifts.get(key, 0.0)
             changes.append(_change(key, metric, pairs, logs[key], pooled, drift, fail_over))
-    changes += [change for key in shared if (change := _failures(key, before[key], after[key]))]
-    return sorted(changes, key=lambda change: shared.index(change.cell))
+    return changes
 
 
-def _by_cell(report: Report) -> dict[CellKey, list[dict[str, Any]]]:
-    cells: dict[CellKey, list[dict[str, Any]]] = {}
+def _by_reports(
+    old: Sequence[Report],
+    new: Sequence[Report],
+    before: list[dict[CellKey, Runs]],
+    after: list[dict[CellKey, Runs]],
+    shared: list[CellKey],
+    fail_over: float,
+) -> list[Change]:
+    """Several reports a side: each is one number a cell."""
+    before_paces, after_paces = ([_paces(each) for each in side] for side in (old, new))
+    changes = []
+    for metric in METRICS:
+        for key in shared:
+            found = [_values(cells[key], metric) for cells in (*before, *after)]
+            common = set(found[0]).intersection(*found[1:])
+            if not common:
+                changes.append(Change(key, metric, 0, None, None, None, None, Verdict.UNKNOWN))
+                continue
+            levels = [float(np.median([values[run] for run in common])) for values in found]
+            left, right = levels[: len(old)], levels[len(old) :]
+            logs = [math.log(new / old) for old, new in zip(left, right, strict=True)]
+            log_ratio, log_noise = difference(logs, _pace_changes(before_paces, after_paces, key))
+            changes.append(
+                Change(
+                    key,
+                    metric,
+                    len(common),
+                    float(np.median(left)),
+                    float(np.median(right)),
+                    math.exp(log_ratio),
+                    None if log_noise is None else math.expm1(log_noise),
+                    _judged(log_ratio, log_noise, fail_over),
+                )
+            )
+    return changes
+
+
+def _paces(report: Report) -> dict[CellKey, float | None]:
+    return {
+        (cell["set"], cell["language"], load_of(cell)): math.log(cell["probe_s"])
+        if cell.get("probe_s")
+        else None
+        for cell in report["cells"]
+    }
+
+
+def _pace_changes(
+    old: list[dict[CellKey, float | None]], new: list[dict[CellKey, float | None]], key: CellKey
+) -> list[float] | None:
+    """Of each pair of reports; None where one does not tell."""
+    found = []
+    for before, after in zip(old, new, strict=True):
+        left, right = before.get(key), after.get(key)
+        if left is None or right is None:
+            return None
+        found.append(right - left)
+    return found
+
+
+def _together(reports: list[dict[CellKey, Runs]], key: CellKey) -> Runs:
+    return [run for cells in reports for run in cells[key]]
+
+
+def _judged(log_ratio: float, log_noise: float | None, fail_over: float) -> Verdict:
+    if log_noise is None:
+        return Verdict.UNKNOWN
+    if abs(log_ratio) > max(log_noise, math.log1p(fail_over)):
+        return Verdict.SLOWER if log_ratio > 0 else Verdict.FASTER
+    is_ruled_out = log_ratio + log_noise <= math.log1p(RULED_OUT * fail_over)
+    return Verdict.SAME if is_ruled_out else Verdict.UNCLEAR
+
+
+def _by_cell(report: Report) -> dict[CellKey, Runs]:
+    cells: dict[CellKey, Runs] = {}
     for run in report["runs"]:
         if run["phase"] == "measured":
             key = (run["set"], run["language"], load_of(run))
@@ -156,37 +269,19 @@ def _room_drift(old: dict[str, Any], new: dict[str, Any], num_cores: int) -> flo
     return abs(math.log(after / before))
 
 
-def _paired(
-    old: list[dict[str, Any]], new: list[dict[str, Any]], metric: str
-) -> list[tuple[float, float]]:
+def _values(runs: Runs, metric: str) -> dict[tuple[str, int], float]:
+    """By prompt and seed, of the runs that ended well."""
+    return {(run["prompt"], run["seed"]): run[metric] for run in runs if run["status"] == "ok"}
+
+
+def _paired(old: Runs, new: Runs, metric: str) -> list[tuple[float, float]]:
     """Values of runs that ended well in both, of the same prompt and seed."""
-    values = {(run["prompt"], run["seed"]): run[metric] for run in old if run["status"] == "ok"}
-    pairs = []
-    for run in new:
-        before = values.get((run["prompt"], run["seed"]))
-        if run["status"] == "ok" and before:
-            pairs.append((float(before), float(run[metric])))
-    return pairs
+    before, after = _values(old, metric), _values(new, metric)
+    return [(before[run], after[run]) for run in before if run in after]
 
 
-def _log_ratios(old: list[dict[str, Any]], new: list[dict[str, Any]], metric: str) -> list[float]:
+def _log_ratios(old: Runs, new: Runs, metric: str) -> list[float]:
     return [math.log(after / before) for before, after in _paired(old, new, metric)]
-
-
-def _centred(values: list[float]) -> list[float]:
-    centre = float(np.median(values)) if values else 0.0
-    return [abs(value - centre) for value in values]
-
-
-def _spread(deviations: Sequence[list[float]]) -> float | None:
-    """Robust standard deviation of groups, each about its own median; None below `MIN_PAIRS`."""
-    scaled = [
-        _SMALL_SAMPLE.get(len(group), len(group) / (len(group) - 0.8)) * value
-        for group in deviations
-        if len(group) >= 2
-        for value in group
-    ]
-    return 1.4826 * float(np.median(scaled)) if len(scaled) >= MIN_PAIRS else None
 
 
 def _change(
@@ -202,21 +297,15 @@ def _change(
         return Change(key, metric, 0, None, None, None, None, Verdict.UNKNOWN)
     old, new = (float(np.median(values)) for values in zip(*pairs, strict=True))
     log_ratio = float(np.median(logs))
-    noise = None
-    verdict = Verdict.UNKNOWN
+    log_noise = None
     if pooled is not None:
-        spread = max(pooled, _spread([_centred(logs)]) or 0.0)
-        # the median's standard error is sqrt(pi / 2) times the mean's
-        log_noise = drift + NUM_ERRORS * math.sqrt(math.pi / 2 / len(logs)) * spread
-        noise = math.expm1(log_noise)
-        limit = max(log_noise, math.log1p(fail_over))
-        verdict = Verdict.SAME
-        if abs(log_ratio) > limit:
-            verdict = Verdict.SLOWER if log_ratio > 0 else Verdict.FASTER
+        log_noise = drift + median_noise(logs, pooled)
+    noise = None if log_noise is None else math.expm1(log_noise)
+    verdict = _judged(log_ratio, log_noise, fail_over)
     return Change(key, metric, len(pairs), old, new, math.exp(log_ratio), noise, verdict)
 
 
-def _failures(key: CellKey, old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Change | None:
+def _failures(key: CellKey, old: Runs, new: Runs) -> Change | None:
     """A change when a larger share of the new runs failed."""
     before, after = (sum(run["status"] != "ok" for run in runs) / len(runs) for runs in (old, new))
     if after <= before:

@@ -89,6 +89,21 @@ def load_report(path: Path) -> Report:
     return dict(report)
 
 
+def load_reports(path: Path) -> dict[Path, Report]:
+    """A report, or all reports of a folder (its *.json) by time, by file.
+
+    Raises:
+        UsageError: not there, no report in the folder, or a file that is none.
+    """
+    if not path.is_dir():
+        return {path: load_report(path)}
+    found = sorted(path.glob("*.json"))
+    if not found:
+        raise UsageError(f"{path} has no report", hint="put files of 'voxcli bench --json' there")
+    reports = {file: load_report(file) for file in found}
+    return dict(sorted(reports.items(), key=lambda item: str(item[1]["identity"].get("time"))))
+
+
 def runs_as_csv(report: Report) -> str:
     """One row a run, warm-ups too; the column `phase` tells them apart."""
     text = io.StringIO()

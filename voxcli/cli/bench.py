@@ -315,8 +315,13 @@ def _finish(report: Report, outputs: Outputs, *, is_quiet: bool) -> None:
 
 @app.command()
 def compare(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A report of 'voxcli bench --json'.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another, to be judged against it.")],
+    old: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OLD", help="A report of 'voxcli bench --json', or a folder of them."
+        ),
+    ],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, to be judged against it.")],
     fail_over: Annotated[
         str, typer.Option(metavar="P%", help="Slowdown that still passes, in percent.")
     ] = "5%",
@@ -325,28 +330,46 @@ def compare(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Lay two reports side by side; ends with 1 when NEW is slower.
+    """Lay reports side by side; ends with 1 when NEW is slower.
 
-    Slower means: by more than --fail-over and by more than the noise of the runs, which is three
-    standard errors of the median over runs of the same prompt and seed.
+    Slower means: by more than --fail-over and by more than the noise. Two processes of the same
+    program differ by several percent on most machines, so give folders of 8 reports each,
+    made in turn (old, new, old, new): what their pairs differ by is the noise then. Unclear, with
+    a warning and exit code 0, means that a slowdown of twice --fail-over could not be ruled out.
     """
     from voxcli.bench import compare as comparing
-    from voxcli.bench.report import load_report
+    from voxcli.bench.report import load_reports
 
     limit = _percent(fail_over)
-    before, after = load_report(old), load_report(new)
-    changes = comparing.compare(before, after, limit, is_forced=force)
-    for path, report in ((old, before), (new, after)):
+    before, after = load_reports(old), load_reports(new)
+    changes = comparing.compare(list(before.values()), list(after.values()), limit, is_forced=force)
+    reports = [*before.items(), *after.items()]
+    for path, report in reports:
         if report["is_partial"]:
             output.warn(f"{path} is partial: its run was interrupted")
-    for difference in comparing.differences(before, after):
+    for difference in comparing.differences([report for _, report in reports]):
         output.warn(f"not the same {difference}")
     slower = [change for change in changes if change.is_regression]
+    unclear = [change for change in changes if change.verdict == comparing.Verdict.UNCLEAR]
     if json:
-        rows = [asdict(change) for change in changes]
-        output.result_json({"is_regression": bool(slower), "fail_over": limit, "changes": rows})
+        output.result_json(
+            {
+                "is_regression": bool(slower),
+                "is_clear": not unclear,
+                "fail_over": limit,
+                "num_reports": [len(before), len(after)],
+                "definitions": comparing.DEFINITIONS,
+                "changes": [asdict(change) for change in changes],
+            }
+        )
     else:
         output.result(output.table(_change_rows(changes)))
+    if unclear:
+        hidden = f"{100 * comparing.RULED_OUT * limit:g}%"
+        output.warn(
+            f"{len(unclear)} of {len(changes)} changes are unclear: the noise would hide a "
+            f"slowdown of {hidden}; give folders of more reports, made in turn"
+        )
     if any(change.noise is None and change.verdict == "unknown" for change in changes):
         output.warn("some changes cannot be judged: too few runs; use --repeats 3 or more")
     if slower:
