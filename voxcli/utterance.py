@@ -125,6 +125,25 @@ class AudioChunk:
 
 
 @dataclass(frozen=True)
+class Pcm:
+    """Samples as a pipe takes them: 16 bit, little-endian, mono. Needs no numpy."""
+
+    data: bytes
+
+    def __len__(self) -> int:
+        return len(self.data) // 2
+
+
+@dataclass(frozen=True)
+class PcmChunk:
+    """An `AudioChunk` as integers."""
+
+    samples: Pcm
+    sample_rate: int
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
 class SegmentReport:
     """How one segment went.
 

@@ -78,8 +78,10 @@ def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteSynthesize
 
 
 def test_a_pipe_gets_the_same_samples_as_integers(remote: RemoteSynthesizer) -> None:
-    with remote.stream_pcm(remote.plan(utterance())) as stream:
-        data = b"".join(chunk.data for chunk in stream)
+    plan = remote.plan(utterance())
+    remote.begin(plan, is_pcm=True)
+    with remote.stream(plan) as stream:
+        data = b"".join(chunk.samples.data for chunk in stream)
     assert data == quantise(own(), "16")
     assert stream.speech.num_samples == len(own())
 
@@ -370,13 +372,14 @@ def test_the_client_side_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.usefixtures("hot")
-def test_speech_reaches_a_pipe_through_few_modules() -> None:
+@pytest.mark.parametrize("command", ["speak --device cpu", "stream --compute-device cpu"])
+def test_speech_reaches_a_pipe_through_few_modules(command: str) -> None:
     """Imports are most of the time from the shell to the first byte; seconds depend on machines."""
     code = (
         "import sys; from voxcli.cli import main; code = main(sys.argv[1:]); "
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
-    words = ["speak", TEXT, "--device", "cpu", "-q", "-o", "-", "--format", "raw", "--seed", "7"]
+    words = [*command.split(), TEXT, "-q", "-o", "-", "--format", "raw", "--seed", "7"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == quantise(own(), "16")

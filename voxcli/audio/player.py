@@ -176,8 +176,12 @@ class Player:
         self._wake.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end after `finish` or `stop`; False when it has not come yet."""
-        self._thread.join(timeout_s)
+        """Wait for the end after `finish` or `stop`; False when it has not come yet.
+
+        Args:
+            timeout_s: None waits as long as a device may take to answer.
+        """
+        self._thread.join(STUCK_S if timeout_s is None else timeout_s)
         return not self._thread.is_alive()
 
     def check_answers(self) -> None:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
 from voxcli.audio.wav import BYTES_PER_SAMPLE, wav_header
 from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
+from voxcli.utterance import Pcm
 
 if TYPE_CHECKING:
     from voxcli.audio.resample import Resampler, Samples
@@ -86,36 +87,35 @@ class StreamWriter:
         if kind is None:
             self.close()
 
-    def write(self, samples: Samples) -> None:
-        """Send float32 `[S]` on.
+    def write(self, samples: Samples | Pcm) -> None:
+        """Send float32 `[S]` on, or integers where the stream has 16 bits and the source's rate.
 
         Raises:
             ReaderClosedError: nobody reads any more.
             OutputError: the system refused, for instance a full disk behind a redirection.
         """
+        if isinstance(samples, Pcm):
+            assert (self.bits, self.sample_rate) == ("16", self._source_rate)
+            self._send(samples.data)
+            return
         from voxcli.audio.pcm import as_mono
         from voxcli.audio.resample import Resampler
 
         if self._resampler is None:
             self._resampler = Resampler(self._source_rate, self.sample_rate)
-        self._send(self._resampler.push(as_mono(samples)))
+        self._send(self._quantised(self._resampler.push(as_mono(samples))))
 
     def close(self) -> None:
         """Send what the resampler still holds; does not close the file."""
         if self._resampler is not None:
-            self._send(self._resampler.flush())
+            self._send(self._quantised(self._resampler.flush()))
 
-    def _send(self, samples: Samples) -> None:
+    def _quantised(self, samples: Samples) -> bytes:
         from voxcli.audio.pcm import quantise
 
-        self.write_pcm(quantise(samples, self.bits))
+        return quantise(samples, self.bits)
 
-    def write_pcm(self, data: bytes) -> None:
-        """Send whole samples that have the stream's rate and bits already.
-
-        Raises:
-            ReaderClosedError, OutputError: as `write`.
-        """
+    def _send(self, data: bytes) -> None:
         if not data:
             return
         self.num_frames += len(data) // BYTES_PER_SAMPLE[self.bits]

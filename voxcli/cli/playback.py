@@ -89,13 +89,12 @@ def play(
         KeyboardInterrupt: the file has what was heard.
         VoxError: the one text, the engine or the file failed.
     """
-    from voxcli.audio.player import Player
     from voxcli.audio.stream_out import ReaderClosedError
     from voxcli.streaming.streamer import Streamer
 
     with ExitStack() as stack:
         file = _open_file(synthesizer, target, stack)
-        player = Player(sound, synthesizer.sample_rate) if sound is not None else None
+        player = None if sound is None else _start_player(sound, synthesizer.sample_rate)
         outlet = _open_outlet(synthesizer, target, player, file, stack)
         line = output.LiveLine(is_quiet=is_quiet)
         stack.callback(line.clear)
@@ -131,6 +130,14 @@ def play(
     return report
 
 
+def _start_player(sound: SoundOutput, source_rate: int) -> Player:
+    from voxcli.audio.player import Player  # imports numpy, which a pipe may not need
+
+    player = Player(sound, source_rate)
+    player.start()
+    return player
+
+
 def _open_file(synthesizer: Synthesizer, target: Target, stack: ExitStack) -> HeardFile | None:
     if target.save is None:
         return None
@@ -160,7 +167,6 @@ def _open_outlet(
     from voxcli.streaming.outlet import Loudspeaker, Outlet, Pipe
 
     if player is not None:
-        player.start()
         return Loudspeaker(player, Prebuffer(target.buffer_s), file)
     if not target.is_pipe:
         return Outlet(file)

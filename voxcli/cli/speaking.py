@@ -285,10 +285,10 @@ def _to_stdout(
     synthesizer: Synthesizer, plan: Plan, target: Target, progress: output.Progress
 ) -> tuple[Speech, int]:
     """Returns the speech and the sample rate of what was sent."""
-    is_plain = target.bits in (None, "16") and target.rate in (None, synthesizer.sample_rate)
-    stream_pcm = getattr(synthesizer, "stream_pcm", None) if is_plain else None  # of a server
-    stream: Any = stream_pcm(plan) if stream_pcm else synthesizer.stream(plan, is_live=True)
-    with stream:
+    begin = getattr(synthesizer, "begin", None)  # of a running server
+    if begin is not None:
+        begin(plan, is_pcm=takes_pcm(target.bits, target.rate, synthesizer.sample_rate))
+    with synthesizer.stream(plan, is_live=True) as stream:
         from voxcli.audio.stream_out import StreamWriter, open_stdout
 
         with (
@@ -299,12 +299,14 @@ def _to_stdout(
             ) as pipe,
         ):  # fmt: skip
             for chunk in stream:
-                if stream_pcm:
-                    pipe.write_pcm(chunk.data)
-                else:
-                    pipe.write(chunk.samples)
+                pipe.write(chunk.samples)
                 progress.update(stream.speech.num_samples / synthesizer.sample_rate)
         return stream.speech, pipe.sample_rate
+
+
+def takes_pcm(bits: str | None, rate: int | None, model_rate: int) -> bool:
+    """Whether a pipe takes a server's integers as they are, so that numpy is not needed."""
+    return bits in (None, "16") and rate in (None, model_rate)
 
 
 def _report(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -26,7 +27,7 @@ from voxcli.cli.options import (
     resolve_voice,
 )
 from voxcli.cli.playback import Target, open_sound, play
-from voxcli.cli.speaking import STDOUT, check_stdout
+from voxcli.cli.speaking import STDOUT, check_stdout, takes_pcm
 from voxcli.config import UserSettings, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
 from voxcli.utterance import Mode, Utterance
@@ -123,7 +124,6 @@ class SoundOptions:
         """Refuse what cannot be heard or written, before anything loads."""
         from voxcli.audio.formats import STREAM_FORMATS, resolve_format
         from voxcli.audio.prebuffer import MAX_PREBUFFER_S
-        from voxcli.audio.write import check_output
 
         is_pipe = self.out == STDOUT
         if self.out is not None and not is_pipe:
@@ -147,6 +147,8 @@ class SoundOptions:
         if is_pipe:
             check_stdout(is_json=is_json)
         if self.save is not None:
+            from voxcli.audio.write import check_output  # imports numpy: a server can speak before
+
             check_output(self.save, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(
             self.sound_device, self.save, is_pipe, self.format, self.bits, self.rate,
@@ -179,7 +181,7 @@ def stream(
         speech = replace(speech, seed=random_seed())
     utterance = speech.utterance("", settings)
     target = sound.check(is_json=json)
-    source, load = _prepare(text, utterance, engine, settings, is_quiet=quiet)
+    source, load = _prepare(text, utterance, target, engine, settings, is_quiet=quiet)
     with ExitStack() as stack:
         device, failure = open_sound(target)
         if device is not None:
@@ -199,6 +201,7 @@ def stream(
 def _prepare(
     text: TextSource,
     utterance: Utterance,
+    target: Target,
     engine: ComputeOptions,
     settings: UserSettings,
     *,
@@ -213,7 +216,10 @@ def _prepare(
         if utterance.voice not in (None, "default"):
             utterance = resolve_voice(utterance, find_model(settings))
         speaker = cast("Synthesizer", remote)
-        return _open_source(text, utterance, speaker.plan, begin=remote.begin), lambda: speaker
+        is_plain = target.is_pipe and target.save is None
+        is_pcm = is_plain and takes_pcm(target.bits, target.rate, remote.sample_rate)
+        begin = partial(remote.begin, is_pcm=is_pcm)
+        return _open_source(text, utterance, speaker.plan, begin), lambda: speaker
     from voxcli.plan import make_plan, voice_model
 
     files = find_model(settings)

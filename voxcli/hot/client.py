@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from voxcli.closing import Closing
 from voxcli.errors import EngineFaultError, VoxError
 from voxcli.hot import wire
-from voxcli.hot.speech import PcmChunk, RemotePlan, RemoteSpeech
+from voxcli.hot.speech import RemotePlan, RemoteSpeech
 from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
 from voxcli.setup import Setup
 from voxcli.text.changes import Change
 from voxcli.text.prepared import PreparedText, Segment, Unspeakable
-from voxcli.utterance import AudioChunk, Result, Utterance
+from voxcli.utterance import AudioChunk, PcmChunk, Result, Utterance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 class _Answer(Closing):
     """The frames of one utterance; closing it early frees what it holds in the server."""
 
-    def __init__(
-        self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool, is_pcm: bool = False
-    ) -> None:
+    is_pcm = False
+
+    def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
         self.speech = RemoteSpeech(plan, is_live=is_live)
         self._server = server
         sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
         settled = replace(plan.utterance, sampling=sampling)
-        self._body = wire.utterance_frame(settled, is_live=is_live, is_pcm=is_pcm)
+        self._body = wire.utterance_frame(settled, is_live=is_live, is_pcm=self.is_pcm)
         self._answer: http.client.HTTPResponse | None = None
         self._is_closed = False
         with server.explained():  # asked at once: the server works while its caller gets ready
@@ -98,6 +98,8 @@ class RemoteStream(_Answer, Iterator[AudioChunk]):
 class PcmStream(_Answer, Iterator[PcmChunk]):
     """The same as integers, for a pipe: numpy, which takes longer to import than a server to
     speak, is not needed."""
+
+    is_pcm = True
 
     def __next__(self) -> PcmChunk:
         return self.speech.take_pcm(*self._next_frame())
@@ -185,7 +187,7 @@ class RemoteSynthesizer(Closing):
         self.name: str = facts["name"]
         self._target = target
         self._api_key = api_key
-        self._begun: RemoteStream | None = None
+        self._begun: RemoteStream | PcmStream | None = None
 
     def voice_counts(self) -> dict[str, int]:
         """None: the server counts for all its clients together, in its metrics."""
@@ -214,7 +216,9 @@ class RemoteSynthesizer(Closing):
         )
         return RemotePlan(utterance=utterance, text=prepared, **plain)
 
-    def stream(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteStream:
+    def stream(
+        self, utterance: Utterance | RemotePlan, *, is_live: bool = True
+    ) -> RemoteStream | PcmStream:
         """Speak one utterance, chunk by chunk; arguments and errors as `Synthesizer.stream`."""
         plan = self.plan(utterance) if isinstance(utterance, Utterance) else utterance
         begun, self._begun = self._begun, None
@@ -224,14 +228,14 @@ class RemoteSynthesizer(Closing):
             begun.close()
         return RemoteStream(self, plan, is_live=is_live)
 
-    def begin(self, plan: RemotePlan) -> None:
-        """Ask for the live stream of a plan already; the next `stream` takes it up."""
-        self.close()
-        self._begun = RemoteStream(self, plan, is_live=True)
+    def begin(self, plan: RemotePlan, *, is_pcm: bool = False) -> None:
+        """Ask for the live stream of a plan already; the next `stream` takes it up.
 
-    def stream_pcm(self, plan: RemotePlan) -> PcmStream:
-        """Speak one plan live, as 16 bit integers."""
-        return PcmStream(self, plan, is_live=True, is_pcm=True)
+        Args:
+            is_pcm: as 16 bit integers, whose chunks are `PcmChunk`.
+        """
+        self.close()
+        self._begun = (PcmStream if is_pcm else RemoteStream)(self, plan, is_live=True)
 
     def synthesize(self, utterances: Sequence[Utterance | RemotePlan]) -> list[Result]:
         """Speak utterances side by side; results in the order given."""

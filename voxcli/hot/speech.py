@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from voxcli.text.prepared import PreparedText
-from voxcli.utterance import AudioChunk, FinishReason, Result, SegmentReport, Utterance
+from voxcli.utterance import (
+    AudioChunk,
+    FinishReason,
+    Pcm,
+    PcmChunk,
+    Result,
+    SegmentReport,
+    Utterance,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,19 +31,6 @@ class RemotePlan:
     steps: int
     cfg: float
     estimated_audio_s: float
-
-
-@dataclass(frozen=True)
-class PcmChunk:
-    """Samples as a pipe takes them: 16 bit, little-endian, at the model's rate."""
-
-    data: bytes
-    sample_rate: int
-    is_last: bool
-
-    @property
-    def num_samples(self) -> int:
-        return len(self.data) // 2
 
 
 class RemoteSpeech:
@@ -62,8 +57,8 @@ class RemoteSpeech:
 
     def take_pcm(self, header: dict[str, Any], payload: bytes) -> PcmChunk:
         """The same where integers were asked for."""
-        chunk = PcmChunk(payload, header["sample_rate"], header["is_last"])
-        self._count(chunk.sample_rate, chunk.num_samples)
+        chunk = PcmChunk(Pcm(payload), header["sample_rate"], header["is_last"])
+        self._count(chunk.sample_rate, len(chunk.samples))
         return chunk
 
     def _count(self, sample_rate: int, num_samples: int) -> None:

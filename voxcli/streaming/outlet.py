@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from voxcli.audio import player as players
-from voxcli.audio.heard import HeardFile
-from voxcli.audio.player import Player
 from voxcli.audio.prebuffer import MAX_PREBUFFER_S, Prebuffer
-from voxcli.audio.resample import Samples
-from voxcli.audio.stream_out import StreamWriter
 from voxcli.errors import DeviceError
+
+if TYPE_CHECKING:
+    from voxcli.audio.heard import HeardFile
+    from voxcli.audio.player import Player
+    from voxcli.audio.resample import Samples
+    from voxcli.audio.stream_out import StreamWriter
 
 MAX_AHEAD_S = 20.0  # covers a busy machine; more would only be memory
 WAIT_S = 0.1  # between looks at a player that has not come to its end
@@ -103,7 +105,7 @@ class Outlet:
 
 
 class Pipe(Outlet):
-    """Another program's stdin. What was sent counts as heard."""
+    """Another program's stdin. What was sent counts as heard; without a file it may be integers."""
 
     def __init__(self, writer: StreamWriter, file: HeardFile | None = None) -> None:
         super().__init__(file)
@@ -187,5 +189,5 @@ class Loudspeaker(Outlet):
 
     def interrupt(self) -> None:
         self.player.stop()
-        self.player.wait(players.STUCK_S)
+        self.player.wait()
         self.keep_up()

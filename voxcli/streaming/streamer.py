@@ -11,10 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from voxcli.audio.joins import PauseFitter, silence
-from voxcli.audio.resample import Samples
 from voxcli.errors import SynthesisError, VoxError
 from voxcli.streaming.outlet import Made, Outlet
 from voxcli.streaming.source import Item, Source
@@ -22,6 +18,8 @@ from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
 from voxcli.utterance import SegmentReport
 
 if TYPE_CHECKING:
+    from voxcli.audio.joins import PauseFitter
+    from voxcli.audio.resample import Samples
     from voxcli.plan import Plan
     from voxcli.synthesizer import Synthesizer
 
@@ -77,7 +75,11 @@ class Streamer:
         self._on_failure = on_failure
         self.clock = clock
         self._rate = synthesizer.sample_rate
-        self._pauses = PauseFitter()
+        self._pauses: PauseFitter | None = None
+        if source.is_by_line:
+            from voxcli.audio.joins import PauseFitter  # imports numpy, which one text may not need
+
+            self._pauses = PauseFitter()
         self._is_after_speech = False
 
     def run(self) -> StreamReport:
@@ -110,8 +112,8 @@ class Streamer:
                 if not self._source.is_by_line:
                     raise
                 error = err
-            if self._source.is_by_line:
-                self._end_line()
+            if self._pauses is not None:
+                self._end_line(self._pauses)
         elif error is None:
             self._end_paragraph()
         if error is not None:
@@ -145,21 +147,23 @@ class Streamer:
 
     def _fitted(self, samples: Samples) -> Samples:
         """A line's last silence waits until its length is known."""
-        return self._pauses.push(samples) if self._source.is_by_line else samples
+        return samples if self._pauses is None else self._pauses.push(samples)
 
-    def _end_line(self) -> None:
-        self._write(self._pauses.end_segment(round(PAUSE_LINE_S * self._rate)), Made())
+    def _end_line(self, pauses: PauseFitter) -> None:
+        self._write(pauses.end_segment(round(PAUSE_LINE_S * self._rate)), Made())
         self._is_after_speech = True
 
     def _end_paragraph(self) -> None:
         if self._is_after_speech:
+            from voxcli.audio.joins import silence
+
             self._write(silence(PAUSE_PARAGRAPH_S - PAUSE_LINE_S, self._rate), Made())
         self._is_after_speech = False
 
     def _write(self, samples: Samples, made: Made) -> None:
         if len(samples):
             self.report.audio_s += len(samples) / self._rate
-            self._outlet.write(np.asarray(samples, np.float32), made)
+            self._outlet.write(samples, made)
         self._tick()
 
     def _wait_for_room(self) -> None:
