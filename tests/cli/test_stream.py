@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from nullsink import RATE, NullSink, Recording, require_sound, sounding
 from shell import VOXCLI
 
 from voxcli import cli
+from voxcli.audio import sound
 from voxcli.audio.resample import resample
 from voxcli.audio.sound import SoundDevice, choose_device
 from voxcli.cli import output
@@ -297,6 +299,26 @@ def test_a_device_that_is_not_clear_is_refused(asked: str, said: str) -> None:
 
 def test_a_name_is_shown_on_one_line() -> None:
     assert DEVICES[4].printable_name == "スピーカー?2"
+
+
+def test_a_sound_system_that_never_answers_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It hangs where sounddevice has hidden stderr; the message is seen all the same."""
+    answers = threading.Event()
+
+    def start() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        answers.wait(20)
+
+    monkeypatch.setattr(sound, "ANSWER_S", 0.05)
+    with pytest.raises(DeviceError, match="has not answered"):
+        sound.in_time(start)
+    os.write(2, b"seen")
+    assert capfd.readouterr().err == "seen"
+    answers.set()
 
 
 def test_a_compute_device_given_as_the_sound_device_is_explained() -> None:

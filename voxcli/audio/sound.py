@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from voxcli.audio.resample import Samples
 from voxcli.errors import DeviceError, nearest
 
+T = TypeVar("T")
+
 LIST_HINT = "see 'voxcli stream --list-devices'"
 # Half a second may pass before the device has to be fed again. With the interpreter's lock held for
 # 0.12 s at a time, 0.1 s was too little and 0.2 s just enough (docs/streaming.md); this has margin.
 BUFFER_S = 0.5
+ANSWER_S = 30.0  # longest wait for a sound system; on a busy machine it was once 15 s
 CLOSE_S = 2.0  # longest wait for a device to be let go
 MAX_CHANNELS = 2  # the voice is mono; both ears get it
 
@@ -88,6 +93,42 @@ def _quieten_alsa() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL("libasound.so.2").snd_lib_error_set_handler(_ignore_alsa)
+
+
+def in_time(ask: Callable[[], T]) -> T:
+    """What the sound system answers; one that never does is left behind, and Ctrl-C is heard.
+
+    Args:
+        ask: calls `list_devices`, or opens a `SoundOutput`.
+
+    Raises:
+        DeviceError: no answer within `ANSWER_S`; else what `ask` raises.
+    """
+    if sys.platform == "win32":  # whose sound belongs to the thread that began with it
+        return ask()
+    future: Future[T] = Future()
+
+    def answer() -> None:
+        try:
+            future.set_result(ask())
+        except BaseException as err:
+            future.set_exception(err)
+
+    with ExitStack() as stack:
+        shown = None
+        with suppress(OSError):  # stderr is closed
+            shown = os.dup(2)
+            stack.callback(os.close, shown)
+        threading.Thread(target=answer, name="sound", daemon=True).start()
+        try:
+            return future.result(ANSWER_S)
+        except TimeoutError as err:
+            if shown is not None:  # sounddevice hides stderr until PortAudio has started
+                os.dup2(shown, 2)
+            raise DeviceError(
+                f"the sound system has not answered for {ANSWER_S:g} s",
+                hint="is the sound server running? -o - sends the speech to another program",
+            ) from err
 
 
 def list_devices() -> list[SoundDevice]:

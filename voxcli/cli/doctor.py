@@ -137,10 +137,10 @@ def _gpu() -> Check:
 
 
 def _sound() -> Check:
-    from voxcli.audio.sound import list_devices
+    from voxcli.audio.sound import in_time, list_devices
 
     try:
-        outputs = list_devices()
+        outputs = in_time(list_devices)
     except VoxError as err:
         detail = f"{err.message}; files work without it"
         return Check("loudspeaker", WARN, detail, err.hint or "")

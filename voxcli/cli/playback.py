@@ -53,10 +53,10 @@ def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
     """
     if target.is_pipe:
         return None, None
-    from voxcli.audio.sound import SoundOutput, find_device
+    from voxcli.audio.sound import SoundOutput, find_device, in_time
 
     try:
-        return SoundOutput(find_device(target.device), target.rate), None
+        return in_time(lambda: SoundOutput(find_device(target.device), target.rate)), None
     except DeviceError as err:
         if target.device is not None and target.device.split(":")[0] in COMPUTE_DEVICES:
             err.hint = f"to choose where the model runs, use --compute-device {target.device}"

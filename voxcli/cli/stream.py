@@ -238,9 +238,9 @@ def _prepare(
 
 
 def _show_devices(*, is_json: bool) -> None:
-    from voxcli.audio.sound import list_devices
+    from voxcli.audio.sound import in_time, list_devices
 
-    devices = list_devices()
+    devices = in_time(list_devices)
     if is_json:
         output.result_json({"devices": [asdict(device) for device in devices]})
         return
