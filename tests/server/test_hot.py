@@ -268,6 +268,16 @@ def test_a_stale_socket_is_passed_over_and_replaced(place: Place) -> None:
         assert connect("auto", WANTED)[0] is not None
 
 
+@pytest.mark.parametrize("name", ["engine.lock", "engine.sock", "serve.log"])
+def test_a_file_of_the_place_that_cannot_be_used_is_named(
+    place: Place, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.create()
+    (place.folder / name).mkdir()
+    assert cli.main(["serve", "--background", "--port", "0"]) == 5
+    assert f"cannot use {place.folder / name}: " in capsys.readouterr().err
+
+
 def test_a_second_server_is_told_who_holds_the_socket(hot: Running, place: Place) -> None:
     with pytest.raises(HeldError, match=rf"pid {os.getpid()}, model mini, {hot.url}"):
         place.hold()

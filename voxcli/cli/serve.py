@@ -146,7 +146,7 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
     place.create()
     place.hold().release()  # refuses when another server has it
     words = [word for word in sys.argv[1:] if word != "--background"]
-    with open(place.log, "wb") as log:
+    with place.open_log() as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "voxcli", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

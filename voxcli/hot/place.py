@@ -10,6 +10,8 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -103,13 +105,41 @@ class Place:
 
         Raises:
             HeldError: another server has it; the message says which.
-            OutputError: as `create`.
+            OutputError: as `create`, or its files cannot be opened.
         """
+        self.create()
+        with self._explained():
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.fdopen(descriptor, "r+", encoding="utf-8")
+            try:
+                return self._lock(file)
+            except BaseException:
+                file.close()
+                raise
+
+    def open_log(self) -> IO[bytes]:
+        """The log, emptied.
+
+        Raises:
+            OutputError: it cannot be opened.
+        """
+        with self._explained():
+            return open(self.log, "wb")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what the system refuses here into an error that a user can act on."""
+        try:
+            yield
+        except OSError as err:
+            raise OutputError(
+                f"cannot use {err.filename or self.folder}: {err.strerror}",
+                hint="remove it, or set XDG_RUNTIME_DIR to another folder",
+            ) from err
+
+    def _lock(self, file: IO[str]) -> Hold:
         import fcntl
 
-        self.create()
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        file = os.fdopen(descriptor, "r+", encoding="utf-8")
         for _ in range(HOLD_ATTEMPTS):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,10 +149,8 @@ class Place:
                 file.truncate(0)
                 self.socket.unlink(missing_ok=True)
                 return Hold(self, file)
-        holder = _parse(file.read())
-        file.close()
         raise HeldError(
-            f"a server runs already: {describe(holder)}",
+            f"a server runs already: {describe(_parse(file.read()))}",
             hint="stop it with 'voxcli serve --stop', or add --no-socket and another --port",
         )
 
@@ -135,7 +163,11 @@ class Hold:
     file: IO[str]
 
     def write(self, info: dict[str, Any]) -> None:
-        """What `holder` shows to others."""
+        """What `holder` shows to others.
+
+        Raises:
+            OSError: the disk is full.
+        """
         self.file.seek(0)
         self.file.truncate()
         self.file.write(json.dumps(info))
