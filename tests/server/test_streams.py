@@ -192,6 +192,20 @@ def test_unhealthy_and_refusing_while_it_loads() -> None:
     assert worker.state is State.STOPPED
 
 
+def test_a_server_that_ends_waits_for_the_model_that_loads() -> None:
+    loading = threading.Event()
+
+    def load() -> Any:
+        assert loading.wait(20)
+        return fake_synthesizer()
+
+    worker = EngineWorker(load, WorkerLimits())
+    worker.start()
+    threading.Timer(0.05, loading.set).start()
+    worker.stop(timeout_s=0.0)
+    assert worker.synthesizer is not None
+
+
 def test_a_newcomer_beside_a_long_text_is_heard_before_a_segment_of_it_ends() -> None:
     synthesizer = fake_synthesizer(max_slots=4)
     with synthesizer.group(num_reserved=1) as group:

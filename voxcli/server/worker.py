@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+LOADING_S = 30.0  # longest wait for a model that loads: ending inside torch aborts the process
 RETRY_AFTER_S = 2  # what a refused client is told to wait: about one short sentence
 
 
@@ -240,7 +241,7 @@ class EngineWorker:
             self._set_state(State.FAILED if self.error else State.STOPPED)
             self._changed.notify()
         if self._thread.is_alive():
-            self._thread.join(timeout_s)
+            self._thread.join(timeout_s if self.synthesizer else LOADING_S)
         return len(jobs)
 
     # ------------------------------------------------------------ in the worker's thread
