@@ -108,7 +108,7 @@ class Place:
             OutputError: as `create`, or its files cannot be opened.
         """
         self.create()
-        with self._explained():
+        with self.explained():
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             file = os.fdopen(descriptor, "r+", encoding="utf-8")
             try:
@@ -123,11 +123,11 @@ class Place:
         Raises:
             OutputError: it cannot be opened.
         """
-        with self._explained():
+        with self.explained():
             return open(self.log, "wb")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Turn what the system refuses here into an error that a user can act on."""
         try:
             yield
@@ -166,12 +166,13 @@ class Hold:
         """What `holder` shows to others.
 
         Raises:
-            OSError: the disk is full.
+            OutputError: the disk is full.
         """
-        self.file.seek(0)
-        self.file.truncate()
-        self.file.write(json.dumps(info))
-        self.file.flush()
+        with self.place.explained():
+            self.file.seek(0)
+            self.file.truncate()
+            self.file.write(json.dumps(info))
+            self.file.flush()
 
     def leave(self) -> int:
         """Let go of the file and keep the lock: by a descriptor, which is returned."""
