@@ -7,7 +7,7 @@ share a heap, and its holes go back to the system now and then.
 Tensors of a step are as large as its batch, so no two leave holes of one size, and the heap would
 grow around them for as long as it is used: glibc takes what is freed for a size worth keeping, up
 to 32 MB. So what is larger than `LARGE` has pages of its own, which go back when it is freed. New
-pages cost time: with 1 MB 32 streams were a sixth slower, with 4 MB as fast within the noise.
+pages cost time: with 1 MB 32 streams were a sixth slower, with 4 MB about a twentieth.
 
 oneDNN keeps its last 1024 products by shape, of many batch sizes and lengths: by and by some
 200 MB. Few are as fast.
