@@ -20,6 +20,7 @@ from voxcli.engine.engine import Engine
 from voxcli.engine.graph import GraphRunner
 from voxcli.engine.request import Request
 from voxcli.engine.runner import NUM_PREFIXES
+from voxcli.engine.scheduler import PrefillLimits
 from voxcli.errors import AdmissionError
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import VoxCPM2
@@ -288,7 +289,8 @@ def test_a_long_newcomer_does_not_stall_a_stream(engines: dict[str, Engine], dty
     engine = engines[dtype]
     runner = engine.runner
     assert isinstance(runner, GraphRunner)
-    engine.scheduler.max_prefill_positions = (200, 16384)
+    limits = engine.scheduler.prefill_limits
+    engine.scheduler.prefill_limits = PrefillLimits(200, 24, 16384)
     stream = make_request(engine, TEXTS[0], 3, patches=40)
     [alone] = run(engine, [make_request(engine, TEXTS[0], 3, patches=40)])
     newcomer = make_request(engine, TEXTS[3] * 14, 4, patches=4)
@@ -301,7 +303,7 @@ def test_a_long_newcomer_does_not_stall_a_stream(engines: dict[str, Engine], dty
             engine.add_request(newcomer)
         pieces += [output.samples for output in engine.step() if output.request is stream]
         progress.append((newcomer.num_prefilled, stream.step))
-    engine.scheduler.max_prefill_positions = (512, 16384)
+    engine.scheduler.prefill_limits = limits
     assert [done for done, _ in progress[4:7]] == [0, 256, len(newcomer.prompt)]
     assert [step for _, step in progress[4:8]] == [4, 5, 6, 7], "the stream went on"
     if dtype == "fp32":

@@ -119,6 +119,23 @@ def test_a_prompt_goes_on_where_it_stopped_and_others_wait_for_it(
     assert_equals_whole(model, program.state, short.prompt, 1)
 
 
+def test_prompts_of_one_call_fit_the_limit_as_they_are_padded(
+    model: VoxCPM2, prefilling: Prefilling, replayed: list[PromptShape]
+) -> None:
+    voice = model.encode_prompt("No.", reference=audio(model, 200, seed=8))
+    prompts = [model.encode_prompt(TEXT * 2), model.encode_prompt("No."), voice]
+    requests = [request(prompt, slot) for slot, prompt in enumerate(prompts)]
+    prefilling.run(requests, 256)  # 128 and 64: there is no room for the 202 of the voice
+    assert [each.num_prefilled > 0 for each in requests] == [True, True, False]
+    prefilling.run(requests[2:], 256)
+    assert requests[2].num_prefilled == voice.prefix_len, "its text is for the next call"
+    same_voice = request(model.encode_prompt(TEXT, reference=audio(model, 200, seed=8)), 0)
+    replayed.clear()
+    prefilling.run([same_voice], 256)  # the voice is kept and costs nothing
+    assert same_voice.is_prefilled
+    assert len(replayed) == 1
+
+
 def test_the_state_is_free_as_soon_as_its_owner_is(model: VoxCPM2) -> None:
     program = Program(model, model.device, 1, 128)
     owners = [Prefilling(program, program.prefill), ModelRunner(model, model.device, 1, 128)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from voxcli.engine.request import Request, Status
-from voxcli.engine.scheduler import Scheduler
+from voxcli.engine.scheduler import PrefillLimits, Scheduler
 from voxcli.errors import AdmissionError
 from voxcli.models.base import Prompt
 from voxcli.utterance import FinishReason
@@ -30,7 +30,7 @@ def schedule(scheduler: Scheduler) -> list[Request]:
 
 
 def test_requests_run_in_the_order_they_came() -> None:
-    scheduler = Scheduler(2, 100, (1000, 1000))
+    scheduler = Scheduler(2, 100, PrefillLimits(1000, 24, 1000))
     requests = [request() for _ in range(3)]
     for each in requests:
         scheduler.add(each)
@@ -41,7 +41,7 @@ def test_requests_run_in_the_order_they_came() -> None:
 
 
 def test_who_has_ended_runs_no_more_but_keeps_its_slot_until_it_is_released() -> None:
-    scheduler = Scheduler(1, 100, (1000, 1000))
+    scheduler = Scheduler(1, 100, PrefillLimits(1000, 24, 1000))
     ended, waiting = request(), request()
     scheduler.add(ended)
     scheduler.add(waiting)
@@ -57,14 +57,14 @@ def test_who_has_ended_runs_no_more_but_keeps_its_slot_until_it_is_released() ->
 
 
 def test_a_request_that_cannot_fit_is_refused_with_the_numbers() -> None:
-    scheduler = Scheduler(2, 100, (1000, 1000))
+    scheduler = Scheduler(2, 100, PrefillLimits(1000, 24, 1000))
     with pytest.raises(AdmissionError, match=r"60 positions.*up to 41.*has 100"):
         scheduler.add(request(60, 41))
     scheduler.add(request(60, 40))
 
 
 def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
-    scheduler = Scheduler(4, 1000, (100, 100))
+    scheduler = Scheduler(4, 1000, PrefillLimits(100, 24, 100))
     for length in (150, 60, 30, 30):
         scheduler.add(request(length))
     assert [len(r.prompt) for r in schedule(scheduler)] == [150]
@@ -72,8 +72,13 @@ def test_newcomers_share_a_step_up_to_the_prefill_limit() -> None:
     assert [len(r.prompt) for r in schedule(scheduler)] == [30]
 
 
+def test_more_streams_allow_more_positions_of_newcomers() -> None:
+    limits = PrefillLimits(100, 24, 1000)
+    assert [limits.of(num) for num in (0, 1, 23, 24, 64)] == [1000, 100, 100, 200, 300]
+
+
 def test_a_prompt_that_is_not_through_goes_on_before_newcomers() -> None:
-    scheduler = Scheduler(4, 1000, (100, 1000))
+    scheduler = Scheduler(4, 1000, PrefillLimits(100, 24, 1000))
     running, long, short = request(10), request(350), request(5)
     scheduler.add(running)
     schedule(scheduler)
@@ -88,7 +93,7 @@ def test_a_prompt_that_is_not_through_goes_on_before_newcomers() -> None:
 
 
 def test_rows_of_one_step_share_their_solver_settings() -> None:
-    scheduler = Scheduler(8, 100, (1000, 1000))
+    scheduler = Scheduler(8, 100, PrefillLimits(1000, 24, 1000))
     for num_steps, cfg in ((6, 1.0), (10, 2.0), (6, 1.0), (6, 1.5)):
         scheduler.add(request(num_steps=num_steps, cfg=cfg))
     groups = scheduler.schedule().decode
@@ -99,7 +104,7 @@ def test_rows_of_one_step_share_their_solver_settings() -> None:
 
 def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
     chooser = random.Random(1)
-    scheduler = Scheduler(5, 100, (60, 60))
+    scheduler = Scheduler(5, 100, PrefillLimits(60, 24, 60))
     live: list[Request] = []
     for _ in range(2000):
         action = chooser.random()
@@ -122,7 +127,7 @@ def test_no_slot_is_lost_or_shared_whatever_happens() -> None:
 
 
 def test_aborting_twice_is_safe() -> None:
-    scheduler = Scheduler(1, 100, (100, 100))
+    scheduler = Scheduler(1, 100, PrefillLimits(100, 24, 100))
     each = request()
     scheduler.add(each)
     scheduler.abort(each)

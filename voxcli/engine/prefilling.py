@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 
 from voxcli.engine.prefixes import PrefixCache
 from voxcli.engine.program import Program
-from voxcli.engine.prompts import PromptShape, Span, audio_shape, group_texts, spans
+from voxcli.engine.prompts import (
+    PromptShape,
+    Span,
+    audio_shape,
+    group_texts,
+    padded_length,
+    spans,
+)
 from voxcli.engine.request import Request
 from voxcli.models.base import Prompt
 
@@ -62,35 +69,50 @@ class Prefilling:
         )
 
     def run(self, requests: Sequence[Request], max_positions: int) -> None:
-        """Run prompts, or as much of them as `max_positions` allow; at least one span.
+        """Run prompts, or as much of them as `max_positions`, padded, allow; at least one span.
 
         Args:
             requests: with slots, none of them prefilled.
         """
-        left = max_positions
+        allowance = _Allowance(max_positions)
         texts: list[Span] = []  # each the last of its prompt: nothing waits for it
         for request in requests:
-            if left <= 0:
+            self._advance(request, allowance, texts)
+            if not request.is_prefilled:
                 break
-            left -= self._advance(request, left, texts)
         self._spans.run_texts(texts)
 
-    def _advance(self, request: Request, limit: int, texts: list[Span]) -> int:
-        """One request's next spans, or their place in `texts`; returns their positions."""
+    def _advance(self, request: Request, allowance: _Allowance, texts: list[Span]) -> None:
+        """One request's next spans as far as they are allowed, or their place in `texts`."""
         assert request.slot is not None
         prompt, program = request.prompt, self._program
-        done = 0
-        if request.num_prefilled == 0:
-            done = request.num_prefilled = self.prefixes.load(prompt, request.slot)
+        if request.num_prefilled == 0 and prompt.prefix_len:
+            if not self.prefixes.has(prompt) and not allowance.take(prompt.prefix_len):
+                return
+            request.num_prefilled = self.prefixes.load(prompt, request.slot)
         for span in spans(prompt, request.slot, request.num_prefilled, len(prompt)):
-            if done >= limit:
-                break
+            if not allowance.take(padded_length(span)):
+                return
             if span.end == len(prompt) and not span.has_audio:
                 texts.append(span)
             else:
                 self._spans.run_one(span)
-            done += len(span)
             request.num_prefilled = span.end
-        if request.is_prefilled and prompt.is_continuation:
+        if prompt.is_continuation:
             program.model.resume(program.state, request.slot, prompt.patches)
-        return done
+
+
+class _Allowance:
+    """Positions that one call may still run; the first ones always pass."""
+
+    def __init__(self, num_positions: int) -> None:
+        self._left = num_positions
+        self._is_untouched = True
+
+    def take(self, num_positions: int) -> bool:
+        """Whether so many may run; they are then counted."""
+        if num_positions > self._left and not self._is_untouched:
+            return False
+        self._left -= num_positions
+        self._is_untouched = False
+        return True

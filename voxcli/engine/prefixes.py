@@ -38,6 +38,10 @@ class PrefixCache:
         self._free = list(rows)
         self._rows: OrderedDict[str, int] = OrderedDict()
 
+    def has(self, prompt: Prompt) -> bool:
+        """Whether the beginning of a prompt is kept."""
+        return prompt.prefix_key in self._rows
+
     def load(self, prompt: Prompt, slot: int) -> int:
         """Put the beginning of a prompt into a slot; returns its length, 0 where it has none.
 
@@ -45,7 +49,7 @@ class PrefixCache:
         """
         if not prompt.prefix_len:
             return 0
-        if prompt.prefix_key in self._rows:
+        if self.has(prompt):
             self.num_shared += 1
         else:
             self.num_run += 1

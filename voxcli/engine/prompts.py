@@ -84,6 +84,12 @@ def spans(prompt: Prompt, row: int, start: int, end: int) -> list[Span]:
     return [Span(prompt, row, first, min(first + SPAN, end)) for first in range(start, end, SPAN)]
 
 
+def padded_length(span: Span) -> int:
+    """Positions that a span takes on the device, alone."""
+    lengths = AUDIO_LENGTHS if span.has_audio else TEXT_LENGTHS
+    return next(length for length in lengths if length >= len(span))
+
+
 def group_texts(
     texts: Sequence[Span], shapes: Sequence[PromptShape]
 ) -> Iterator[tuple[PromptShape, list[Span]]]:

@@ -105,7 +105,11 @@ class ModelRunner:
 
     @torch.inference_mode()
     def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
-        """Run the prompts of newcomers into their slots, all of them whole."""
+        """Run the prompts of newcomers into their slots, all of them whole.
+
+        NOTE: on CPU parts of 64 positions would take 1.4 to 1.6 times as long, and a short last one
+        rounds differently.
+        """
         for request in requests:
             assert request.slot is not None
             start = self.prefixes.load(request.prompt, request.slot)

@@ -33,21 +33,39 @@ class Batch:
     decode: list[list[Request]]
 
 
+@dataclass(frozen=True)
+class PrefillLimits:
+    """Prompt positions that one step may run, so that newcomers lengthen it by a step at most.
+
+    Attributes:
+        beside: beside running streams.
+        streams: so many of them, whose steps take longer, allow as many positions again.
+        alone: where nothing runs.
+    """
+
+    beside: int
+    streams: int
+    alone: int
+
+    def of(self, num_running: int) -> int:
+        """The limit beside so many streams."""
+        if num_running == 0:
+            return self.alone
+        return self.beside * (1 + num_running // self.streams)
+
+
 class Scheduler:
     """Continuous batching over a fixed number of slots.
 
     Args:
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-        max_prefill_positions: prompt positions a step beside running streams, and without any; one
-            prompt always passes.
+        prefill_limits: one newcomer is admitted whatever they are.
     """
 
-    def __init__(
-        self, num_slots: int, num_positions: int, max_prefill_positions: tuple[int, int]
-    ) -> None:
+    def __init__(self, num_slots: int, num_positions: int, prefill_limits: PrefillLimits) -> None:
         self.num_positions = num_positions
-        self.max_prefill_positions = max_prefill_positions
+        self.prefill_limits = prefill_limits
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
         self._free_slots = list(range(num_slots))
@@ -88,7 +106,7 @@ class Scheduler:
         generating = self._generating
         prefill = [request for request in generating if not request.is_prefilled]
         num_positions = sum(len(request.prompt) - request.num_prefilled for request in prefill)
-        limit = self.max_prefill_positions[0 if len(generating) > len(prefill) else 1]
+        limit = self.prefill_limits.of(len(generating) - len(prefill))
         while self.waiting and self._free_slots:
             num_positions += len(self.waiting[0].prompt)
             if prefill and num_positions > limit:
