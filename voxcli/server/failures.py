@@ -7,6 +7,7 @@ It knows no route.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from voxcli.errors import (
@@ -45,6 +46,20 @@ _PARAMS: tuple[tuple[type[VoxError], str], ...] = (
     (VoiceFileError, "voice"),
     (TextError, "input"),
 )
+# Words of the command line -> what a client of the HTTP interface has in their place.
+_WORDS = {
+    "'voxcli voices list'": "GET /v1/audio/voices",
+    "'voxcli models list'": "GET /v1/models",
+    "write to a file": "leave 'stream' out",
+    "--style": "'instructions'",
+    **{
+        f"--{name.replace('_', '-')}": f"'{name}'"
+        for name in ("seed", "steps", "cfg", "speed", "language", "retries", "max_seconds")
+    },
+}
+_KNOWN = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r"(?![\w-])")
+# What only somebody at a shell can follow; a hint with any of it is left out.
+_SHELL = re.compile(r"--?[a-z]|voxcli|stdin|\b(pip|run|upgrade|install)\b")
 
 
 class ApiError(Exception):
@@ -76,7 +91,24 @@ def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
     )
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
     param = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
-    return status, error_body(str(error), kind, param, code), headers
+    message = http_message(error, is_passing=status in (429, 503))
+    return status, error_body(message, kind, param, code), headers
+
+
+def http_message(error: VoxError, *, is_passing: bool = False) -> str:
+    """Message and hint in words that an HTTP client can follow.
+
+    Args:
+        is_passing: the same request may succeed later.
+    """
+    message, hint = _in_http(error.message), _in_http(error.hint or "")
+    if _SHELL.search(hint):
+        hint = f"try again in {RETRY_AFTER_S} s" if is_passing else ""
+    return f"{message}; {hint}" if hint else message
+
+
+def _in_http(text: str) -> str:
+    return _KNOWN.sub(lambda found: _WORDS[found[0]], text)
 
 
 def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError
-from voxcli.server.failures import ApiError
+from voxcli.server.failures import ApiError, http_message
 from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
 from voxcli.server.service import Service
 from voxcli.utterance import Mode
@@ -65,7 +65,7 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
         row = await service.beside(lambda: _row(service.store, name))
         await service.beside(lambda: service.store.remove(name))
     except VoiceNotFoundError as err:
-        raise ApiError(404, str(err), code="voice_not_found", param="name") from err
+        raise ApiError(404, http_message(err), code="voice_not_found", param="name") from err
     return row
 
 
@@ -90,7 +90,7 @@ def _row(store: VoiceStore, name: str) -> VoiceRow:
     try:
         voice = store.find(name)
     except VoiceFileError as err:
-        return VoiceRow(name=name, problem=str(err))
+        return VoiceRow(name=name, problem=http_message(err))
     return VoiceRow(
         name=voice.name,
         created=voice.created,
