@@ -74,7 +74,7 @@ class Manifest:
                 self._check_version(run)
                 self._note_run(run)
             elif isinstance(fault, dict):
-                self._note_fault(fault["rows"])
+                self._note_fault(fault.get("rows", ()))
             elif isinstance(name, str) and "status" in entry:
                 self._note_row(entry)
         return whole
