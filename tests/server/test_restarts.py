@@ -58,8 +58,7 @@ def test_a_fault_is_told_to_all_in_flight_and_a_fresh_process_goes_on(
         assert asked[0].result().status_code == 503
         assert "illegal memory access" in asked[0].result().json()["error"]["message"]
         assert is_cut_short_or_refused(asked[1])
-        # nobody is turned away meanwhile: the port is open and the place is held
-        assert httpx.get(f"{url}/health", timeout=60).json()["restarts"] == 1
+        until(lambda: health(place).get("restarts") == 1, START_S)  # the old one may answer first
         assert place.holder() == holder
         until(lambda: health(place).get("status") == "ready", START_S)
         assert health(place)["pid"] == process.pid
