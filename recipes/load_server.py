@@ -6,7 +6,8 @@
 Each stream asks for the same sentences with fixed seeds and compares what arrives, sample by
 sample, with what the server made offline (not streamed). A warm-up of two rounds, so that every
 slot has been used to its full, is followed by the measured time. Expected: 0 errors, 0 that
-differ, and memory that at its highest is within 3 % of where it began; else exit code 1.
+differ, and memory that at its highest is within 3 % of where it began; else exit code 1. On a card
+samples depend on how many streams run, by the rounding of its kernels, so there nearly all differ.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def main() -> int:
     speed = load.num_bytes / 2 / 24_000 / (time.monotonic() - started)
     print(f"{len(load.ttfas)} streams equal to the offline file, {len(load.errors)} errors")
     print(*load.errors[:3], sep="\n", end="\n" if load.errors else "")
-    print(f"{speed:.1f} s of audio a second; TTFA median {statistics.median(load.ttfas):.2f} s")
+    if load.ttfas:
+        print(f"{speed:.1f} s of audio a second; TTFA median {statistics.median(load.ttfas):.2f} s")
     growth = max(memory) / max(warm) - 1
     print(f"memory {max(warm):.0f} MB in the warm-up, at most {max(memory):.0f} MB: {growth:+.1%}")
     return int(bool(load.errors) or growth > MAX_GROWTH)

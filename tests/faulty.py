@@ -12,14 +12,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import torch
 from fakes import FakeAcousticModel, FakeState, fake_synthesizer
 
 from voxcli import cli
-from voxcli.engine.engine import Engine
+from voxcli.engine.graph import GraphRunner
+from voxcli.engine.request import Request
+from voxcli.engine.runner import Result
 from voxcli.models.base import Rows, StepOutput
 from voxcli.synthesizer import Synthesizer
 
@@ -49,15 +52,15 @@ class FaultyModel(FakeAcousticModel):
 
 def fail_for_real(step: int, num_rows: int) -> None:
     """Let a kernel use a wrong index."""
-    whole_step = Engine.step
+    decode, calls = GraphRunner.decode, count(1)
 
-    def failing(engine: Engine) -> Any:
-        if engine.num_steps_run + 1 >= step and len(engine.scheduler.running) >= num_rows:
+    def failing(runner: GraphRunner, requests: Sequence[Request]) -> list[Result]:
+        if next(calls) >= step and len(requests) >= num_rows:
             there = torch.zeros(4, device="cuda")
             there[torch.tensor([1 << 20], device="cuda")]
-        return whole_step(engine)
+        return decode(runner, requests)
 
-    Engine.step = failing  # type: ignore[method-assign]
+    GraphRunner.decode = failing  # type: ignore[method-assign]
 
 
 def main() -> int:
