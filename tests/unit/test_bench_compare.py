@@ -118,6 +118,17 @@ def test_another_pace_of_the_machine_itself_is_no_regression() -> None:
     assert is_regression(old, made_up(2, slowdown=1.2 * 1.5, noise=0.002))
 
 
+def test_the_pace_of_a_cards_host_hides_little() -> None:
+    old, new = made_up(11, noise=0.005), made_up(12, noise=0.005, slowdown=1.1)
+    for report, pace in ((old, 1.0), (new, 1.2)):
+        for cell in report["cells"]:
+            cell["probe_s"] = pace
+    assert not is_regression(old, new)
+    for report in (old, new):
+        report["identity"]["device"] = "cuda:0"
+    assert is_regression(old, new)
+
+
 def test_cores_that_others_took_are_no_regression() -> None:
     old, new = made_up(1, noise=0.002), made_up(2, slowdown=1.3, noise=0.002)
     for report, share in ((old, 0.0), (new, 0.5)):

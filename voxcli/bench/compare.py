@@ -3,7 +3,7 @@
 One report a side: runs are paired by prompt, load and seed, so that both did the same work. A
 cell's change is the median of the pairs' log ratios, its noise that of the median, and what the
 runs of one report share: how far the machine's pace moved between the reports (`probe_s` of the
-cells), and the cores that others left of it (`taken_s`).
+cells), and the cores that others left of it (`taken_s`), both by `PACE_SHARE`.
 
 Several reports a side, made in turn: what pairs of reports differ by is the noise.
 
@@ -28,6 +28,8 @@ from voxcli.errors import UsageError
 
 METRICS = ("ttfa_s", "rtf")
 MOST_TAKEN = 0.9  # of all cores, in the arithmetic
+# Of a change of the host's pace, what reaches a run; measured: an eighth where a card does the work
+PACE_SHARE = {"cpu": 1.0, "cuda": 0.125}
 RULED_OUT = 2.0  # times the threshold: a slowdown that "same" denies
 _SAME = (
     *("model", "checksum", "engine", "precision", "device_name", "threads", "max_slots"),
@@ -245,8 +247,10 @@ def _drifts(old: Report, new: Report) -> dict[CellKey, float]:
         for report in (old, new)
     )
     num_cores = old["identity"].get("usable_cores") or 1
+    share = PACE_SHARE.get(old["identity"].get("device", "").partition(":")[0], 1.0)
     return {
-        key: _pace_drift(before[key], after[key]) + _room_drift(before[key], after[key], num_cores)
+        key: share
+        * (_pace_drift(before[key], after[key]) + _room_drift(before[key], after[key], num_cores))
         for key in before
         if key in after
     }
