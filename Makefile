@@ -38,7 +38,7 @@ test-speech: $(READY)
 test-speech-full: $(READY)
 	$(BIN)/pip install -e '.[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s
 
-$(READY): pyproject.toml constraints.txt setup.py voxcli/kernels/native.c
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/native*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -e '.[dev]' -c constraints.txt
 	touch $@

@@ -8,16 +8,25 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = Path("voxcli/kernels/native.c")
+SOURCES = sorted(Path("voxcli/kernels").glob("native*.[ch]"))  # `kernels/native.py` does the same
+MARK = zlib.crc32(b"".join(path.read_bytes() for path in SOURCES))
 
 setup(
     ext_modules=[
         Extension(
             "voxcli.kernels._native",
-            [SOURCE.as_posix()],
-            define_macros=[("SOURCE_MARK", f"{zlib.crc32(SOURCE.read_bytes())}u")],
-            # a number's bits must not depend on its place in a vector, nor need a comparison trap
-            extra_compile_args=["-std=c99", "-O3", "-ffp-contract=off", "-fno-trapping-math"],
+            [path.as_posix() for path in SOURCES if path.suffix == ".c"],
+            depends=[path.as_posix() for path in SOURCES],
+            define_macros=[("SOURCE_MARK", f"{MARK}u")],
+            extra_compile_args=[
+                "-std=c99",
+                "-O3",
+                # a number's bits must not depend on its place in a vector
+                "-ffp-contract=off",
+                # nobody looks at floating-point traps or errno, and vectors cannot keep them
+                "-fno-trapping-math",
+                "-fno-math-errno",
+            ],
             optional=True,
         )
     ]

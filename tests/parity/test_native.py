@@ -193,10 +193,10 @@ def test_what_was_compiled_from_another_source_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(compiled_file(), tmp_path)
-    source = (native.HERE / "native.c").read_bytes()
-    (tmp_path / "native.c").write_bytes(source)
+    for source in native.HERE.glob("native*.[ch]"):
+        shutil.copy(source, tmp_path)
     assert native.find(tmp_path).library is not None
-    (tmp_path / "native.c").write_bytes(source + b"\n")
+    (tmp_path / "native.h").write_bytes((tmp_path / "native.h").read_bytes() + b"\n")
     found = native.find(tmp_path)
     assert (found.library, found.is_stale) == (None, True)
     monkeypatch.setattr(native, "find", lambda: found)

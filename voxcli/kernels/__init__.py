@@ -1,10 +1,10 @@
 """Fused kernels, each beside the torch code it stands for: Triton's for cards, C for processors.
 
-`native.py` and `native_vocoder.py` are for a CPU and have a path in torch beside them. All else is
-Triton: importing this package imports none of it, and `is_available` says whether its modules may
-be imported for a device. Its kernels take bf16 or eight bits on the
-language-model side and fp32 or fp16 in the vocoder, sum in fp32, allocate only their outputs and
-never wait for the device, so all of them may be captured into a graph.
+What is called `native` is for a CPU and has a path in torch beside it. All else is Triton:
+importing this package imports none of it, and `is_available` says whether its modules may be
+imported for a device. Its kernels take bf16 or eight bits on the language-model side and fp32 or
+fp16 in the vocoder, sum in fp32, allocate only their outputs and never wait for the device, so all
+of them may be captured into a graph.
 
 Tensors without data, on torch's device "meta", stand for those of a card that `stand_in` names:
 `ahead.py` learns from them which kernels a model needs.

@@ -1,65 +1,16 @@
 /* The vocoder's elementwise and depthwise work on a processor, channels-last, over slot contexts.
 
-   Plain C99 for any compiler; where GCC or clang compile for x86-64, each function is there a
-   second time for AVX2. No state, no allocation, no threads, no library but libc's memcpy. Compile
-   it with -ffp-contract=off: what is rounded is then what stands here, so that a number does not
-   depend on whether it was in a vector or in what was left over behind the last whole one.
-
    A row's channels are laid out flat, number t * C + c. What is one number a channel comes as a
    table of W numbers, W a multiple of C and of LANES, repeated so that vectors are full where C is
    small.
 
    Letters: B rows, T time steps, C channels, J context length, K taps, W table length. */
 
-#include <float.h>
-#include <stdint.h>
-#include <string.h>
+#include "native.h"
 
-#if FLT_EVAL_METHOD != 0
-#error "float arithmetic is wider than float here, and range reduction relies on its rounding"
-#endif
+enum { K = 7 };
 
-#if defined(_MSC_VER)
-#define API __declspec(dllexport)
-#define ALWAYS_INLINE static __forceinline
-#define restrict __restrict
-#else
-#define API __attribute__((visibility("default")))
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#endif
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_AVX2_TWIN 1
-#define AVX2 __attribute__((target("avx2,fma")))
-#define USE_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-#else
-#define HAS_AVX2_TWIN 0
-#endif
-
-/* What a loop writes is not what it reads; inlining makes compilers forget `restrict`. */
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define INDEPENDENT
-#endif
-
-/* a * b + c, rounded once where `fused` (a constant of each twin) says that the processor can. */
-#if defined(__GNUC__)
-#define FMA(a, b, c) (fused ? __builtin_fmaf(a, b, c) : (a) * (b) + (c))
-#else
-#define FMA(a, b, c) ((a) * (b) + (c))
-#endif
-#if defined(__FP_FAST_FMAF)
-#define FUSED 1
-#else
-#define FUSED 0
-#endif
-
-enum { K = 7, LANES = 16 };
-
-/* Of this file; the loader compares it with the file beside it. */
+/* Of the sources; the loader compares it with the files beside it. */
 API uint32_t vox_mark(void) { return SOURCE_MARK; }
 
 /* Which of the two the functions below run. */
@@ -93,8 +44,6 @@ ALWAYS_INLINE float bump(int fused, float u) {
     half.bits ^= m.bits << 31; /* odd m: the other sign */
     return u + (0.5f + half.number);
 }
-
-ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 ALWAYS_INLINE void snake(
     int fused, float *restrict out, const float *restrict x, const float *restrict scale,
@@ -194,21 +143,6 @@ ALWAYS_INLINE void last_rows(
         memcpy(context, padded + size, past * sizeof(float));
     }
 }
-
-/* Each function once or twice, under one name; a body's first argument is `fused`. */
-#if HAS_AVX2_TWIN
-#define DEFINE(name, body, parameters, ...)                                                        \
-    AVX2 static void name##_avx2 parameters { body(1, __VA_ARGS__); }                              \
-    API void name parameters {                                                                     \
-        if (USE_AVX2())                                                                            \
-            name##_avx2(__VA_ARGS__);                                                              \
-        else                                                                                       \
-            body(FUSED, __VA_ARGS__);                                                              \
-    }
-#else
-#define DEFINE(name, body, parameters, ...)                                                        \
-    API void name parameters { body(FUSED, __VA_ARGS__); }
-#endif
 
 /* Snake with `scale` and `shift` [W] where they are given, behind the slot's context [J, C], then
    the convolution, then Snake again where there was one before. taps: [W / LANES, K + 1, LANES],

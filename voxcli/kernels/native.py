@@ -1,7 +1,7 @@
-"""`native.c` as loaded functions, where a compiler made them at install.
+"""`native*.c` as loaded functions, where a compiler made them at install.
 
-Nothing needs them: whoever calls `load` has a path in torch beside. What was compiled from another
-version of `native.c` than lies here is not used.
+Nothing needs them: whoever calls `load` has a path in torch beside. What was compiled from other
+sources than lie here is not used.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ logger = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 POINTER, NUMBER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-# of each function: pointers in front, then a float where there is one, as in native.c
+# of each function: pointers in front, then a float where there is one, as in the sources
 PARAMETERS = {
     "vox_depthwise": [*[POINTER] * 8, *[NUMBER] * 5],
     "vox_pairs": [*[POINTER] * 7, *[NUMBER] * 4],
     "vox_last": [*[POINTER] * 6, FLOAT, *[POINTER] * 2, *[NUMBER] * 4],
+    "vox_norm": [*[POINTER] * 4, *[FLOAT] * 2, *[NUMBER] * 2],
+    "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
+    "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],
+    "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }
 
 
@@ -41,8 +45,13 @@ class Found:
     is_stale: bool = False
 
 
+def _mark(folder: Path) -> int:
+    """Of the sources in a folder; what setup.py gave those that were compiled."""
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(folder.glob("native*.[ch]"))))
+
+
 def find(folder: Path = HERE) -> Found:
-    """Look for the compiled functions in a folder with their source."""
+    """Look for the compiled functions in a folder with their sources."""
     paths = [folder / f"_native{suffix}" for suffix in EXTENSION_SUFFIXES]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
@@ -50,7 +59,7 @@ def find(folder: Path = HERE) -> Found:
     try:
         library = ctypes.CDLL(str(path))
         library.vox_mark.restype = ctypes.c_uint32
-        is_stale = library.vox_mark() != zlib.crc32((folder / "native.c").read_bytes())
+        is_stale = library.vox_mark() != _mark(folder)
         library.vox_instructions.restype = ctypes.c_char_p
         instructions = library.vox_instructions().decode()
         for name, parameters in PARAMETERS.items():

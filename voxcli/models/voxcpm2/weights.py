@@ -39,6 +39,8 @@ from voxcli.models.voxcpm2.fused import (
 )
 from voxcli.models.voxcpm2.native import NativeDecoder
 from voxcli.models.voxcpm2.native import supports_vocoder as supports_native_vocoder
+from voxcli.models.voxcpm2.native_layers import NativeCausalStack, NativeLocalStack
+from voxcli.models.voxcpm2.native_layers import supports as supports_native
 from voxcli.models.voxcpm2.vae import (
     DILATIONS,
     KERNEL,
@@ -218,7 +220,11 @@ def _blocks(source: Source, prefix: str, config: TransformerConfig) -> list[Bloc
 def load_causal_stack(source: Source, prefix: str, config: TransformerConfig) -> CausalStack:
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
-    kind = FusedCausalStack if supports(config, source.device, source.dtype) else CausalStack
+    kind: type[CausalStack] = CausalStack
+    if supports(config, source.device, source.dtype):
+        kind = FusedCausalStack
+    elif source.is_native and supports_native(source.device, source.dtype):
+        kind = NativeCausalStack
     return kind(config, blocks, norm, config.max_position_embeddings)
 
 
@@ -227,7 +233,11 @@ def _local_stack(
 ) -> LocalStack:
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
-    kind = FusedLocalStack if supports(config, source.device, source.dtype) else LocalStack
+    kind: type[LocalStack] = LocalStack
+    if supports(config, source.device, source.dtype):
+        kind = FusedLocalStack
+    elif source.is_native and supports_native(source.device, source.dtype):
+        kind = NativeLocalStack
     return kind(config, blocks, norm, num_positions)
 
 

@@ -1,0 +1,182 @@
+"""Compiled layers: as their torch references, and a row the same alone and in a batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from cases import MINI
+from conftest import Models
+from torch import Tensor
+
+from voxcli.kernels import native
+from voxcli.kernels import native_layers as kernels
+from voxcli.kernels.native_layers import Heads
+from voxcli.layers.rope import rotations
+from voxcli.models.base import Rows
+from voxcli.models.voxcpm2 import backbone
+from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.native_layers import NativeCausalStack, NativeLocalStack, supports
+
+HEADS = [
+    Heads(6, 2, 64, 64**-0.5), Heads(4, 2, 12, 12**-0.5), Heads(3, 3, 18, 0.3), Heads(5, 1, 34, 0.2)
+]  # fmt: skip
+NUM_SLOTS = 6
+
+
+@pytest.fixture(autouse=True)
+def _inference_mode() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _compiled() -> None:
+    found = native.find()
+    if found.library is None and not os.environ.get("CI"):
+        pytest.skip(f"no native kernels: {found.detail}")
+    assert found.library is not None, found.detail
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rotation_of(num_positions: int, heads: Heads, is_rotated: bool = True) -> Tensor | None:
+    factors = [1.0] * (heads.head_dim // 2)
+    table = rotations(num_positions, heads.head_dim, theta=1e4, factors=factors, amplitude=1.1)
+    return table if is_rotated else None
+
+
+def same_numbers(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("D", [1, 15, 48, 100, 384])
+@pytest.mark.parametrize("B", [1, 3, 40])
+def test_norms_are_their_references(B: int, D: int) -> None:
+    x, y, weight = 3 * random(B, D), random(B, D, seed=1), random(D, seed=2)
+    same_numbers(kernels.norm(x, weight, 1e-5), kernels.norm_reference(x, weight, 1e-5))
+    expected = kernels.add_norm_reference(x, y, 0.7, weight, 1e-5)
+    for found, wanted in zip(kernels.add_norm(x, y, 0.7, weight, 1e-5), expected, strict=True):
+        same_numbers(found, wanted)
+
+
+@pytest.mark.parametrize("F", [1, 15, 100, 1024])
+def test_swiglu_is_its_reference(F: int) -> None:
+    x = 5 * random(7, 2 * F)
+    same_numbers(kernels.swiglu(x), kernels.swiglu_reference(x))
+
+
+def test_the_exponential_is_within_its_bound_of_double_precision() -> None:
+    gate = torch.linspace(-80, 80, 400_001)
+    exact = gate.double() / (1 + torch.exp(-gate.double()))
+    found = kernels.swiglu(torch.cat((gate, torch.ones_like(gate))))
+    error = (found.double() - exact).abs() / exact.abs().clamp(min=1e-30)
+    assert float(error.max()) < 3e-7
+
+
+def test_swiglu_is_finite_for_large_numbers_and_hides_no_nan() -> None:
+    gate = torch.tensor([1e30, -1e30, 88.0, -88.0, 3.4e38, -3.4e38, 0.0])
+    found = kernels.swiglu(torch.cat((gate, torch.ones_like(gate))))
+    same_numbers(found, gate.clamp(min=0.0))
+    nan = kernels.swiglu(torch.tensor([torch.nan, 1.0, 1.0, torch.nan]))
+    assert nan.isnan().all()
+
+
+@pytest.mark.parametrize("is_rotated", [True, False])
+@pytest.mark.parametrize("N", [1, 5, 11, 16, 37])
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+def test_local_attention_is_its_reference(heads: Heads, N: int, is_rotated: bool) -> None:
+    qkv, rotation = 2 * random(3, N, heads.width), rotation_of(N, heads, is_rotated)
+    for keep in (slice(None), slice(0, 1), slice(N // 2, None)):
+        expected = kernels.local_attention_reference(qkv, rotation, heads, keep)
+        same_numbers(kernels.local_attention(qkv.clone(), rotation, heads, keep), expected)
+
+
+@pytest.mark.parametrize("is_rotated", [True, False])
+@pytest.mark.parametrize("positions", [[0], [3, 0, 15], [16, 299, 31, 7, 256]])
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+def test_decode_attention_is_its_reference(
+    heads: Heads, positions: list[int], is_rotated: bool
+) -> None:
+    B, rotation = len(positions), rotation_of(300, heads, is_rotated)
+    slots = torch.tensor([4, 1, 5, 0, 2])[:B]
+    where = torch.tensor(positions)
+    keys, values = random(2, NUM_SLOTS, heads.num_kv_heads, 300, heads.head_dim).unbind(0)
+    unread = torch.arange(300).view(1, 300, 1)
+    for slot, position in zip(slots.tolist(), positions, strict=True):
+        for cache in (keys, values):  # what another request left there
+            cache[slot].masked_fill_(unread > position, torch.nan)
+    qkv = random(B, heads.width, seed=1)
+    caches = keys.clone(), values.clone()
+    expected = kernels.decode_attention_reference(
+        qkv.clone(), rotation, heads, *caches, slots, where
+    )
+    out = torch.full((B + 2, heads.num_heads * heads.head_dim), torch.nan)
+    kernels.decode_attention(qkv, rotation, heads, keys, values, slots, where, out)
+    same_numbers(out[:B], expected)
+    assert out[B:].isnan().all(), "only the rows asked for are written"
+    for found, wanted in zip((keys, values), caches, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["mini", "tiny", "tiny_mean"])
+def test_the_stacks_are_the_plain_ones(models: Models, name: str) -> None:
+    model = models(name)
+    for stack, N in ((model.dit.stack, 3 + 2 * 4), (model.local_encoder.stack, 5)):
+        assert type(stack) is NativeLocalStack
+        N = min(N, 3 + 2 * model.config.patch_size)
+        x = random(2, stack.rotation.shape[0] if stack.rotation is not None else N,
+                   stack.config.hidden_size)  # fmt: skip
+        before = x.clone()
+        for keep in (slice(0, 1), slice(1, None)):
+            same_numbers(stack(x, keep), backbone.LocalStack.__call__(stack, x, keep))
+        assert torch.equal(x, before)
+
+
+def step_rows(slots: list[int], positions: list[int]) -> Rows:
+    B = len(slots)
+    return Rows(
+        torch.tensor(slots), torch.tensor(positions), torch.zeros(B, 1, 1), torch.ones(B), 1, False,
+        list(zip(slots, positions, strict=True)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["mini", "tiny"])
+@pytest.mark.parametrize("B", [1, 2, 7, 40])
+def test_a_decode_step_is_the_plain_one_and_a_row_is_the_same_alone(
+    models: Models, name: str, B: int
+) -> None:
+    stack = models(name).base_lm
+    assert type(stack) is NativeCausalStack
+    slots = torch.randperm(40, generator=torch.Generator().manual_seed(0))[:B].tolist()
+    positions = [(37 * row) % 60 for row in range(B)]
+    x = random(B, stack.config.hidden_size)
+
+    def filled() -> backbone.KVCache:
+        cache = stack.new_cache(40, 64)
+        cache.keys.copy_(random(*cache.keys.shape, seed=1))
+        cache.values.copy_(random(*cache.values.shape, seed=2))
+        return cache
+
+    found = stack.decode(x, filled(), step_rows(slots, positions))
+    expected = backbone.CausalStack.decode(stack, x, filled(), step_rows(slots, positions))
+    torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-5)
+    cache = filled()
+    for row in {0, B // 2, B - 1}:
+        alone = stack.decode(x[row : row + 1], cache, step_rows([slots[row]], [positions[row]]))
+        assert torch.equal(alone[0], found[row])
+
+
+def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(MINI, torch.device("cpu"), torch.float32, is_native=False)
+    assert type(model.base_lm) is backbone.CausalStack
+    assert type(model.dit.stack) is backbone.LocalStack
+    assert supports(torch.device("cpu"), torch.float32)
+    assert not supports(torch.device("cpu"), torch.bfloat16)
+    assert not supports(torch.device("cuda"), torch.float32)
+    monkeypatch.setattr("voxcli.models.voxcpm2.native_layers.load", lambda: None)
+    assert not supports(torch.device("cpu"), torch.float32)

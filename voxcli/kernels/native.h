@@ -1,0 +1,77 @@
+/* What the compiled kernels share: one source for plain processors and for those with AVX2.
+
+   Plain C99 for any compiler; where GCC or clang compile for x86-64, each function is there a
+   second time for AVX2. No state, no allocation, no threads, no library but libc's memcpy. Compile
+   it with -ffp-contract=off: what is rounded is then what stands here, so that a number does not
+   depend on whether it was in a vector or in what was left over behind the last whole one. */
+
+#ifndef VOX_NATIVE_H
+#define VOX_NATIVE_H
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "float arithmetic is wider than float here, and range reduction relies on its rounding"
+#endif
+
+#if defined(_MSC_VER)
+#define API __declspec(dllexport)
+#define ALWAYS_INLINE static __forceinline
+#define restrict __restrict
+#else
+#define API __attribute__((visibility("default")))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_AVX2_TWIN 1
+#define AVX2 __attribute__((target("avx2,fma")))
+#define USE_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#else
+#define HAS_AVX2_TWIN 0
+#endif
+
+/* What a loop writes is not what it reads; inlining makes compilers forget `restrict`. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
+#endif
+
+/* a * b + c, rounded once where `fused` (a constant of each twin) says that the processor can. */
+#if defined(__GNUC__)
+#define FMA(a, b, c) (fused ? __builtin_fmaf(a, b, c) : (a) * (b) + (c))
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#if defined(__FP_FAST_FMAF)
+#define FUSED 1
+#else
+#define FUSED 0
+#endif
+
+enum { LANES = 16 };
+
+ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Each function once or twice, under one name; a body's first argument is `fused`. */
+#if HAS_AVX2_TWIN
+#define DEFINE(name, body, parameters, ...)                                                        \
+    AVX2 static void name##_avx2 parameters { body(1, __VA_ARGS__); }                              \
+    API void name parameters {                                                                     \
+        if (USE_AVX2())                                                                            \
+            name##_avx2(__VA_ARGS__);                                                              \
+        else                                                                                       \
+            body(FUSED, __VA_ARGS__);                                                              \
+    }
+#else
+#define DEFINE(name, body, parameters, ...)                                                        \
+    API void name parameters { body(FUSED, __VA_ARGS__); }
+#endif
+
+#endif
