@@ -14,6 +14,8 @@ from torch import Tensor
 from voxcli.kernels import native
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native_layers import Heads
+from voxcli.kernels.native_product import NativeLinear, is_available
+from voxcli.layers.linear import Layout, Linear
 from voxcli.layers.rope import rotations
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2 import backbone
@@ -180,3 +182,20 @@ def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatc
     assert not supports(torch.device("cuda"), torch.float32)
     monkeypatch.setattr("voxcli.models.voxcpm2.native_layers.load", lambda: None)
     assert not supports(torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize(("K", "N"), [(384, 640), (1024, 384), (13, 16), (1100, 80), (32, 112)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_a_native_product_has_the_bits_of_fbgemm_for_any_number_of_rows(
+    K: int, N: int, has_bias: bool
+) -> None:
+    weight = (random(N, K) / K**0.5).half().float()
+    bias = random(N, seed=1) if has_bias else None
+    plain = Linear(weight, bias)
+    if plain.layout is not Layout.FBGEMM or not is_available():
+        pytest.skip("this processor has no AVX2, or torch no FBGEMM")
+    found = NativeLinear(weight, bias)
+    x = random(200, K, seed=2)
+    for M in (0, *range(1, 14), 40, 200):
+        assert torch.equal(found(x[:M]), plain(x[:M])), M
+        assert found.num_rows(1) == 1

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from voxcli.errors import CheckpointError
+from voxcli.kernels import native_product
 from voxcli.layers import fp8
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import interleave_heads
@@ -87,11 +88,16 @@ class Source(ABC):
 
     def linear(self, name: str, out_features: int, in_features: int, bias: bool = True) -> Linear:
         weight = self.take(f"{name}.weight", out_features, in_features)
-        return Linear(weight, self.take(f"{name}.bias", out_features) if bias else None)
+        return self._linear(weight, self.take(f"{name}.bias", out_features) if bias else None)
 
     def layer_linear(self, weight: Tensor) -> Linear | fp8.Fp8Linear:
         """A product of a transformer layer."""
-        return fp8.Fp8Linear(weight) if self.is_fp8 else Linear(weight)
+        return fp8.Fp8Linear(weight) if self.is_fp8 else self._linear(weight, None)
+
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        if self.is_native and native_product.supports(weight):
+            return native_product.NativeLinear(weight, bias)
+        return Linear(weight, bias)
 
 
 class RandomSource(Source):
