@@ -11,10 +11,10 @@ from cases import MINI
 from conftest import Models
 from torch import Tensor
 
-from voxcli.kernels import native
+from voxcli.kernels import native, native_product
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native_layers import Heads
-from voxcli.kernels.native_product import NativeLinear, is_available
+from voxcli.kernels.native_product import NativeLinear
 from voxcli.layers.linear import Layout, Linear
 from voxcli.layers.rope import rotations
 from voxcli.models.base import Rows
@@ -184,18 +184,38 @@ def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatc
     assert not supports(torch.device("cpu"), torch.float32)
 
 
+# an odd K, more of it than is summed at once, one panel, more than one for each part of a thread
 @pytest.mark.parametrize(("K", "N"), [(384, 640), (1024, 384), (13, 16), (1100, 80), (32, 112)])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_a_native_product_has_the_bits_of_fbgemm_for_any_number_of_rows(
-    K: int, N: int, has_bias: bool
+def test_a_product_is_the_plain_one_and_a_row_has_its_own_bits_in_any_batch(
+    monkeypatch: pytest.MonkeyPatch, K: int, N: int, has_bias: bool
 ) -> None:
     weight = (random(N, K) / K**0.5).half().float()
     bias = random(N, seed=1) if has_bias else None
-    plain = Linear(weight, bias)
-    if plain.layout is not Layout.FBGEMM or not is_available():
-        pytest.skip("this processor has no AVX2, or torch no FBGEMM")
-    found = NativeLinear(weight, bias)
-    x = random(200, K, seed=2)
-    for M in (0, *range(1, 14), 40, 200):
-        assert torch.equal(found(x[:M]), plain(x[:M])), M
-        assert found.num_rows(1) == 1
+    if not native_product.supports(weight):
+        pytest.skip("this processor has no AVX2, or torch no threads to lend")
+    linear = NativeLinear(weight, bias)
+    x, residual = random(200, K, seed=2), random(200, N, seed=3)
+    whole = linear(x)
+    plain = Linear(weight, bias, Layout.PLAIN)
+    torch.testing.assert_close(whole, plain(x), atol=1e-5, rtol=0)
+    assert torch.equal(linear.add(x, residual), residual + whole)
+    assert linear(x.view(2, 50, 2, K)).shape == (2, 50, 2, N)
+    for threshold in (0, 10**9):  # over threads, and by one
+        monkeypatch.setattr(native_product, "MIN_THREADED", threshold)
+        for first, M in ((0, 0), *((7, M) for M in range(1, 14)), (3, 96), (5, 97), (0, 200)):
+            rows = slice(first, first + M)
+            assert torch.equal(linear(x[rows]), whole[rows]), (threshold, M)
+    assert linear.num_rows(1) == 1
+
+
+def test_a_weight_that_is_no_half_or_has_no_whole_panels_is_no_native_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact, inexact = torch.full((32, 8), 0.5), torch.full((32, 8), 0.1)
+    assert native_product.supports(exact) == native_product.is_available()
+    assert not native_product.supports(inexact)
+    assert not native_product.supports(exact[:17])
+    assert not native_product.supports(exact.bfloat16())
+    monkeypatch.setattr(native_product, "_parallel", lambda: None)
+    assert not native_product.is_available.__wrapped__()

@@ -26,7 +26,7 @@ PARAMETERS = {
     "vox_norm": [*[POINTER] * 4, *[FLOAT] * 2, *[NUMBER] * 2],
     "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
     "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],
-    "vox_product": [*[POINTER] * 4, *[NUMBER] * 3],
+    "vox_product": [*[POINTER] * 5, *[NUMBER] * 4],
     "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }
 

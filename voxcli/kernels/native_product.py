@@ -1,24 +1,26 @@
-"""Products of few rows on a CPU, with the bits of FBGEMM's in a third to nine tenths of the time.
+"""Products with weights in half precision on a CPU, for any number of rows, in torch's threads.
 
 FBGEMM reads a weight once for each block of six rows, and computes three rows for one or two. Here
-a weight is read once for all rows, and no row is computed that nobody asked for.
+a weight is read once for up to 96 rows, and no row is computed that nobody asked for.
 
 Letters: `M` rows, `K` in, `N` out.
 """
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from voxcli.kernels.native import load
-from voxcli.layers.linear import ROW_BLOCK, Layout, Linear
+from voxcli.layers.linear import Layout, Linear, best_layout
 
 COLUMNS = 16
-# Multiply-adds from which on two threads of FBGEMM are worth it; below, one here is as fast.
-MIN_THREADED = 10_000_000
+# Multiply-adds from which on a product is split over threads; below, the split costs more.
+MIN_THREADED = 1_000_000
 
 
 def pack(weight: Tensor) -> Tensor:
@@ -29,50 +31,53 @@ def pack(weight: Tensor) -> Tensor:
 def product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     """`x [M, K]` times a packed weight, plus `bias [N]`; `[M, N]`."""
     M, K = x.shape
+    N = len(packed) * COLUMNS
     assert x.dtype == torch.float32, x.dtype
     assert x.is_contiguous(), x.stride()
-    N = len(packed) * COLUMNS
     assert packed.shape[1] == K, (packed.shape, x.shape)
-    assert packed.is_contiguous(), packed.stride()
-    assert bias is None or bias.shape == (N,), (bias, N)
+    assert bias is None or bias.shape == (N,), (bias.shape, N)
     y = x.new_empty(M, N)
     library = load()
     assert library is not None
-    address = 0 if bias is None else bias.data_ptr()
-    library.vox_product(x.data_ptr(), packed.data_ptr(), address, y.data_ptr(), M, N, K)
+    num_threads = torch.get_num_threads() if M * N * K >= MIN_THREADED else 1
+    library.vox_product(
+        x.data_ptr(), packed.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr(),
+        _parallel(), M, N, K, num_threads,
+    )  # fmt: skip
     return y
 
 
 @cache
+def _parallel() -> int | None:
+    """Address of the call that runs a function in torch's own threads, where torch has OpenMP."""
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
+
+@cache
 def is_available() -> bool:
-    """Whether the kernel is there and has FBGEMM's bits on this machine, as larger products do."""
+    """Whether the kernel runs here, and torch lends it threads."""
     library = load()
-    if library is None or library.vox_instructions() != b"AVX2":
-        return False
-    weight = torch.randn(48, 1100, generator=torch.Generator().manual_seed(0)).half().float()
-    plain, x = Linear(weight), weight[:ROW_BLOCK] / 7
-    return plain.layout is Layout.FBGEMM and torch.equal(product(x, pack(weight), None), plain(x))
+    has_kernel = library is not None and library.vox_instructions() == b"AVX2"
+    return has_kernel and _parallel() is not None
 
 
 def supports(weight: Tensor) -> bool:
-    """Whether a weight can be a `NativeLinear`.
-
-    NOTE: FBGEMM cuts long sums of the columns behind its last 16; so they have other bits.
-    """
-    return weight.device.type == "cpu" and len(weight) % COLUMNS == 0 and is_available()
+    """Whether a weight can be a `NativeLinear`."""
+    has_panels = weight.device.type == "cpu" and len(weight) % COLUMNS == 0
+    return has_panels and is_available() and best_layout(weight) is Layout.FBGEMM
 
 
 class NativeLinear(Linear):
-    """`Linear` whose products of few rows are the kernel's, of a weight that it `supports`."""
+    """`Linear` whose products are the kernel's, of a weight that it `supports`."""
 
-    min_threaded = MIN_THREADED
-
-    def _pack_few(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__(weight, bias, Layout.PLAIN)
         self.weight = pack(weight)
 
-    def num_rows(self, num_rows: int) -> int:
-        size = num_rows * self.in_features * self.out_features
-        return num_rows if size < self.min_threaded else super().num_rows(num_rows)
-
-    def _few(self, rows: Tensor) -> Tensor:
-        return product(rows.contiguous(), self.weight, self.bias)
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, self.in_features).contiguous()
+        return product(rows, self.weight, self.bias).view(*x.shape[:-1], self.out_features)

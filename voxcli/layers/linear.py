@@ -69,8 +69,6 @@ class Linear:
         layout: None for the best.
     """
 
-    min_threaded = MIN_THREADED_PRODUCT
-
     def __init__(self, weight: Tensor, bias: Tensor | None = None, layout: Layout | None = None):
         self.out_features, self.in_features = weight.shape
         self.bias = bias
@@ -84,11 +82,8 @@ class Linear:
 
     def _pack_half(self, weight: Tensor) -> None:
         self._threaded = torch.ops.quantized.linear_prepack_fp16(weight, self.bias)
-        if MIN_ROW_BLOCK * weight.numel() < self.min_threaded:
-            self._pack_few(weight)  # else every product is split: one copy will do
-
-    def _pack_few(self, weight: Tensor) -> None:
-        """Keep what `_few` reads."""
+        if MIN_ROW_BLOCK * weight.numel() >= MIN_THREADED_PRODUCT:
+            return  # so large that every product is split: one copy will do
         with warnings.catch_warnings():
             # Deprecated in torch; where it is gone, `has_half_storage` says no. Torch warns once a
             # process, so the first pack and the first product are made in here.
@@ -123,14 +118,10 @@ class Linear:
         num_missing = self.num_rows(M) - M
         if num_missing:
             rows = F.pad(rows, (0, 0, 0, num_missing))
-        if len(rows) * self.in_features * self.out_features < self.min_threaded:
-            y = self._few(rows)
+        if len(rows) * self.in_features * self.out_features < MIN_THREADED_PRODUCT:
+            y = torch.fbgemm_linear_fp16_weight_fp32_activation(rows, self.weight, self.bias)
         else:
             y = torch.ops.quantized.linear_dynamic_fp16(rows, self._threaded)
         if num_missing:
             y = y[:M]
         return y.view(*x.shape[:-1], self.out_features)
-
-    def _few(self, rows: Tensor) -> Tensor:
-        """A product that is not worth a second thread."""
-        return torch.fbgemm_linear_fp16_weight_fp32_activation(rows, self.weight, self.bias)
