@@ -1,17 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cases
 import pytest
 import torch
 from checkpoints import write_random_checkpoint
+from torch import Tensor
 
+from voxcli.kernels import native
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
 Models = Callable[[str], VoxCPM2]
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +34,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
         return loaded[name]
 
     return get
+
+
+@pytest.fixture
+def inference_mode() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+@pytest.fixture
+def compiled_kernels() -> None:
+    """Skips where nothing was compiled at install; in CI that is a failure."""
+    found = native.find()
+    if found.library is None and not os.environ.get("CI"):
+        pytest.skip(f"no native kernels: {found.detail}")
+    assert found.library is not None, found.detail

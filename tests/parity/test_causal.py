@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from conftest import Models
+from conftest import Models, random
 from replay import fresh_state, make_rows
-from torch import Tensor
 
 from voxcli.models.voxcpm2.backbone import CausalStack
 from voxcli.models.voxcpm2.model import VoxCPM2
@@ -20,10 +19,6 @@ NAMES = ["mini", "tiny", "tiny_mean"]
 def _inference_mode() -> Iterator[None]:
     with torch.inference_mode():
         yield
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def stacks(model: VoxCPM2) -> dict[str, CausalStack]:

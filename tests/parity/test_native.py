@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from cases import MINI
-from conftest import Models
+from conftest import Models, random
 from torch import Tensor
 
 from voxcli.kernels import native
@@ -23,23 +21,7 @@ from voxcli.models.voxcpm2.vae import Decoder
 SIZES = [(1, 1, 1), (2, 3, 5), (1, 40, 18), (3, 7, 36), (2, 33, 100), (1, 2, 288), (2, 5, 301)]
 NUM_SLOTS = 4
 
-
-@pytest.fixture(autouse=True)
-def _inference_mode() -> Iterator[None]:
-    with torch.inference_mode():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _compiled() -> None:
-    found = native.find()
-    if found.library is None and not os.environ.get("CI"):
-        pytest.skip(f"no native kernels: {found.detail}")
-    assert found.library is not None, found.detail
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+pytestmark = pytest.mark.usefixtures("compiled_kernels", "inference_mode")
 
 
 def some_slots(B: int) -> Tensor:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
 import torch
 from cases import MINI
-from conftest import Models
+from conftest import Models, random
 from torch import Tensor
 
-from voxcli.kernels import native, native_product
 from voxcli.kernels import native_layers as kernels
+from voxcli.kernels import native_product
 from voxcli.kernels.native_layers import Heads
 from voxcli.kernels.native_product import NativeLinear
 from voxcli.layers.linear import Layout, Linear
@@ -27,23 +24,7 @@ HEADS = [
 ]  # fmt: skip
 NUM_SLOTS = 6
 
-
-@pytest.fixture(autouse=True)
-def _inference_mode() -> Iterator[None]:
-    with torch.inference_mode():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _compiled() -> None:
-    found = native.find()
-    if found.library is None and not os.environ.get("CI"):
-        pytest.skip(f"no native kernels: {found.detail}")
-    assert found.library is not None, found.detail
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+pytestmark = pytest.mark.usefixtures("compiled_kernels", "inference_mode")
 
 
 def rotation_of(num_positions: int, heads: Heads, is_rotated: bool = True) -> Tensor | None:
