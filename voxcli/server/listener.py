@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
+from copy import copy
 from typing import Self
 
 from voxcli.errors import VoxError
@@ -129,7 +130,9 @@ class Listener:
         while True:
             while not self._chunks:
                 if self._error is not None:
-                    raise self._error
+                    # NOTE: a copy, because a fault's error is every stream's: by the traceback of
+                    # each raise it would keep all their frames for as long as the worker lives.
+                    raise copy(self._error)
                 self._has_news.clear()
                 await self._has_news.wait()
             chunk = self._chunks.popleft()
