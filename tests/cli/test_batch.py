@@ -11,12 +11,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from shell import VOXCLI
 
 from voxcli import cli
+from voxcli.batch import forecast
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -157,6 +159,16 @@ def test_the_disk_that_a_timeline_needs_is_foreseen(run: Run) -> None:
     assert plain < 200_000
     assert mixed - plain == pytest.approx(hour, rel=0.01)
     assert stems - plain == pytest.approx(2 * hour, rel=0.01)
+
+
+def test_a_disk_that_is_too_small_for_the_mix_is_warned_of(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("one.csv").write_text("text\nCome in.\n")
+    monkeypatch.setattr(forecast.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    code, _, err = run("one.csv", "-o", "out", "--mix", "mix.wav")
+    assert code == 0
+    assert "MB, but 0.0 MB are free at out; the run ends when the disk is full" in err
 
 
 @pytest.mark.parametrize(

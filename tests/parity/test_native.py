@@ -12,6 +12,7 @@ from cases import MINI
 from conftest import Models, random
 from torch import Tensor
 
+from voxcli.engine.device import resolve_device
 from voxcli.kernels import native
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.models.voxcpm2.family import load
@@ -182,6 +183,7 @@ def test_what_was_compiled_from_another_source_is_not_used(
     found = native.find(tmp_path)
     assert (found.library, found.is_stale) == (None, True)
     monkeypatch.setattr(native, "find", lambda: found)
+    assert "install voxcli again to compile its kernels" in (resolve_device("cpu").warning or "")
     with caplog.at_level(logging.INFO):
         assert native.load.__wrapped__() is None
     assert "another version" in caplog.text

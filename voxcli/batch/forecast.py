@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
@@ -25,13 +25,28 @@ FLAC_SHARE = 0.7  # of the same samples unpacked
 
 
 @dataclass(frozen=True)
+class Disk:
+    """One that files go to.
+
+    Attributes:
+        folder: of the first of them.
+        num_bytes: that they need.
+    """
+
+    folder: str
+    num_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True)
 class Forecast:
     """What is left of a batch.
 
     Attributes:
         wall_s: by the speed of the folder's last run with this model; None before a first one.
-        num_bytes: on disk, of the rows and of the timeline's mix and stems.
+        num_bytes: of the rows, and of the timeline's mix and stems.
         free_bytes: where the output folder is or will be.
+        disks: that the files go to, the output folder's first.
     """
 
     num_rows: int
@@ -39,6 +54,7 @@ class Forecast:
     wall_s: float | None
     num_bytes: int
     free_bytes: int
+    disks: tuple[Disk, ...]
 
 
 def forecast(
@@ -59,16 +75,31 @@ def forecast(
     audio_s = sum(job.estimated_audio_s for job in todo)
     speed_x = _last_speed(folder, model)
     rate = rate or USUAL_RATE
-    num_bytes = sum(_row_bytes(job, rate, bits) for job in todo)
-    if timeline is not None and todo:
-        num_bytes += _timeline_bytes(standings, timeline, rate)
+    files = [(folder, sum(_row_bytes(job, rate, bits) for job in todo))]
+    if timeline is not None:
+        files += _timeline_files(standings, timeline, rate)
+    disks = _disks(files)
     return Forecast(
         num_rows=len(todo),
         audio_s=audio_s,
         wall_s=audio_s / speed_x if speed_x else None,
-        num_bytes=num_bytes,
-        free_bytes=shutil.disk_usage(_existing(folder)).free,
+        num_bytes=sum(disk.num_bytes for disk in disks),
+        free_bytes=disks[0].free_bytes,
+        disks=disks,
     )
+
+
+def _disks(files: Iterable[tuple[Path, int]]) -> tuple[Disk, ...]:
+    """Of folders and the bytes that each is to hold."""
+    found: dict[int, Disk] = {}
+    for folder, num_bytes in files:
+        there = _existing(folder)
+        number = there.stat().st_dev
+        if number not in found:
+            found[number] = Disk(str(folder), 0, shutil.disk_usage(there).free)
+        disk = found[number]
+        found[number] = replace(disk, num_bytes=disk.num_bytes + num_bytes)
+    return tuple(found.values())
 
 
 def _row_bytes(job: Job, rate: int, bits: str | None) -> int:
@@ -78,13 +109,17 @@ def _row_bytes(job: Job, rate: int, bits: str | None) -> int:
         return 0
 
 
-def _timeline_bytes(standings: Sequence[Standing], timeline: Timeline, rate: int) -> int:
+def _timeline_files(
+    standings: Sequence[Standing], timeline: Timeline, rate: int
+) -> list[tuple[Path, int]]:
     jobs = [each.job for each in standings if each.status in (Status.PENDING, Status.KEPT)]
     cues = [Cue(job.estimated_audio_s, job.row.start, job.row.end) for job in jobs]
-    length_s = max(placed.end_s for placed in place(cues, timeline.policy))
+    length_s = max((placed.end_s for placed in place(cues, timeline.policy)), default=0.0)
     rate = timeline.rate or rate
-    paths = timeline.audio_paths(job.row.speaker for job in jobs)
-    return sum(_num_bytes(length_s, path, rate, timeline.stored_bits) for path in paths)
+    return [
+        (path.parent, _num_bytes(length_s, path, rate, timeline.stored_bits))
+        for path in timeline.audio_paths(job.row.speaker for job in jobs)
+    ]
 
 
 def _num_bytes(audio_s: float, path: PurePath, rate: int, bits: str | None) -> int:

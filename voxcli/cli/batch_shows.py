@@ -60,13 +60,14 @@ def _forecast(
 def show_need(
     standings: Sequence[Standing], session: Session, names: FileOptions, files: ModelFiles
 ) -> None:
-    """A warning where the disk will not hold the rows that are to do."""
-    need = _forecast(standings, session, names, files)
-    if need.num_bytes > need.free_bytes:
-        output.warn(
-            f"the files need about {need.num_bytes / 1e6:.0f} MB, but {need.free_bytes / 1e6:.0f} "
-            f"MB are free at {session.folder.root}; the run ends when the disk is full"
-        )
+    """A warning for each disk that will not hold the files that are to come."""
+    for disk in _forecast(standings, session, names, files).disks:
+        if disk.num_bytes > disk.free_bytes:
+            output.warn(
+                f"the files need about {disk.num_bytes / 1e6:.1f} MB, but "
+                f"{disk.free_bytes / 1e6:.1f} MB are free at {disk.folder}; "
+                "the run ends when the disk is full"
+            )
 
 
 def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_json: bool) -> None:
@@ -89,9 +90,12 @@ def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_jso
         for segment in row.get("segments", ()):
             output.result(f"    {segment}")
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
+    disks = " and ".join(
+        f"{disk.num_bytes / 1e6:.1f} MB of {disk.free_bytes / 1e6:.1f} MB free at {disk.folder}"
+        for disk in total.disks
+    )
     output.result(
-        f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, "
-        f"{total.num_bytes / 1e6:.1f} MB of {total.free_bytes / 1e6:.0f} MB free"
+        f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, {disks}"
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from voxcli import kernels
 from voxcli.config import num_cores
 from voxcli.errors import DeviceError, UsageError
+from voxcli.kernels import native
 from voxcli.layers import fp8
 from voxcli.layers.linear import has_half_storage
 
@@ -27,7 +28,7 @@ class Device:
     Attributes:
         torch_device: where tensors live.
         name: what reports call it.
-        warning: why "auto" took something slower, or None.
+        warning: why it is slower than it could be, or None.
     """
 
     torch_device: torch.device
@@ -49,6 +50,13 @@ def found() -> str:
     )
 
 
+def _cpu(*warnings: str) -> Device:
+    compiled = native.find()
+    if compiled.is_stale:
+        warnings += (f"slow: {compiled.detail}; install voxcli again to compile its kernels",)
+    return Device(torch.device("cpu"), cpu_name(), "; ".join(warnings) or None)
+
+
 def resolve_device(name: str) -> Device:
     """Find the device that `--device` names.
 
@@ -59,9 +67,9 @@ def resolve_device(name: str) -> Device:
     if name == "auto":
         if torch.cuda.is_available():
             return resolve_device("cuda:0")
-        return Device(torch.device("cpu"), cpu_name(), f"no GPU: running on the CPU ({found()})")
+        return _cpu(f"no GPU: running on the CPU ({found()})")
     if name == "cpu":
-        return Device(torch.device("cpu"), cpu_name())
+        return _cpu()
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
     if match:
         index = int(match[1] or 0)

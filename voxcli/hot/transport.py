@@ -105,6 +105,9 @@ def ended_after(connection: http.client.HTTPConnection, limit_s: float) -> Itera
 
 def refusal(answer: http.client.HTTPResponse) -> VoxError:
     """The error in the body of an answer without success."""
+    hint = "use --server off"
+    if answer.status == http.client.UNAUTHORIZED:
+        hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
     try:
         error = json.loads(answer.read())["error"]
         if "voxcli" in error:
@@ -112,4 +115,4 @@ def refusal(answer: http.client.HTTPResponse) -> VoxError:
         message = str(error["message"])
     except (ValueError, KeyError, TypeError):
         message = f"the server answered {answer.status} {answer.reason}"
-    return EngineError(message, hint="use --server off")
+    return EngineError(message, hint=hint)

@@ -60,7 +60,8 @@ def find(folder: Path = HERE) -> Found:
     try:
         library = ctypes.CDLL(str(path))
         library.vox_mark.restype = ctypes.c_uint32
-        is_stale = library.vox_mark() != _mark(folder)
+        if library.vox_mark() != _mark(folder):
+            return Found(None, f"{path.name} was compiled from another version of voxcli", True)
         library.vox_instructions.restype = ctypes.c_char_p
         instructions = library.vox_instructions().decode()
         for name, parameters in PARAMETERS.items():
@@ -68,8 +69,6 @@ def find(folder: Path = HERE) -> Found:
             function.argtypes, function.restype = parameters, None
     except (OSError, AttributeError) as err:
         return Found(None, f"{path.name} cannot be used: {err}")
-    if is_stale:
-        return Found(None, f"{path.name} was compiled from another version of voxcli", is_stale)
     return Found(library, instructions)
 
 
