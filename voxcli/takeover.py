@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from voxcli.errors import EngineError, VoxError
+from voxcli.errors import EngineError
 
 # Not a VOXCLI_ variable: those are the user's settings.
 VARIABLE = "_VOXCLI_NOTES"
 _STANDARD = (0, 1, 2)
 
 
-class TakeOver(VoxError):
+class TakeOver(Exception):
     """A fresh process is to go on with this command.
 
     Args:
@@ -33,12 +33,10 @@ class TakeOver(VoxError):
         descriptors: open files and sockets that it gets under the same numbers.
     """
 
-    exit_code = EngineError.exit_code
-
     def __init__(
         self, fault: EngineError, notes: dict[str, Any], descriptors: Sequence[int] = ()
     ) -> None:
-        super().__init__(fault.message, hint=fault.hint)
+        super().__init__(fault.message)
         self.fault = fault
         self.notes = notes
         self.descriptors = tuple(descriptors)

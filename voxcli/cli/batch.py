@@ -268,7 +268,7 @@ def _run(
                 is_stopping=lambda: interrupt.is_set,
             )  # fmt: skip
     except TakeOver as end:
-        output.warn(f"{end.message}; a fresh process goes on with the rows that are left")
+        output.warn(f"{end.fault.message}; a fresh process goes on with the rows that are left")
         raise
     if interrupt.is_set:
         output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)

@@ -119,7 +119,7 @@ def serve(
     try:
         ending = run_server(listening, config, limits, settings, take_notes(), on_state=on_state)
     except TakeOver as end:
-        output.warn(f"{end.message}; a fresh process goes on")
+        output.warn(f"{end.fault.message}; a fresh process goes on")
         raise
     if ending.num_aborted:
         output.warn(f"{ending.num_aborted} utterance(s) were cut short")
