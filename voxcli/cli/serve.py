@@ -21,7 +21,7 @@ from voxcli.cli.options import (
     grouped,
 )
 from voxcli.config import EngineConfig
-from voxcli.errors import EXIT_ITEM_FAILED, EngineError, ModelError, UsageError
+from voxcli.errors import EXIT_ITEM_FAILED, EXIT_USAGE, EngineError, ModelError, UsageError
 from voxcli.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
         if child.poll() is not None:
-            raise EngineError(
+            kind = UsageError if child.returncode == EXIT_USAGE else EngineError
+            raise kind(
                 f"the server ended with exit code {child.returncode}: {_last_words(place.log)}",
                 hint=f"see {place.log}",
             )
