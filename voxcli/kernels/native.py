@@ -80,3 +80,10 @@ def load() -> ctypes.CDLL | None:
         level = logging.WARNING if found.is_stale else logging.INFO
         logger.log(level, "without native kernels: %s", found.detail)
     return found.library
+
+
+def loaded() -> ctypes.CDLL:
+    """The compiled functions, for a caller that knows they are there."""
+    library = load()
+    assert library is not None
+    return library

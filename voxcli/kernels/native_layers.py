@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxcli.kernels.native import load
+from voxcli.kernels.native import loaded
 from voxcli.layers.rope import rotate_
 
 LANES = 16
@@ -48,8 +48,7 @@ def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """`x / sqrt(mean(x^2) + eps) * weight`; `[..., D]`."""
     _check(x, weight)
     out = torch.empty_like(x)
-    library = load()
-    assert library is not None
+    library = loaded()
     D = x.shape[-1]
     assert weight.shape == (D,), (weight.shape, x.shape)
     library.vox_norm(
@@ -71,8 +70,7 @@ def add_norm(
     """`x + scale * y`, written over `y`, and its norm; `[..., D]` each."""
     _check(x, y, weight)
     out = torch.empty_like(y)
-    library = load()
-    assert library is not None
+    library = loaded()
     D = y.shape[-1]
     assert weight.shape == (D,), (weight.shape, y.shape)
     assert x.shape == y.shape, (x.shape, y.shape)
@@ -93,8 +91,7 @@ def swiglu(x: Tensor) -> Tensor:
     _check(x)
     width = x.shape[-1] // 2
     out = x.new_empty(*x.shape[:-1], width)
-    library = load()
-    assert library is not None
+    library = loaded()
     library.vox_swiglu(x.data_ptr(), out.data_ptr(), out.numel() // width, width)
     return out
 
@@ -139,8 +136,7 @@ def local_attention(qkv: Tensor, rotation: Tensor | None, heads: Heads, keep: sl
     W = _whole(N)
     scratch = qkv.new_empty((C + M * heads.group) * W)
     out = qkv.new_empty(B, M, heads.num_heads * C)
-    library = load()
-    assert library is not None
+    library = loaded()
     keys = scratch.data_ptr()
     library.vox_local_attention(
         qkv.data_ptr(), _address(rotation), keys, keys + 4 * C * W, out.data_ptr(), heads.scale,
@@ -193,8 +189,7 @@ def decode_attention(
     assert heads.head_dim == C, (keys.shape, heads)
     assert slots.dtype == positions.dtype == torch.int64, (slots.dtype, positions.dtype)
     scores = qkv.new_empty(_whole(N))
-    library = load()
-    assert library is not None
+    library = loaded()
     library.vox_decode_attention(
         qkv.data_ptr(), _address(rotation), keys.data_ptr(), values.data_ptr(), slots.data_ptr(),
         positions.data_ptr(), scores.data_ptr(), out.data_ptr(), heads.scale,

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from voxcli.kernels.native import load
+from voxcli.kernels.native import load, loaded
 from voxcli.layers.linear import Layout, Linear, best_layout
 
 COLUMNS = 16
@@ -37,8 +37,7 @@ def product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     assert packed.shape[1] == K, (packed.shape, x.shape)
     assert bias is None or bias.shape == (N,), (bias.shape, N)
     y = x.new_empty(M, N)
-    library = load()
-    assert library is not None
+    library = loaded()
     num_threads = torch.get_num_threads() if M * N * K >= MIN_THREADED else 1
     library.vox_product(
         x.data_ptr(), packed.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr(),

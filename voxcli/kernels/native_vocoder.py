@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxcli.kernels.native import load
+from voxcli.kernels.native import loaded
 
 LANES = 16
 MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
@@ -78,8 +78,7 @@ def depthwise(
     _check(
         x, contexts, slots, taps=(taps, 8 * W), scratch=(scratch, (J + T) * C), out=(out, B * T * C)
     )
-    library = load()
-    assert library is not None
+    library = loaded()
     library.vox_depthwise(
         x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(),
         taps.data_ptr(), scratch.data_ptr(), out.data_ptr(), B, T, C, W, dilation,
@@ -111,8 +110,7 @@ def pairs(
     W = snake.shape[1]
     assert contexts.shape[1] == 1, contexts.shape
     _check(x, contexts, slots, scratch=(scratch, W), out=(out, 2 * B * T * C))
-    library = load()
-    assert library is not None
+    library = loaded()
     library.vox_pairs(
         x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(),
         scratch.data_ptr(), out.data_ptr(), B, T, C, W,
@@ -148,8 +146,7 @@ def last(
     assert contexts.shape[1] == 6, contexts.shape
     size = -(-7 * C // LANES) * LANES
     _check(x, contexts, slots, taps=(taps, size), scratch=(scratch, (6 + T) * C + LANES))
-    library = load()
-    assert library is not None
+    library = loaded()
     library.vox_last(
         x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
         bias, scratch.data_ptr(), out.data_ptr(), B, T, C, snake.shape[1],
