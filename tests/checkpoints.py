@@ -24,7 +24,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.model import VoxCPM2
-from voxcli.models.voxcpm2.weights import VAE_PREFIX, Source
+from voxcli.models.voxcpm2.sources import VAE_PREFIX, Source
 
 Files = Literal["safetensors", "pickle", "pickle-nested"]
 

@@ -11,8 +11,9 @@ import torch
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.fused import FusedDecoder
 from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.sources import RandomSource
 from voxcli.models.voxcpm2.vae import Decoder
-from voxcli.models.voxcpm2.weights import RandomSource, load_decoder
+from voxcli.models.voxcpm2.vae_weights import load_decoder
 
 pytestmark = [
     pytest.mark.gpu,

@@ -12,7 +12,7 @@ from voxcli.kernels import native_layers as kernels
 from voxcli.kernels import native_product
 from voxcli.kernels.native_layers import Heads
 from voxcli.kernels.native_product import NativeLinear
-from voxcli.layers.linear import Layout, Linear
+from voxcli.layers.linear import Layout, Linear, best_layout
 from voxcli.layers.rope import rotations
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2 import backbone
@@ -165,6 +165,10 @@ def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatc
     assert not supports(torch.device("cpu"), torch.float32)
 
 
+def is_native(weight: Tensor) -> bool:
+    return native_product.supports(weight, best_layout(weight))
+
+
 # an odd K, more of it than is summed at once, one panel, more than one for each part of a thread
 @pytest.mark.parametrize(("K", "N"), [(384, 640), (1024, 384), (13, 16), (1100, 80), (32, 112)])
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -173,7 +177,7 @@ def test_a_product_is_the_plain_one_and_a_row_has_its_own_bits_in_any_batch(
 ) -> None:
     weight = (random(N, K) / K**0.5).half().float()
     bias = random(N, seed=1) if has_bias else None
-    if not native_product.supports(weight):
+    if not is_native(weight):
         pytest.skip("this processor has no AVX2, or torch no threads to lend")
     linear = NativeLinear(weight, bias)
     x, residual = random(200, K, seed=2), random(200, N, seed=3)
@@ -194,9 +198,9 @@ def test_a_weight_that_is_no_half_or_has_no_whole_panels_is_no_native_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact, inexact = torch.full((32, 8), 0.5), torch.full((32, 8), 0.1)
-    assert native_product.supports(exact) == native_product.is_available()
-    assert not native_product.supports(inexact)
-    assert not native_product.supports(exact[:17])
-    assert not native_product.supports(exact.bfloat16())
+    assert is_native(exact) == native_product.is_available()
+    assert not is_native(inexact)
+    assert not is_native(exact[:17])
+    assert not is_native(exact.bfloat16())
     monkeypatch.setattr(native_product, "_parallel", lambda: None)
     assert not native_product.is_available.__wrapped__()

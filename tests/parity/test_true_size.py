@@ -16,7 +16,7 @@ from torch import Tensor
 
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.model import VoxCPM2
-from voxcli.models.voxcpm2.weights import VAE_PREFIX, Source
+from voxcli.models.voxcpm2.sources import VAE_PREFIX, Source
 
 HERE = Path(__file__).parent
 

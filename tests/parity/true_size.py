@@ -26,7 +26,7 @@ from torch import Tensor  # noqa: E402
 from voxcli.models.base import Prompt  # noqa: E402
 from voxcli.models.voxcpm2.config import VoxCPM2Config  # noqa: E402
 from voxcli.models.voxcpm2.model import VoxCPM2  # noqa: E402
-from voxcli.models.voxcpm2.weights import RandomSource  # noqa: E402
+from voxcli.models.voxcpm2.sources import RandomSource  # noqa: E402
 
 
 class RoundedSource(RandomSource):

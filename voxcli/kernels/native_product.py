@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from voxcli.kernels.native import load, loaded
-from voxcli.layers.linear import Layout, Linear, best_layout
+from voxcli.layers.linear import Layout, Linear
 
 COLUMNS = 16
 # Multiply-adds from which on a product is split over threads; below, the split costs more.
@@ -64,10 +64,9 @@ def is_available() -> bool:
     return has_kernel and _parallel() is not None
 
 
-def supports(weight: Tensor) -> bool:
-    """Whether a weight can be a `NativeLinear`."""
-    has_panels = weight.device.type == "cpu" and len(weight) % COLUMNS == 0
-    return has_panels and is_available() and best_layout(weight) is Layout.FBGEMM
+def supports(weight: Tensor, layout: Layout) -> bool:
+    """Whether a weight, whose best layout is known, can be a `NativeLinear`."""
+    return layout is Layout.FBGEMM and len(weight) % COLUMNS == 0 and is_available()
 
 
 class NativeLinear(Linear):

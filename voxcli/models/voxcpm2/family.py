@@ -8,8 +8,8 @@ import torch
 
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.sources import CheckpointSource, RandomSource, ShapeSource
 from voxcli.models.voxcpm2.tokenize import TextTokenizer
-from voxcli.models.voxcpm2.weights import CheckpointSource, RandomSource, ShapeSource
 
 
 def load(
@@ -26,7 +26,8 @@ def load(
     config = VoxCPM2Config.load(folder)
     tokenizer = TextTokenizer(folder)
     with torch.inference_mode():
-        source = CheckpointSource(folder, device, dtype, is_native=is_native)
+        source = CheckpointSource(folder, device, dtype)
+        source.is_native = is_native
         model = VoxCPM2(config, source, tokenizer)
         source.finish()
     return model
@@ -49,4 +50,6 @@ def random_model(
 ) -> VoxCPM2:
     """A model of that size with random weights: for speed and for tests, never for sound."""
     with torch.inference_mode():
-        return VoxCPM2(config, RandomSource(device, dtype, seed, is_native=is_native), tokenizer)
+        source = RandomSource(device, dtype, seed)
+        source.is_native = is_native
+        return VoxCPM2(config, source, tokenizer)

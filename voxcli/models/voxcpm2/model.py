@@ -24,9 +24,10 @@ from torch import Tensor
 
 from voxcli.errors import CheckpointError
 from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
-from voxcli.models.voxcpm2 import weights
+from voxcli.models.voxcpm2 import vae_weights, weights
 from voxcli.models.voxcpm2.backbone import KVCache
 from voxcli.models.voxcpm2.config import VoxCPM2Config
+from voxcli.models.voxcpm2.sources import Source
 from voxcli.models.voxcpm2.tokenize import (
     AUDIO_START,
     REFERENCE_END,
@@ -63,7 +64,7 @@ class VoxCPM2:
     """A loaded model; see `models.base.AcousticModel` for the contract of each method."""
 
     def __init__(
-        self, config: VoxCPM2Config, source: weights.Source, tokenizer: TextTokenizer | None
+        self, config: VoxCPM2Config, source: Source, tokenizer: TextTokenizer | None
     ) -> None:
         width = config.lm.hidden_size
         self.config = config
@@ -80,8 +81,8 @@ class VoxCPM2:
         self.fusion = source.linear("fusion_concat_proj", width, 2 * width)
         self.stop_proj = source.linear("stop_proj", width, width)
         self.stop_head = source.linear("stop_head", 2, width, bias=False)
-        self.decoder = weights.load_decoder(source, config.vae)
-        self.encoder = weights.load_encoder(source, config.vae)
+        self.decoder = vae_weights.load_decoder(source, config.vae)
+        self.encoder = vae_weights.load_encoder(source, config.vae)
         self.device, self.dtype = source.device, source.dtype
         self.info = ModelInfo(
             family="voxcpm2",
