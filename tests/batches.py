@@ -25,12 +25,13 @@ from fakes import FakeAcousticModel, fake_synthesizer
 from voxcli.audio.fit import SpeedLimits
 from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder
+from voxcli.batch.keep import Storage
 from voxcli.batch.names import Namer, Template
 from voxcli.batch.preflight import Rules, check_table
 from voxcli.batch.rows import Defaults
-from voxcli.batch.run import Judge, Outcome, Storage, Tally
 from voxcli.batch.session import Choices, Session
 from voxcli.batch.tables import read_table
+from voxcli.batch.takes import Judge, Outcome, Tally
 from voxcli.errors import RecordingError, VoiceNotFoundError
 from voxcli.utterance import Recording, Utterance
 

@@ -34,16 +34,9 @@ from voxcli.batch.interrupt import Interrupt
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.resume import Standing, Status
 from voxcli.batch.rows import Defaults
-from voxcli.batch.run import (
-    SEED_STEP,
-    Outcome,
-    Take,
-    Tally,
-    Verdict,
-    in_order_of_work,
-    next_take,
-)
+from voxcli.batch.run import in_order_of_work
 from voxcli.batch.session import Choices, TableError
+from voxcli.batch.takes import SEED_STEP, Outcome, Take, Tally, Verdict, next_take
 from voxcli.batch.verify import WordCheck, word_error_rate
 from voxcli.config import SamplingParams
 from voxcli.errors import (

@@ -19,8 +19,8 @@ from voxcli.audio.placing import Policy
 from voxcli.audio.resample import Samples
 from voxcli.batch.fitting import FitJudge
 from voxcli.batch.report import COLUMNS
-from voxcli.batch.run import SEED_STEP, Take, Verdict
 from voxcli.batch.session import Session
+from voxcli.batch.takes import SEED_STEP, Take, Verdict
 from voxcli.batch.timeline import Timeline, stem_names
 from voxcli.batch.verify import WordCheck
 from voxcli.errors import OutputExistsError, SynthesisError, UsageError

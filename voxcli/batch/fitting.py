@@ -16,7 +16,7 @@ from voxcli.batch.rows import Row
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
-    from voxcli.batch.run import Take, Verdict
+    from voxcli.batch.takes import Take, Verdict
 
 REACH = 0.15  # share of a slot; takes of one text differ by less (docs/dubbing.md)
 
@@ -42,7 +42,7 @@ class FitJudge:
     """Fits each row that has limits; others pass. A row has `--retries` further takes."""
 
     def __call__(self, take: Take) -> Verdict:
-        from voxcli.batch.run import Verdict, next_take
+        from voxcli.batch.takes import Verdict, next_take
 
         limits, slot_s = take.job.fit, take.job.row.slot_s
         if limits is None or slot_s is None:

@@ -19,7 +19,7 @@ from voxcli.batch.casting import Casting
 from voxcli.batch.names import shorten
 from voxcli.batch.preflight import Job, Rules, solver_settings
 from voxcli.batch.resume import Standing, Status
-from voxcli.batch.run import Outcome
+from voxcli.batch.takes import Outcome
 
 JSON_NAME, CSV_NAME = "report.json", "report.csv"
 # Columns of the CSV, in this order; the table's own further columns follow.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli import __version__
 from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder
+from voxcli.batch.keep import Keeper, Storage
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.preflight import Job, Rules
 from voxcli.batch.report import (
@@ -28,8 +29,9 @@ from voxcli.batch.report import (
 )
 from voxcli.batch.resume import Standing, Status, take_stock
 from voxcli.batch.rows import Problem
-from voxcli.batch.run import BatchRun, Judge, Outcome, Storage, Tally, recorded_outcome
+from voxcli.batch.run import BatchRun
 from voxcli.batch.tables import Table
+from voxcli.batch.takes import Judge, Outcome, Tally, recorded_outcome
 from voxcli.batch.timeline import Timeline
 from voxcli.config import random_seed
 from voxcli.errors import (
@@ -159,10 +161,13 @@ class Session:
                 if any(each.status is Status.PENDING for each in standings):
                     with load() as synthesizer:
                         log.setup = asdict(synthesizer.setup)
+                        keeper = Keeper(
+                            self.folder, manifest, self.storage,
+                            lambda job: effective_values(job, self.rules, self.casting), judges,
+                        )  # fmt: skip
                         BatchRun(
-                            synthesizer, self.folder, manifest, self.casting, self.storage,
-                            log.tally, lambda job: effective_values(job, self.rules, self.casting),
-                            judges=judges, on_outcome=log.add, is_stopping=is_stopping,
+                            synthesizer, manifest, self.casting, keeper, log.tally, log.add,
+                            is_stopping,
                         ).run(standings)  # fmt: skip
             except EngineFaultError as err:
                 log.write_in_between()

@@ -15,7 +15,7 @@ from threading import Lock
 
 from voxcli.audio.resample import Samples, resample
 from voxcli.audio.transcribe import RATE, local_whisper
-from voxcli.batch.run import Take, Verdict, next_take
+from voxcli.batch.takes import Take, Verdict, next_take
 from voxcli.errors import ModelNotFoundError, SynthesisError, UsageError
 from voxcli.text import normalise
 

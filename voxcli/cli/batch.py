@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
     from voxcli.batch.resume import Standing
     from voxcli.batch.rows import Defaults
-    from voxcli.batch.run import Judge
     from voxcli.batch.session import Session
+    from voxcli.batch.takes import Judge
     from voxcli.hub import ModelFiles
     from voxcli.utterance import Utterance
 
@@ -144,9 +144,9 @@ def _prepare(
     """Read the table and find everything that is wrong with it."""
     from voxcli.batch.casting import Casting
     from voxcli.batch.folder import OutputFolder
+    from voxcli.batch.keep import Storage
     from voxcli.batch.names import Namer, Template
     from voxcli.batch.preflight import Rules, check_table
-    from voxcli.batch.run import Storage
     from voxcli.batch.session import Session
     from voxcli.batch.tables import read_table
     from voxcli.hub import model_checksum
@@ -237,7 +237,7 @@ def _run(
     """Speak with progress; Ctrl-C ends it in two steps."""
     from voxcli.batch.interrupt import Interrupt
     from voxcli.batch.resume import Status
-    from voxcli.batch.run import Outcome, Tally
+    from voxcli.batch.takes import Outcome, Tally
 
     def on_start(standings: Sequence[Standing]) -> None:
         counts: dict[str, int] = {status: 0 for status in Status}

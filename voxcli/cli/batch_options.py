@@ -16,7 +16,7 @@ from voxcli.errors import UsageError
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
-    from voxcli.batch.run import Judge
+    from voxcli.batch.takes import Judge
     from voxcli.batch.timeline import Timeline
 
 

@@ -1,0 +1,174 @@
+"""What becomes of a row's takes: judged, then written, recorded and published, or spoken again.
+
+Runs on writer threads, so that the engine need not wait for it, and knows nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from voxcli.audio.resample import Samples
+from voxcli.audio.write import AudioWriter
+from voxcli.batch.folder import OutputFolder
+from voxcli.batch.manifest import DONE, FAILED, Manifest
+from voxcli.batch.preflight import Job
+from voxcli.batch.resume import Standing, Status
+from voxcli.batch.takes import Judge, Outcome, Take, Verdict
+from voxcli.errors import OutputExistsError, SynthesisError, VoxError
+from voxcli.hub import file_sha256
+from voxcli.utterance import Utterance
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How files are written, see `AudioWriter`."""
+
+    bits: str | None = None
+    rate: int | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A take that may become the file, and how much is wrong with it."""
+
+    take: Take
+    facts: dict[str, Any]
+    excess: float
+
+
+@dataclass(eq=False)
+class RowInWork:
+    """A row on its way.
+
+    Attributes:
+        facts: what judges found about the last take.
+        refused: why takes were not the last.
+        best: what becomes the file when no take is better.
+    """
+
+    standing: Standing
+    utterance: Utterance = field(init=False)
+    num_takes: int = 1
+    parts: list[Samples] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    best: Kept | None = None
+
+    def __post_init__(self) -> None:
+        self.utterance = self.standing.job.utterance
+
+    @property
+    def job(self) -> Job:
+        return self.standing.job
+
+
+class Keeper:
+    """Judges takes and makes files of them.
+
+    Args:
+        values_of: the values in effect for a job, for its line in the manifest.
+        judges: looked at in order; they may change the samples, and may ask for another take, which
+            those after it then hear.
+    """
+
+    def __init__(
+        self,
+        folder: OutputFolder,
+        manifest: Manifest,
+        storage: Storage,
+        values_of: Callable[[Job], Mapping[str, Any]],
+        judges: Sequence[Judge],
+    ) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._storage = storage
+        self._values_of = values_of
+        self._judges = judges
+
+    def finish(self, row: RowInWork, take: Take) -> Outcome | Utterance:
+        """Judge a take and keep it, or the best so far; an utterance where it is spoken again."""
+        try:
+            again = self._judge(row, take)
+        except SynthesisError as err:  # it was the last take; an earlier one may do
+            if row.best is None:
+                raise
+            row.refused.append(str(err))
+            again = None
+        return self.keep(row) if again is None else again
+
+    def _judge(self, row: RowInWork, take: Take) -> Utterance | None:
+        """Ask every judge; what may be kept and is the best so far becomes `row.best`."""
+        row.facts = {}
+        verdict = Verdict(take.samples)
+        for judge in self._judges:
+            verdict = judge(take)
+            row.facts |= verdict.facts
+            take = replace(take, samples=verdict.samples)
+            if verdict.again is not None:
+                row.refused.append(verdict.reason)
+                break
+        excess = verdict.excess or 0.0
+        is_usable = verdict.again is None or verdict.excess is not None
+        if is_usable and (row.best is None or excess < row.best.excess):
+            row.best = Kept(take, row.facts, excess)
+        return verdict.again
+
+    def keep(self, row: RowInWork) -> Outcome:
+        """Write, record and publish the best take."""
+        assert row.best is not None, "a take that is not spoken again may be kept"
+        job, name, take = row.job, row.job.name, row.best.take
+        staged = self._folder.staged(name, job.row.number)
+        with AudioWriter(
+            staged, take.sample_rate, rate=self._storage.rate, bits=self._storage.bits
+        ) as writer:
+            writer.write(take.samples)
+            written = writer.commit()
+        self._folder.make_parent(name)
+        facts: dict[str, Any] = {
+            "audio_s": round(written.audio_s, 6),
+            "sample_rate": written.sample_rate,
+            "num_frames": written.num_frames,
+            "peak": round(written.peak, 4),
+            "takes": row.num_takes,
+            "attempts": max(segment.attempts for segment in take.segments),
+            "seeds": [segment.seed for segment in take.segments],
+            "spoken_text": take.text,
+            "spoken_language": take.language,
+            "warnings": [warning for segment in take.segments for warning in segment.warnings],
+            "refused": [
+                *row.refused,
+                *(reason for segment in take.segments for reason in segment.refused),
+            ],
+            "bytes": staged.stat().st_size,
+            "sha256": file_sha256(staged),
+            **row.best.facts,
+        }
+        reason = row.standing.reason
+        self._manifest.append({
+            **self._values_of(job), "output": name, "status": DONE, "key": job.key,
+            "reason": reason, **facts,
+        })  # fmt: skip
+        try:
+            self._folder.publish(staged, name, overwrite=row.standing.replaces)
+        except OutputExistsError as err:  # somebody was faster: the file is not ours
+            self._manifest.append(
+                {"output": name, "status": "skipped", "key": job.key, "reason": str(err)}
+            )
+            return Outcome(job, Status.SKIPPED, str(err))
+        return Outcome(job, Status.OK, reason, facts)
+
+    def failed(self, row: RowInWork, error: VoxError) -> Outcome:
+        """Record that a row could not be spoken; a file it had before stays ours."""
+        facts: dict[str, Any] = {"takes": row.num_takes, "refused": row.refused, **row.facts}
+        if isinstance(error, SynthesisError):
+            facts |= {"finish_reason": error.finish_reason, "attempts": error.attempts}
+        before = self._manifest.rows.get(row.job.name, {})
+        names = ("sha256", "bytes")
+        owned: dict[str, Any] = {name: before[name] for name in names if name in before}
+        self._manifest.append({
+            "output": row.job.name, "status": FAILED, "key": row.job.key,
+            "number": row.job.row.number, "reason": str(error), **facts, **owned,
+        })  # fmt: skip
+        return Outcome(row.job, Status.FAILED, str(error), facts)
