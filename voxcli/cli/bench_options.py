@@ -1,0 +1,217 @@
+"""The options of `voxcli bench` in groups, and what each group comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli.options import (
+    MaxSlotsOption,
+    OverwriteOption,
+    StepsOption,
+    StyleOption,
+    VoiceOption,
+    resolve_voice,
+)
+from voxcli.cli.references import ReferenceOptions
+from voxcli.config import EngineConfig, SamplingParams, UserSettings
+from voxcli.errors import UsageError
+from voxcli.utterance import Utterance
+
+if TYPE_CHECKING:
+    from voxcli.bench.cells import BenchOptions
+    from voxcli.hub import ModelFiles
+
+STDOUT = "-"
+DEFAULT_PROMPTS = "short,medium,long"
+DEFAULT_LANG = "en"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What is said, how often, and how much of it at once."""
+
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="What to say: short, medium, long, everyday, or files with one text a line.",
+            show_default=DEFAULT_PROMPTS,
+        ),
+    ] = None
+    lang: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Languages of the prompts, such as en,zh.",
+            show_default=DEFAULT_LANG,
+        ),
+    ] = None
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Streams in flight, 1 or more each; a new one starts when one ends.",
+            show_default="1",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R", help="Start at R random arrivals a second instead of --concurrency."
+        ),
+    ] = None
+    max_slots: MaxSlotsOption = EngineConfig.max_slots
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Times each prompt is spoken, or each stream speaks, 1 or more.",
+            show_default="3",
+        ),
+    ] = None
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Runs before each measurement that do not count, 0 or more.",
+            show_default="1",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Seed of the first repeat; the next ones count up.", show_default="1"
+        ),
+    ] = None
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream/--no-stream", help="Take audio as it is made, or whole checked segments."
+        ),
+    ] = True
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return _words(self.lang or DEFAULT_LANG)
+
+    def options(self, manner: MannerOptions, files: ReportFiles) -> BenchOptions:
+        """What is measured.
+
+        Raises:
+            UsageError: a value out of range.
+        """
+        from voxcli.bench.cells import BenchOptions
+
+        concurrency = () if self.rate is not None else _numbers("--concurrency", self.concurrency)
+        typed: dict[str, Any] = {
+            "rate": self.rate,
+            "repeats": self.repeats,
+            "warmup": self.warmup,
+            "seed": self.seed,
+            "concurrency": concurrency,
+        }
+        return BenchOptions(
+            **{name: value for name, value in typed.items() if value is not None},
+            steps=manner.steps,
+            is_streaming=self.stream,
+            save_audio=files.save_audio,
+            is_overwriting=files.overwrite,
+        )
+
+
+@dataclass(frozen=True)
+class MannerOptions:
+    """How every prompt is spoken."""
+
+    steps: StepsOption = None
+    voice: VoiceOption = None
+    style: StyleOption = ""
+
+    def manner(
+        self, reference: ReferenceOptions, settings: UserSettings, files: ModelFiles | None
+    ) -> Utterance:
+        """In whose voice, in which style, with how many steps; of random weights without files."""
+        heard = reference.load(settings)
+        manner = Utterance("", sampling=SamplingParams(steps=self.steps), style=self.style)
+        if heard is not None:
+            recording = heard.recording
+            prompt = recording if recording.text else None
+            return replace(manner, voice=str(reference.ref), reference=recording, prompt=prompt)
+        if files is None:
+            return manner
+        voice = settings.voice if self.voice is None else self.voice
+        return resolve_voice(replace(manner, voice=voice), files)
+
+
+@dataclass(frozen=True)
+class WeightsOptions:
+    """What runs, and over which weights but the model's own."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="What runs the model; native is the only one.",
+            show_default="native",
+        ),
+    ] = None
+    dummy_weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CONFIG", help="Random weights of the size in this config.json; speed alone."
+        ),
+    ] = None
+    patches: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Length of speech from --dummy-weights.", show_default="125"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where the report goes besides the terminal."""
+
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write the whole report as JSON.")
+    ] = None
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with plots; opens offline.")
+    ] = None
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every run as a row.")] = (
+        None
+    )
+    save_audio: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the audio of the measured runs.")
+    ] = None
+    overwrite: OverwriteOption = False
+
+    @property
+    def is_json_on_stdout(self) -> bool:
+        return self.json == STDOUT
+
+    @property
+    def json_file(self) -> Path | None:
+        return None if self.json in (None, STDOUT) else Path(str(self.json))
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.json_file, self.html, self.csv) if path is not None]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(word) for word in _words(text))
+    except ValueError as err:
+        raise UsageError(f"{option} is '{text}'", hint="give numbers such as 1,4,16") from err
