@@ -1,10 +1,10 @@
-"""Options that two commands or more share, in groups, and how a user's settings fill them in.
+"""What commands share: options in groups, single options, and how a user's settings fill them in.
 
 A group is a frozen dataclass whose fields are options. A command under `@grouped` takes a group as
 one parameter, and Typer sees its fields as options of the command.
 
 An option that a user may set once for all (model, device, threads, voice, offline) has the default
-None; `settings_with` then takes the environment, the config file or the dataclass default.
+None; `settings_with` then takes the environment, the config file or the default of `UserSettings`.
 """
 
 from __future__ import annotations
@@ -72,52 +72,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def default_of(config: type, name: str) -> Any:
-    """The default of a dataclass field: the only source of defaults in the command line."""
-    return next(field.default for field in fields(config) if field.name == name)
-
-
-def _shown(config: type, name: str) -> str:
-    return str(default_of(config, name))
-
-
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="A model name, a hub id or a folder; see 'voxcli models list'.",
-        show_default=_shown(UserSettings, "model"),
-    ),
-]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        help="Where the model runs: auto, cpu, cuda or cuda:N.",
-        show_default=_shown(UserSettings, "device"),
-    ),
-]
-PrecisionOption = Annotated[
-    str,
-    typer.Option(
-        "--precision",
-        metavar="PRECISION",
-        help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
-        show_default=True,
-    ),
-]
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        help="CPU threads, 0 (automatic) or more.",
-        show_default=_shown(UserSettings, "threads"),
-    ),
-]
 VoiceOption = Annotated[
     str | None,
     typer.Option(
@@ -136,24 +90,6 @@ StyleOption = Annotated[
         show_default=False,
     ),
 ]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--language",
-        metavar="CODE",
-        help="Language of the text as an ISO 639-1 code, such as en.",
-        show_default="found from the text",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="N",
-        help=f"Seed of the noise, from 0 to {MAX_SEED}; same seed, same speech.",
-        show_default="chosen and reported",
-    ),
-]
 StepsOption = Annotated[
     int | None,
     typer.Option(
@@ -161,33 +97,6 @@ StepsOption = Annotated[
         metavar="N",
         help="Solver steps for each patch of audio, from 2 to 100.",
         show_default="the model's best",
-    ),
-]
-CfgOption = Annotated[
-    float | None,
-    typer.Option(
-        "--cfg",
-        metavar="X",
-        help="Guidance, from 0 to 10; 1 is unguided and fastest.",
-        show_default="the model's best",
-    ),
-]
-MaxSecondsOption = Annotated[
-    float | None,
-    typer.Option(
-        "--max-seconds",
-        metavar="S",
-        help="Longest audio of the whole text in seconds, above 0.",
-        show_default="by text length",
-    ),
-]
-RetriesOption = Annotated[
-    int,
-    typer.Option(
-        "--retries",
-        metavar="N",
-        help="Fresh attempts after speech that came out bad, 0 or more.",
-        show_default=True,
     ),
 ]
 MaxSlotsOption = Annotated[
@@ -199,9 +108,6 @@ MaxSlotsOption = Annotated[
         show_default=True,
     ),
 ]
-EagerOption = Annotated[
-    bool, typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging.")
-]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace an output file that exists.")
 ]
@@ -211,33 +117,8 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no summary on stderr.")
 ]
-ServerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        metavar="auto|off|URL",
-        help="Use the engine of a running 'voxcli serve': if it fits, never, or the one at a URL.",
-        show_default=_shown(UserSettings, "server"),
-    ),
-]
 OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Open no network connection, whatever is missing.")
-]
-
-SpeedOption = Annotated[
-    float, typer.Option("--speed", metavar="X", help="Tempo with the pitch kept, from 0.5 to 2.")
-]
-RawTextOption = Annotated[
-    bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
-]
-PauseOption = Annotated[
-    float | None,
-    typer.Option(
-        "--pause",
-        metavar="S",
-        help="Silence between the segments of a long text in seconds, from 0 to 10.",
-        show_default="by punctuation",
-    ),
 ]
 BitsOption = Annotated[
     str | None,
@@ -249,30 +130,27 @@ StreamFormatOption = Annotated[
         "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
     ),
 ]
-TextArgument = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
-]
-FileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
-]
-EncodingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        metavar="NAME",
-        help="Encoding of the file or stdin, such as latin-1.",
-        show_default="UTF-8, or by byte order mark",
-    ),
-]
 
 
 @dataclass(frozen=True)
 class TextSource:
     """Where the text comes from."""
 
-    text: TextArgument = None
-    file: FileOption = None
-    encoding: EncodingOption = None
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
+    ] = None
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            "--encoding",
+            metavar="NAME",
+            help="Encoding of the file or stdin, such as latin-1.",
+            show_default="UTF-8, or by byte order mark",
+        ),
+    ] = None
 
     def read(self) -> str:
         """The text from the one place it was given.
@@ -309,15 +187,68 @@ class SpeechOptions:
 
     voice: VoiceOption = None
     style: StyleOption = ""
-    language: LanguageOption = None
-    speed: SpeedOption = Utterance.speed
-    pause: PauseOption = Utterance.pause_s
-    seed: SeedOption = None
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language",
+            metavar="CODE",
+            help="Language of the text as an ISO 639-1 code, such as en.",
+            show_default="found from the text",
+        ),
+    ] = None
+    speed: Annotated[
+        float,
+        typer.Option("--speed", metavar="X", help="Tempo with the pitch kept, from 0.5 to 2."),
+    ] = Utterance.speed
+    pause: Annotated[
+        float | None,
+        typer.Option(
+            "--pause",
+            metavar="S",
+            help="Silence between the segments of a long text in seconds, from 0 to 10.",
+            show_default="by punctuation",
+        ),
+    ] = Utterance.pause_s
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            help=f"Seed of the noise, from 0 to {MAX_SEED}; same seed, same speech.",
+            show_default="chosen and reported",
+        ),
+    ] = None
     steps: StepsOption = None
-    cfg: CfgOption = None
-    max_seconds: MaxSecondsOption = None
-    retries: RetriesOption = SamplingParams.retries
-    raw_text: RawTextOption = False
+    cfg: Annotated[
+        float | None,
+        typer.Option(
+            "--cfg",
+            metavar="X",
+            help="Guidance, from 0 to 10; 1 is unguided and fastest.",
+            show_default="the model's best",
+        ),
+    ] = None
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--max-seconds",
+            metavar="S",
+            help="Longest audio of the whole text in seconds, above 0.",
+            show_default="by text length",
+        ),
+    ] = None
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries",
+            metavar="N",
+            help="Fresh attempts after speech that came out bad, 0 or more.",
+            show_default=True,
+        ),
+    ] = SamplingParams.retries
+    raw_text: Annotated[
+        bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
+    ] = False
 
     def utterance(self, text: str, settings: UserSettings) -> Utterance:
         """What the user asked for.
@@ -345,11 +276,47 @@ class SpeechOptions:
 class EngineOptions:
     """What model speaks, and on what."""
 
-    model: ModelOption = None
-    device: DeviceOption = None
-    precision: PrecisionOption = EngineConfig.precision
-    threads: ThreadsOption = None
-    eager: EagerOption = False
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A model name, a hub id or a folder; see 'voxcli models list'.",
+            show_default=UserSettings.model,
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="Where the model runs: auto, cpu, cuda or cuda:N.",
+            show_default=UserSettings.device,
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        typer.Option(
+            "--precision",
+            metavar="PRECISION",
+            help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
+            show_default=True,
+        ),
+    ] = EngineConfig.precision
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            help="CPU threads, 0 (automatic) or more.",
+            show_default=str(UserSettings.threads),
+        ),
+    ] = None
+    eager: Annotated[
+        bool,
+        typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging."),
+    ] = False
     offline: OfflineOption = False
 
     def settings(self) -> UserSettings:
@@ -379,7 +346,16 @@ class EngineOptions:
 class HotEngineOptions(EngineOptions):
     """The same for a command that a running server may serve."""
 
-    server: ServerOption = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="auto|off|URL",
+            help="Use the engine of a running 'voxcli serve': if it fits, never, or the one at a "
+            "URL.",
+            show_default=UserSettings.server,
+        ),
+    ] = None
 
     def settings(self) -> UserSettings:
         settings = super().settings()
