@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.cli import output
 from voxcli.cli.interrupt import on_interrupt
-from voxcli.cli.speaking import setup_facts
+from voxcli.cli.speech_report import setup_facts
 from voxcli.errors import DeviceError, TextError, VoxError
 
 if TYPE_CHECKING:

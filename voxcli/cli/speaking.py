@@ -1,13 +1,13 @@
 """One utterance to a file or to stdout: what every command does that speaks one text.
 
-A command builds the utterance; this module checks the target, plans, runs and reports.
+A command builds the utterance; this module checks the target, plans, speaks and writes.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -24,6 +24,7 @@ from voxcli.cli.options import (
     find_model,
     resolve_voice,
 )
+from voxcli.cli.speech_report import describe_text, report_of, show_plan, summary
 from voxcli.config import UserSettings
 from voxcli.errors import OutputError, UsageError
 from voxcli.utterance import Utterance
@@ -31,7 +32,6 @@ from voxcli.utterance import Utterance
 if TYPE_CHECKING:
     from voxcli.audio.write import WrittenAudio
     from voxcli.plan import Plan
-    from voxcli.setup import Setup
     from voxcli.speech import Speech
     from voxcli.synthesizer import Synthesizer
 
@@ -156,7 +156,7 @@ def run(
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
     if show.dry_run:
-        _show_plan(plan, add_facts, is_json=show.json)
+        show_plan(plan, add_facts, is_json=show.json)
         return
     if show.show_text:
         output.note(describe_text(plan))
@@ -167,7 +167,7 @@ def run(
             output.warn(synthesizer.setup.warning)
         report = _speak(synthesizer, plan, target, is_quiet=show.quiet)
     add_facts(report)
-    output.note(_summary(report), is_quiet=show.quiet)
+    output.note(summary(report), is_quiet=show.quiet)
     if show.json:
         output.result_json(report)
     elif target.path is not None:
@@ -214,41 +214,6 @@ def _free_path(plan: Plan) -> Path:
     return free_name(plan.utterance.text, ".", ".wav")
 
 
-def describe_text(plan: Plan) -> str:
-    """Segments, one a line, then every rewrite."""
-    lines = [f"{i}: {segment.text}" for i, segment in enumerate(plan.text.segments, start=1)]
-    for change in plan.text.changes:
-        lines.append(f"   {change.kind}: {change.before!r} -> {change.after!r}")
-    return "\n".join(lines)
-
-
-def plan_as_json(plan: Plan) -> dict[str, Any]:
-    text = plan.text
-    return {
-        "text": text.text,
-        "language": text.language,
-        "segments": [asdict(segment) for segment in text.segments],
-        "changes": [asdict(change) for change in text.changes],
-        "unspeakable": [asdict(lost) for lost in text.unspeakable],
-        "estimated_audio_s": round(plan.estimated_audio_s, 2),
-        "seed": plan.seed,
-        "steps": plan.steps,
-        "cfg": plan.cfg,
-        "mode": plan.utterance.mode,
-        "voice": plan.utterance.voice,
-        "style": plan.utterance.style,
-    }
-
-
-def _show_plan(plan: Plan, add_facts: Callable[[dict[str, Any]], None], *, is_json: bool) -> None:
-    if is_json:
-        report = plan_as_json(plan)
-        add_facts(report)
-        output.result_json(report)
-    else:
-        output.result(f"{describe_text(plan)}\nabout {plan.estimated_audio_s:.1f} s of speech")
-
-
 def _speak(
     synthesizer: Synthesizer, plan: Plan, target: Target, *, is_quiet: bool
 ) -> dict[str, Any]:
@@ -260,7 +225,7 @@ def _speak(
         else:
             speech, written = _to_file(synthesizer, plan, target, progress)
             rate, peak = written.sample_rate, round(written.peak, 4)
-    return _report(synthesizer, plan, speech, target, rate, peak)
+    return report_of(synthesizer, plan, speech, target.path, rate, peak)
 
 
 def _to_file(
@@ -307,63 +272,3 @@ def _to_stdout(
 def takes_pcm(bits: str | None, rate: int | None, model_rate: int) -> bool:
     """Whether a pipe takes a server's integers as they are, so that numpy is not needed."""
     return bits in (None, "16") and rate in (None, model_rate)
-
-
-def _report(
-    synthesizer: Synthesizer,
-    plan: Plan,
-    speech: Speech,
-    target: Target,
-    rate: int,
-    peak: float | None,
-) -> dict[str, Any]:
-    audio_s = speech.num_samples / synthesizer.sample_rate
-    for segment in speech.reports:
-        for warning in segment.warnings:
-            output.warn(f"'{segment.text[:40]}': {warning}")
-    return {
-        "path": str(target.path) if target.path else None,
-        "audio_s": audio_s,
-        "sample_rate": rate,
-        "model_sample_rate": synthesizer.sample_rate,
-        "reference_sample_rate": synthesizer.reference_sample_rate,
-        "peak": peak,
-        "wall_s": speech.wall_s,
-        "ttfa_s": speech.ttfa_s,
-        "rtf": speech.wall_s / audio_s,
-        "speed_x": audio_s / speech.wall_s,
-        "seed": plan.seed,
-        "steps": plan.steps,
-        "cfg": plan.cfg,
-        "mode": plan.utterance.mode,
-        "voice": plan.utterance.voice,
-        "language": plan.text.language,
-        "finish_reason": "stop",
-        "attempts": max(segment.attempts for segment in speech.reports),
-        "segments": [asdict(segment) for segment in speech.reports],
-        **setup_facts(synthesizer.setup),
-        **synthesizer.voice_counts(),
-    }
-
-
-def setup_facts(setup: Setup) -> dict[str, Any]:
-    """What the engine ran on, as `--json` names it."""
-    return {
-        "model": setup.model,
-        "device": setup.device_type,
-        "device_name": setup.device,
-        "precision": setup.precision,
-        "threads": setup.threads,
-        "import_s": setup.import_s,
-        "load_s": setup.load_s,
-        "graph_captures": setup.num_captures,
-        "capture_s": setup.capture_s,
-    }
-
-
-def _summary(report: dict[str, Any]) -> str:
-    return (
-        f"{report['audio_s']:.1f} s of audio in {report['wall_s']:.2f} s "
-        f"(TTFA {report['ttfa_s']:.2f} s, {report['speed_x']:.1f}x real time, "
-        f"seed {report['seed']})"
-    )

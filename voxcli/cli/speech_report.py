@@ -1,0 +1,117 @@
+"""What is told of a speech: of one that is planned, and of one that was spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.cli import output
+
+if TYPE_CHECKING:
+    from voxcli.plan import Plan
+    from voxcli.setup import Setup
+    from voxcli.speech import Speech
+    from voxcli.synthesizer import Synthesizer
+
+
+def describe_text(plan: Plan) -> str:
+    """Segments, one a line, then every rewrite."""
+    lines = [f"{i}: {segment.text}" for i, segment in enumerate(plan.text.segments, start=1)]
+    for change in plan.text.changes:
+        lines.append(f"   {change.kind}: {change.before!r} -> {change.after!r}")
+    return "\n".join(lines)
+
+
+def _plan_as_json(plan: Plan) -> dict[str, Any]:
+    text = plan.text
+    return {
+        "text": text.text,
+        "language": text.language,
+        "segments": [asdict(segment) for segment in text.segments],
+        "changes": [asdict(change) for change in text.changes],
+        "unspeakable": [asdict(lost) for lost in text.unspeakable],
+        "estimated_audio_s": round(plan.estimated_audio_s, 2),
+        "seed": plan.seed,
+        "steps": plan.steps,
+        "cfg": plan.cfg,
+        "mode": plan.utterance.mode,
+        "voice": plan.utterance.voice,
+        "style": plan.utterance.style,
+    }
+
+
+def show_plan(plan: Plan, add_facts: Callable[[dict[str, Any]], None], *, is_json: bool) -> None:
+    if is_json:
+        report = _plan_as_json(plan)
+        add_facts(report)
+        output.result_json(report)
+    else:
+        output.result(f"{describe_text(plan)}\nabout {plan.estimated_audio_s:.1f} s of speech")
+
+
+def report_of(
+    synthesizer: Synthesizer,
+    plan: Plan,
+    speech: Speech,
+    path: Path | None,
+    rate: int,
+    peak: float | None,
+) -> dict[str, Any]:
+    """The report of a run; what is doubtful about a segment goes to stderr.
+
+    Args:
+        rate: of what was written, in Hz.
+        peak: of what was written; None where nobody looked.
+    """
+    audio_s = speech.num_samples / synthesizer.sample_rate
+    for segment in speech.reports:
+        for warning in segment.warnings:
+            output.warn(f"'{segment.text[:40]}': {warning}")
+    return {
+        "path": str(path) if path else None,
+        "audio_s": audio_s,
+        "sample_rate": rate,
+        "model_sample_rate": synthesizer.sample_rate,
+        "reference_sample_rate": synthesizer.reference_sample_rate,
+        "peak": peak,
+        "wall_s": speech.wall_s,
+        "ttfa_s": speech.ttfa_s,
+        "rtf": speech.wall_s / audio_s,
+        "speed_x": audio_s / speech.wall_s,
+        "seed": plan.seed,
+        "steps": plan.steps,
+        "cfg": plan.cfg,
+        "mode": plan.utterance.mode,
+        "voice": plan.utterance.voice,
+        "language": plan.text.language,
+        "finish_reason": "stop",
+        "attempts": max(segment.attempts for segment in speech.reports),
+        "segments": [asdict(segment) for segment in speech.reports],
+        **setup_facts(synthesizer.setup),
+        **synthesizer.voice_counts(),
+    }
+
+
+def setup_facts(setup: Setup) -> dict[str, Any]:
+    """What the engine ran on, as `--json` names it."""
+    return {
+        "model": setup.model,
+        "device": setup.device_type,
+        "device_name": setup.device,
+        "precision": setup.precision,
+        "threads": setup.threads,
+        "import_s": setup.import_s,
+        "load_s": setup.load_s,
+        "graph_captures": setup.num_captures,
+        "capture_s": setup.capture_s,
+    }
+
+
+def summary(report: dict[str, Any]) -> str:
+    return (
+        f"{report['audio_s']:.1f} s of audio in {report['wall_s']:.2f} s "
+        f"(TTFA {report['ttfa_s']:.2f} s, {report['speed_x']:.1f}x real time, "
+        f"seed {report['seed']})"
+    )
