@@ -26,8 +26,8 @@ from voxcli.config import EngineConfig  # noqa: E402
 from voxcli.engine.engine import Engine  # noqa: E402
 from voxcli.engine.request import Request  # noqa: E402
 from voxcli.kernels import fp8, fp8_rows, linear  # noqa: E402
-from voxcli.kernels.attention import local_attention, local_attention_fp8  # noqa: E402
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows  # noqa: E402
+from voxcli.kernels.patch_attention import local_attention, local_attention_fp8  # noqa: E402
 from voxcli.layers.fp8 import FORMAT, Fp8Weight, quantize  # noqa: E402
 from voxcli.models.voxcpm2.backbone import LocalStack  # noqa: E402
 from voxcli.models.voxcpm2.family import load  # noqa: E402

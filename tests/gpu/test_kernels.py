@@ -19,6 +19,7 @@ if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
 from voxcli.kernels import attention, linear, noise, product, solver, vocoder  # noqa: E402
+from voxcli.kernels import patch_attention as patch  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -133,13 +134,13 @@ def test_decode_attention(positions: list[int], H: int, G: int, C: int, has_rope
 def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> None:
     rotation = rotations(T, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
     qkv = normal(B, T, (H + 2 * G) * C)
-    out = attention.local_attention(qkv, rotation, H, G, first, C**-0.5)
-    reference = attention.local_attention_reference(qkv.float(), rotation, H, G, first, C**-0.5)
+    out = patch.local_attention(qkv, rotation, H, G, first, C**-0.5)
+    reference = patch.local_attention_reference(qkv.float(), rotation, H, G, first, C**-0.5)
     assert error(out, reference) < BF16_ERROR
 
 
 def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "sharing", lambda num_rows, group: (group, 4))
+    monkeypatch.setattr(patch, "sharing", lambda num_rows, group: (group, 4))
     test_local_attention(3, 11, 7, 16, 2, 128)
     test_local_attention(2, 5, 0, 8, 2, 32)
 

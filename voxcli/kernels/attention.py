@@ -1,9 +1,9 @@
-"""Attention over the slots' caches, and over the few positions of a patch.
+"""Attention over the slots' caches: one position of each row in a step, many in a prompt.
 
-All rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
+Both rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
 before them stays a plain product. Grouped queries: the heads of a group are the rows of one tile.
 
-Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` positions, `T` tokens.
+Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` positions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels.fp8_rows import (
-    MAX_PAIRED_ROWS,
-    Fp8Rows,
-    new_rows,
-    quantized,
-    store_pair,
-)
 from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.attention import attend_slots
 from voxcli.layers.rope import rotate
@@ -49,7 +42,7 @@ def decode_attention_reference(
 
 
 @triton.jit
-def _load_rotated(
+def load_rotated(
     x, rotation, mask, T: tl.constexpr, C: tl.constexpr, HAS_ROPE: tl.constexpr
 ):  # fmt: skip
     """`[T, C]` behind the pointers `x [T, 1]`, rotated by what is behind `rotation [T, 1]`."""
@@ -84,7 +77,7 @@ def _decode(
     # the group's query heads and, in the row after them, the new key
     row = tl.where(is_head, g * (H // G) + r, H + g)
     is_row = (r <= H // G)[:, None]
-    q = _load_rotated(heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE)
+    q = load_rotated(heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE)
     key = tl.sum(tl.where((r == H // G)[:, None], q.to(tl.float32), 0.0), axis=0).to(q.dtype)
     value = tl.load(heads + (H + G + g) * C + c)
     cache = ((slot * G + g) * N).to(tl.int64) * C
@@ -218,7 +211,7 @@ def _rotate_prompt(
     cached = (tl.load(slots + b) * G * N + position) * C + c
     is_key, is_value = (h >= H) & (h < H + G), (h >= H + G) & (h < H + 2 * G)
     turn = rotation + position * C + 0 * h
-    x = _load_rotated(heads + h * C, turn, h < H + G, BLOCK_H, C, HAS_ROPE)
+    x = load_rotated(heads + h * C, turn, h < H + G, BLOCK_H, C, HAS_ROPE)
     value = tl.load(heads + h * C + c, mask=is_value, other=0.0)
     if HAS_ROPE:
         tl.store(heads + h * C + c, x, mask=h < H + G)
@@ -294,118 +287,3 @@ def prompt_attention(
         num_warps=4, num_stages=3, **options(qkv.device),
     )  # fmt: skip
     return out
-
-
-def local_attention_reference(
-    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
-    scale: float,
-) -> Tensor:  # fmt: skip
-    q, k, v = split_heads(qkv, num_heads, num_kv_heads)
-    if rotation is not None:
-        q, k = rotate(q.contiguous(), rotation), rotate(k.contiguous(), rotation)
-    group = num_heads // num_kv_heads
-    q, k, v = (x.transpose(1, 2) for x in (q[:, first:], k, v))  # [B, heads, T, C]
-    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    shares = ((q @ k.mT).float() * scale).softmax(-1).to(v.dtype)
-    return (shares @ v).transpose(1, 2).flatten(2)
-
-
-@triton.jit(do_not_specialize=["first"])
-def _local(
-    qkv, rotation, out, scale, first,
-    T: tl.constexpr, H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_T: tl.constexpr,
-    HEADS: tl.constexpr, HAS_ROPE: tl.constexpr, IS_PAIR: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    b, first_head = tl.program_id(0).to(tl.int64), tl.program_id(1) * HEADS
-    g = first_head // (H // G)
-    wait(EARLY)
-    t, c = tl.arange(0, BLOCK_T), tl.arange(0, C)
-    row = tl.arange(0, HEADS * BLOCK_T)
-    q_token, head = row % BLOCK_T, first_head + row // BLOCK_T
-    is_token, is_row = t < T, q_token < T
-    start = qkv + b * (T * (H + 2 * G) * C)
-    queries = start + (q_token * ((H + 2 * G) * C) + head * C)[:, None]
-    tokens = start + (t * ((H + 2 * G) * C))[:, None]
-    q = _load_rotated(
-        queries, rotation + q_token[:, None] * C, is_row[:, None], HEADS * BLOCK_T, C, HAS_ROPE
-    )
-    k = _load_rotated(
-        tokens + (H + g) * C, rotation + t[:, None] * C, is_token[:, None], BLOCK_T, C, HAS_ROPE
-    )
-    v = tl.load(tokens + (H + G + g) * C + c[None, :], mask=is_token[:, None], other=0.0)
-    scores = tl.dot(q, tl.trans(k)) * scale
-    scores = tl.where(is_token[None, :], scores, float("-inf"))
-    weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
-    mixed = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
-    places = (b * (T - first) + q_token - first)[:, None] * (H * C) + head[:, None] * C + c[None, :]
-    is_kept = is_row & (q_token >= first)
-    if IS_PAIR:
-        step = tl.num_programs(0) * (T - first) * (H * C)
-        store_pair(mixed, out, places, step, is_kept[:, None])
-    else:
-        tl.store(out + places, mixed.to(qkv.dtype.element_ty), mask=is_kept[:, None])
-
-
-def sharing(num_rows: int, group: int) -> tuple[int, int]:
-    """Heads of a group that share one program's keys, and warps; measured on an H100."""
-    most = group & -group
-    if num_rows < 16:
-        return 1, 2
-    if num_rows < 64:
-        return min(4, most), 4
-    return min(8, most), 8 if num_rows < 128 else 4
-
-
-def local_attention(
-    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
-    scale: float,
-) -> Tensor:  # fmt: skip
-    """Every token on all tokens of its row.
-
-    Args:
-        qkv: `[B, T, (H + 2 G) C]`, not rotated.
-        rotation: complex64 `[T, 1, C/2]` or None.
-        first: tokens before it get no output.
-
-    Returns:
-        `[B, T - first, H C]`.
-    """
-    out = qkv.new_empty(_output_shape(qkv, num_heads, num_kv_heads, first))
-    _run_local(qkv, rotation, out, num_heads, num_kv_heads, first, scale)
-    return out
-
-
-def local_attention_fp8(
-    qkv: Tensor, rotation: Tensor | None, num_heads: int, num_kv_heads: int, first: int,
-    scale: float,
-) -> Fp8Rows:  # fmt: skip
-    """`local_attention` for a product in eight bits to read."""
-    shape = _output_shape(qkv, num_heads, num_kv_heads, first)
-    if shape[0] * shape[1] > MAX_PAIRED_ROWS:  # a scale is found when the row is whole
-        return quantized(local_attention(qkv, rotation, num_heads, num_kv_heads, first, scale))
-    rows = new_rows(shape, qkv.device)
-    _run_local(qkv, rotation, rows.values, num_heads, num_kv_heads, first, scale)
-    return rows
-
-
-def _output_shape(
-    qkv: Tensor, num_heads: int, num_kv_heads: int, first: int
-) -> tuple[int, int, int]:
-    B, T, width = qkv.shape
-    return B, T - first, width // (num_heads + 2 * num_kv_heads) * num_heads
-
-
-def _run_local(
-    qkv: Tensor, rotation: Tensor | None, out: Tensor, num_heads: int, num_kv_heads: int,
-    first: int, scale: float,
-) -> None:  # fmt: skip
-    B, T, width = qkv.shape
-    C = width // (num_heads + 2 * num_kv_heads)
-    turns = qkv if rotation is None else torch.view_as_real(rotation)
-    heads, num_warps = sharing(B, num_heads // num_kv_heads)
-    launch(
-        _local, (B, num_heads // heads),
-        qkv, turns, out, scale, first, T, num_heads, num_kv_heads, C, max(16,
-        triton.next_power_of_2(T)), heads, rotation is not None, out.ndim == 4,
-        num_warps=num_warps, **options(qkv.device),
-    )  # fmt: skip

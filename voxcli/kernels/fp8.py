@@ -18,7 +18,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from voxcli.kernels.fp8_rows import Fp8Rows, add_norm, new_rows, rms_norm, store_pair, swiglu
-from voxcli.kernels.launch import launch, options, wait
+from voxcli.kernels.launch import counters, launch, options, wait
 from voxcli.layers.fp8 import Fp8Weight
 
 NUM_PROCESSORS = 132  # of the card that tiles are chosen for
@@ -111,12 +111,6 @@ def _num_stages(wanted: int, stage_bytes: int, device: torch.device) -> int:
     return min(wanted, room // stage_bytes)
 
 
-@cache
-def _counters(device: torch.device) -> Tensor:
-    """Zeros that every call leaves as zeros."""
-    return torch.zeros(4096, dtype=torch.int32, device=device)
-
-
 def _run_few(
     x: Fp8Rows, weight: Fp8Weight, out: Tensor, residual: Tensor | None, *, is_swiglu: bool = False
 ) -> None:
@@ -129,7 +123,7 @@ def _run_few(
     partial = torch.empty(split * M * N, device=out.device) if split > 1 else out
     launch(
         _few, (triton.cdiv(N, block_n // 2 if is_swiglu else block_n), split),
-        x.values, weight.values, weight.scale, residual, out, partial, _counters(out.device), M, N,
+        x.values, weight.values, weight.scale, residual, out, partial, counters(out.device), M, N,
         K, residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=4, num_stages=num_stages, **options(out.device),
     )  # fmt: skip

@@ -50,6 +50,12 @@ def options(device: torch.device) -> dict[str, Any]:
     return {"EARLY": False}
 
 
+@cache
+def counters(device: torch.device) -> torch.Tensor:
+    """Zeros, for programs of one kernel to count themselves; every kernel leaves them as zeros."""
+    return torch.zeros(4096, dtype=torch.int32, device=device)
+
+
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
     """Launch a kernel, or only compile it inside `compiling`."""
     if _is_compiling.get():

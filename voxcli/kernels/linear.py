@@ -25,12 +25,12 @@ from torch import Tensor
 from voxcli.kernels import fp8
 from voxcli.kernels.fp8_rows import Fp8Rows, quantized
 from voxcli.kernels.fp8_rows import rms_norm as fp8_norm
-from voxcli.kernels.launch import launch, options, wait
+from voxcli.kernels.launch import counters, launch, options, wait
+from voxcli.kernels.rows import add_norm, num_rows, rms_norm, swiglu
 from voxcli.layers.fp8 import Fp8Weight
 
 MAX_TALL_ROWS = 32
 NUM_PROCESSORS = 132  # of the card that tiles are chosen for
-SWIGLU_BLOCK = 1024
 MIN_PART, MAX_PARTS = 1024, 4  # inputs of a part of a sum, parts
 
 Weight = Tensor | Fp8Weight
@@ -158,36 +158,6 @@ def _tall(
     tl.store(out + places, acc.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
-def _rms_norm(x, norm, out, eps, K: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
-    k = tl.arange(0, BLOCK)
-    row = tl.program_id(0).to(tl.int64) * K
-    weight = tl.load(norm + k, mask=k < K, other=0.0).to(tl.float32)
-    wait(EARLY)
-    a = tl.load(x + row + k, mask=k < K, other=0.0).to(tl.float32)
-    a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
-    tl.store(out + row + k, a.to(out.dtype.element_ty), mask=k < K)
-
-
-@triton.jit(do_not_specialize=["M"])
-def _add_norm(
-    parts, residual, norm, out, normed, eps, M,
-    K: tl.constexpr, NUM_PARTS: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    k = tl.arange(0, BLOCK)
-    row = tl.program_id(0).to(tl.int64) * K
-    weight = tl.load(norm + k, mask=k < K, other=0.0).to(tl.float32)
-    wait(EARLY)
-    total = tl.load(residual + row + k, mask=k < K, other=0.0).to(tl.float32)
-    for part in tl.static_range(NUM_PARTS):
-        total += tl.load(parts + part * M * K + row + k, mask=k < K, other=0.0).to(tl.float32)
-    total = total.to(residual.dtype.element_ty)
-    tl.store(out + row + k, total, mask=k < K)
-    a = total.to(tl.float32)
-    a *= tl.rsqrt(tl.sum(a * a, axis=0) / K + eps) * weight
-    tl.store(normed + row + k, a.to(normed.dtype.element_ty), mask=k < K)
-
-
 def _divisor(K: int, limit: int) -> int:
     """The largest power of two up to `limit` that divides K."""
     return min(limit, K & -K)
@@ -218,12 +188,6 @@ def tall_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, 
     if 4 * N <= K:
         return block_m, 64, 128, 8, 4, 5
     return (block_m, 64, 128, 4, 4, 5) if is_wide and N == K else (block_m, 64, 256, 4, 4, 3)
-
-
-@cache
-def _counters(device: torch.device) -> Tensor:
-    """Zeros that every call leaves as zeros."""
-    return torch.zeros(4096, dtype=torch.int32, device=device)
 
 
 def _run_gemv(
@@ -270,40 +234,23 @@ def _run_tall(
     partial = torch.empty(split * M * N, device=x.device) if split > 1 else out
     launch(
         _tall, (triton.cdiv(N, block_n), split),
-        x, weight, bias, residual, out, partial, _counters(x.device), M, N, K, bias is not None,
+        x, weight, bias, residual, out, partial, counters(x.device), M, N, K, bias is not None,
         residual is not None, is_swiglu, block_m, block_n, block_k, split,
         num_warps=num_warps, num_stages=num_stages, **options(x.device),
     )  # fmt: skip
     return out
 
 
-def _num_rows(x: Tensor) -> int:
-    assert x.is_contiguous(), x.stride()
-    return x.numel() // x.shape[-1]
-
-
-def rms_norm(x: Tensor, norm: Tensor, eps: float) -> Tensor:
-    """`[..., K]`."""
-    K = x.shape[-1]
-    out = torch.empty_like(x)
-    launch(
-        _rms_norm, (_num_rows(x),),
-        x, norm, out, eps, K, triton.next_power_of_2(K),
-        num_warps=4, **options(x.device),
-    )  # fmt: skip
-    return out
-
-
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x W^T + b`; `[..., K] -> [..., N]`."""
-    if _num_rows(x) <= MAX_TALL_ROWS:
+    if num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
 def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
     """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    if _num_rows(x) <= MAX_TALL_ROWS:
+    if num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, is_swiglu=True)
     return swiglu(F.linear(x, weight))
 
@@ -322,31 +269,23 @@ def linear_add_norm(
     x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
 ) -> tuple[Tensor, Tensor]:
     """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`."""
-    M = _num_rows(x)
+    M = num_rows(x)
     N, K = weight.shape
     parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
     if parts == 1:
         total = linear_add(x, weight, residual.clone() if keep else residual)
         return total, rms_norm(total, norm, eps)
-    assert residual.is_contiguous(), residual.stride()
     products = torch.bmm(
         x.view(M, parts, -1).transpose(0, 1), weight.view(N, parts, -1).permute(1, 2, 0)
     )  # [parts, M, N]
-    total = torch.empty_like(residual) if keep else residual
-    normed = torch.empty_like(residual)
-    launch(
-        _add_norm, (M,),
-        products, residual, norm, total, normed, eps, M, N, parts, triton.next_power_of_2(N),
-        num_warps=4, **options(x.device),
-    )  # fmt: skip
-    return total, normed
+    return add_norm(products, residual, norm, eps, keep=keep)
 
 
 def rms_linear(
     x: Tensor, norm: Tensor, eps: float, weight: Weight, bias: Tensor | None = None
 ) -> Tensor:
     """`rms_norm(x) W^T + b`; `[..., K] -> [..., N]`."""
-    if _num_rows(x) == 1:
+    if num_rows(x) == 1:
         return _run_gemv(x, weight, norm, eps, bias)
     if isinstance(weight, Fp8Weight):
         assert bias is None, "no product in eight bits has a bias"
@@ -357,12 +296,12 @@ def rms_linear(
 def linear_add(x: Tensor | Fp8Rows, weight: Weight, residual: Tensor) -> Tensor:
     """`residual + x W^T`, which may be written over `residual`; `[..., K] -> [..., N]`."""
     assert residual.is_contiguous(), residual.stride()
-    if isinstance(x, Tensor) and _num_rows(x) == 1:
+    if isinstance(x, Tensor) and num_rows(x) == 1:
         return _run_gemv(x, weight, residual=residual)
     if isinstance(weight, Fp8Weight):
         return fp8.linear_add(quantized(x) if isinstance(x, Tensor) else x, weight, residual)
     assert isinstance(x, Tensor)
-    M = _num_rows(x)
+    M = num_rows(x)
     if M <= MAX_TALL_ROWS:
         return _run_tall(x, weight, residual=residual)
     # in place, because otherwise the residual is copied first
@@ -375,31 +314,8 @@ def rms_swiglu(x: Tensor, norm: Tensor, eps: float, weight: Weight) -> Tensor | 
 
     `[..., K] -> [..., N]`, weight `[2 N, K]`.
     """
-    if _num_rows(x) == 1:
+    if num_rows(x) == 1:
         return _run_gemv(x, weight, norm, eps, is_swiglu=True)
     if isinstance(weight, Fp8Weight):
         return fp8.linear_swiglu(fp8_norm(x, norm, eps), weight)
     return linear_swiglu(rms_norm(x, norm, eps), weight)
-
-
-@triton.jit
-def _swiglu(x, out, N: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr):
-    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.program_id(1).to(tl.int64)
-    wait(EARLY)
-    gate = tl.load(x + row * 2 * N + n, mask=n < N).to(tl.float32)
-    up = tl.load(x + row * 2 * N + N + n, mask=n < N).to(tl.float32)
-    tl.store(out + row * N + n, (gate / (1.0 + tl.exp(-gate)) * up).to(x.dtype.element_ty), n < N)
-
-
-def swiglu(x: Tensor) -> Tensor:
-    """`silu(g) * u` of `[..., 2 N]`, g first."""
-    N = x.shape[-1] // 2
-    out = x.new_empty(*x.shape[:-1], N)
-    rows = x.numel() // (2 * N)
-    launch(
-        _swiglu, (triton.cdiv(N, SWIGLU_BLOCK), rows),
-        x, out, N, SWIGLU_BLOCK,
-        num_warps=4, **options(x.device),
-    )  # fmt: skip
-    return out

@@ -46,9 +46,9 @@ class FusedLocalStack(LocalStack):
         """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
         if isinstance(self.blocks[0].qkv, Fp8Linear):
             return self._normed_fp8(x, first)
-        from voxcli.kernels.attention import local_attention
         from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu
-        from voxcli.kernels.linear import rms_norm as fused_norm
+        from voxcli.kernels.patch_attention import local_attention
+        from voxcli.kernels.rows import rms_norm as fused_norm
 
         norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
         normed = fused_norm(x, self.blocks[0].input_norm, self.eps)
@@ -70,9 +70,9 @@ class FusedLocalStack(LocalStack):
     def _normed_fp8(self, x: Tensor, first: int) -> Tensor:
         """`normed` over weights in eight bits."""
         from voxcli.kernels import fp8_rows
-        from voxcli.kernels.attention import local_attention_fp8
         from voxcli.kernels.fp8 import linear, linear_add, linear_add_norm, linear_swiglu
-        from voxcli.kernels.linear import rms_norm as fused_norm
+        from voxcli.kernels.patch_attention import local_attention_fp8
+        from voxcli.kernels.rows import rms_norm as fused_norm
 
         rows = fp8_rows.rms_norm(x, self.blocks[0].input_norm, self.eps)
         for index, block in enumerate(self.blocks):
