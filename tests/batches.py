@@ -8,6 +8,7 @@ wrong with the folder on the way, one line each. A process of its own, because i
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import signal
@@ -36,6 +37,8 @@ from voxcli.errors import RecordingError, VoiceNotFoundError
 from voxcli.utterance import Recording, Utterance
 
 SEED = 7
+INPUTS = Path(__file__).parent / "inputs"
+SIX = INPUTS / "six.csv"
 
 
 def named(utterance: Utterance) -> Utterance:
@@ -94,6 +97,24 @@ def speak(
         notes,
         judges=judges, on_outcome=on_outcome, is_stopping=is_stopping,
     )  # fmt: skip
+
+
+class Beginning(dict[str, list[str]]):
+    """A fault for every text that begins in one way."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__()
+        self.start = start
+
+    def get(self, text: str, default: Any = None) -> Any:
+        return ["silent"] if text.startswith(self.start) else default
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("*.wav"))
+    }
 
 
 def statuses(report: dict[str, Any]) -> list[str]:

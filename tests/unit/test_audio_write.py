@@ -1,10 +1,9 @@
-"""AudioWriter and check_output: complete and sound, or not there."""
+"""AudioWriter: a file that is complete and sound, or none."""
 
 from __future__ import annotations
 
 import os
 import resource
-import shutil
 import stat
 import subprocess
 from collections.abc import Callable
@@ -17,8 +16,8 @@ import soundfile
 from voxcli.audio import encode, files, write
 from voxcli.audio.formats import FORMATS, has_ffmpeg
 from voxcli.audio.resample import Samples
-from voxcli.audio.write import AudioWriter, WrittenAudio, check_output
-from voxcli.errors import OutputError, OutputExistsError, SynthesisError, UsageError
+from voxcli.audio.write import AudioWriter, WrittenAudio
+from voxcli.errors import OutputError, OutputExistsError, SynthesisError
 
 RATE = 24_000
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -73,13 +72,6 @@ def test_reading_back_an_mp3_prints_nothing(
     for rate in (16_000, 22_050, RATE):
         put(tmp_path / f"{rate}.mp3", (0.1 * loud).astype(np.float32), rate=rate)
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("name", [".wav", "...wav", ".MP3", " .wav"])
-def test_a_suffix_alone_is_no_file_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no name before its suffix"):
-        check_output(tmp_path / name)
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_hidden_file_with_a_name_is_fine(tmp_path: Path) -> None:
@@ -343,74 +335,3 @@ def test_longest_name_is_writable(tmp_path: Path) -> None:
     path = tmp_path / ("语" * 83 + ".wav")
     put(path)
     assert path.exists()
-
-
-# --- preflight ---------------------------------------------------------------------------------
-
-
-def test_good_target_passes_and_nothing_is_left(tmp_path: Path) -> None:
-    assert check_output(tmp_path / "a.flac", bits="24", rate=16_000).bits == "24"
-    assert os.listdir(tmp_path) == []
-
-
-def test_preflight_refuses_with_the_right_code(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    (tmp_path / "old.wav").write_bytes(b"old")
-    (tmp_path / "dir.wav").mkdir()
-    cases: list[tuple[str, int, str]] = [
-        (str(tmp_path), 5, "is a folder"),
-        (str(tmp_path / "dir.wav"), 5, "is a folder"),
-        (f"{tmp_path}/new/", 5, "is a folder"),
-        (str(tmp_path / "no" / "a.wav"), 5, "mkdir -p"),
-        (str(tmp_path / "file" / "a.wav"), 5, "not a folder"),
-        (str(tmp_path / ("x" * 300 + ".wav")), 5, "name too long"),
-        (str(tmp_path / "a.xyz"), 2, "known formats"),
-        (str(tmp_path / "old.wav"), 2, "--overwrite"),
-        ("a\0.wav", 2, "no file name"),
-        ("", 2, "no file name"),
-    ]
-    for path, code, words in cases:
-        with pytest.raises((OutputError, UsageError), match=words) as caught:
-            check_output(path)
-        assert caught.value.exit_code == code, path
-    assert sorted(os.listdir(tmp_path)) == ["dir.wav", "file", "old.wav"]
-
-
-def test_existing_file_passes_with_overwrite(tmp_path: Path) -> None:
-    (tmp_path / "old.wav").write_bytes(b"old")
-    check_output(tmp_path / "old.wav", overwrite=True)
-    assert (tmp_path / "old.wav").read_bytes() == b"old"
-
-
-def test_special_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.wav")
-    with pytest.raises(OutputError, match="not a regular file"):
-        check_output(tmp_path / "a.wav", overwrite=True)
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc")
-def test_unwritable_folder_is_found_even_as_root() -> None:
-    with pytest.raises(OutputError, match=r"cannot write /proc/self/a\.wav"):
-        check_output("/proc/self/a.wav")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folder_without_write_permission_is_found(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(OutputError, match="permission denied"):
-            check_output(tmp_path / "a.wav")
-    finally:
-        tmp_path.chmod(0o700)
-
-
-def test_read_only_file_system_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "create", _raise(OSError(30, "Read-only file system")))
-    with pytest.raises(OutputError, match="read-only"):
-        check_output(tmp_path / "a.wav")
-
-
-@needs_ffmpeg
-def test_ffmpeg_is_found_on_the_search_path() -> None:
-    assert shutil.which("ffmpeg")
-    assert check_output("a.m4a").encoder == "ffmpeg"

@@ -6,14 +6,12 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from batches import prepare
+from batches import INPUTS, prepare
 
 from voxcli.batch.names import Namer, Template
 from voxcli.batch.rows import Row
 from voxcli.batch.session import Session
 from voxcli.errors import UsageError
-
-INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 
 
 def named(folder: Path, names: list[str], **options: object) -> tuple[list[str], list[int]]:

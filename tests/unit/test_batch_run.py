@@ -14,41 +14,30 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
-from batches import SEED, prepare, speak, statuses
+from batches import INPUTS, SEED, SIX, Beginning, digests, prepare, speak, statuses
 from fakes import FakeAcousticModel, fake_synthesizer
 
-from voxcli.batch import casting
 from voxcli.batch import folder as folder_module
-from voxcli.batch.folder import OutputFolder
 from voxcli.batch.interrupt import Interrupt
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.resume import Standing, Status
 from voxcli.batch.rows import Defaults
 from voxcli.batch.run import in_order_of_work
 from voxcli.batch.session import Choices, TableError
-from voxcli.batch.takes import SEED_STEP, Outcome, Take, Tally, Verdict, next_take
-from voxcli.batch.verify import WordCheck, word_error_rate
+from voxcli.batch.takes import Outcome, Take, Tally, Verdict
 from voxcli.config import SamplingParams
 from voxcli.errors import (
     OutputError,
     OutputExistsError,
-    SynthesisError,
-    UsageError,
 )
 from voxcli.takeover import TakeOver
-
-INPUTS = Path(__file__).resolve().parents[1] / "inputs"
-SIX = INPUTS / "six.csv"
 
 
 @pytest.fixture
@@ -67,13 +56,6 @@ def table(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
-
-
-def digests(folder: Path) -> dict[str, str]:
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.glob("*.wav"))
-    }
 
 
 def is_clean(folder: Path) -> bool:
@@ -235,23 +217,12 @@ def test_a_report_of_something_else_is_not_replaced(out: Path) -> None:
 def test_a_row_that_fails_is_told_and_tried_again_next_time(out: Path) -> None:
     text = "Sentence number two is here to be spoken slowly and clearly."
     model = FakeAcousticModel()
-    model.faults = _Beginning(text[:20])
+    model.faults = Beginning(text[:20])
     report = speak(prepare(SIX, out), model)
     assert statuses(report) == ["ok", "failed", "ok", "ok", "ok", "ok"]
     assert "refused 4 times: silent" in report["rows"][1]["reason"]
     assert not (out / "r2.wav").exists()
     assert statuses(speak(prepare(SIX, out))) == ["kept", "ok", "kept", "kept", "kept", "kept"]
-
-
-class _Beginning(dict[str, list[str]]):
-    """A fault for every text that begins in one way."""
-
-    def __init__(self, start: str) -> None:
-        super().__init__()
-        self.start = start
-
-    def get(self, text: str, default: Any = None) -> Any:
-        return ["silent"] if text.startswith(self.start) else default
 
 
 def test_bad_rows_stop_everything_unless_the_good_ones_are_wanted(out: Path) -> None:
@@ -361,222 +332,3 @@ def test_runs_that_are_killed_lose_only_what_was_in_flight(tmp_path: Path) -> No
         capture_output=True, text=True, timeout=240, env=environ,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), f"seed {seed}"
-
-
-# The folder
-
-
-def test_a_second_run_on_the_folder_is_refused_and_told_who_has_it(out: Path) -> None:
-    with (
-        OutputFolder(out).locked(),
-        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* since"),
-    ):
-        speak(prepare(SIX, out))
-    assert statuses(speak(prepare(SIX, out))) == ["ok"] * 6
-
-
-def test_a_lock_of_a_dead_process_is_no_lock(out: Path) -> None:
-    code = (
-        "import os, sys; from pathlib import Path; from voxcli.batch.folder import OutputFolder\n"
-        "with OutputFolder(Path(sys.argv[1])).locked():\n    os.kill(os.getpid(), 9)"
-    )
-    dead = subprocess.run([sys.executable, "-c", code, out], timeout=60, check=False)
-    assert dead.returncode == -signal.SIGKILL
-    assert statuses(speak(prepare(SIX, out))) == ["ok"] * 6
-
-
-def test_a_torn_line_is_dropped_and_the_next_one_stands_alone(tmp_path: Path) -> None:
-    with Manifest(tmp_path) as manifest:
-        manifest.append({"output": "a.wav", "status": "done"})
-    with manifest.path.open("ab") as file:
-        file.write(b'{"output": "b.wav", "sta')
-    with Manifest(tmp_path) as manifest:
-        assert list(manifest.rows) == ["a.wav"]
-        manifest.append({"output": "c.wav", "status": "done"})
-    assert list(Manifest(tmp_path).rows) == ["a.wav", "c.wav"]
-
-
-def test_lines_that_are_no_records_are_dropped(tmp_path: Path) -> None:
-    lines = [b"\xff\xfe", b"null", b"[1]", b'"x"', b'{"output": [1]}', b'{"output": "a.wav"}']
-    lines += [b'{"run": 5}', b'{"run": {}}', b'{"run": {"version": "1"}}']
-    (tmp_path / "manifest.jsonl").write_bytes(b"\n".join([*lines, b""]))
-    assert Manifest(tmp_path).rows == {}
-    assert statuses(speak(prepare(SIX, tmp_path))) == ["ok"] * 6
-
-
-def test_a_recording_that_changed_since_the_check_is_not_used(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its content hash would be that of another recording."""
-    monkeypatch.setattr(casting, "MAX_HELD", 1)
-    (tmp_path / "me.wav").write_bytes(b"abcd")
-    table = tmp_path / "t.csv"
-    table.write_text("text,ref\nHello there.,me.wav\nGood bye.,\n", "utf-8")
-    session = prepare(table, out)
-    (tmp_path / "me.wav").write_bytes(b"efgh")
-    report = speak(session)
-    assert statuses(report) == ["failed", "ok"]
-    assert "has changed since" in report["rows"][0]["reason"]
-
-
-def test_a_manifest_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.jsonl").write_text('{"run": {"version": 99, "voxcli": "9"}}\n', "utf-8")
-    with pytest.raises(UsageError, match="newer voxcli"):
-        Manifest(tmp_path)
-
-
-def test_threads_append_whole_lines(tmp_path: Path) -> None:
-    with Manifest(tmp_path) as manifest:
-        threads = [
-            threading.Thread(
-                target=manifest.append,
-                args=({"output": f"{i}.wav", "status": "done", "x": "y" * 999},),
-            )
-            for i in range(40)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(Manifest(tmp_path).rows) == 40
-
-
-# Judges
-
-
-def test_a_judge_may_ask_for_another_take(out: Path) -> None:
-    def judge(take: Take) -> Verdict:
-        if take.number < 3:
-            return Verdict(take.samples, {"takes_seen": take.number}, next_take(take), "again")
-        return Verdict(take.samples / 2, {"takes_seen": take.number})
-
-    session = prepare(SIX, out)
-    row = speak(session, judges=[judge])["rows"][0]
-    assert (row["takes"], row["takes_seen"]) == (3, 3)
-    kept = speak(prepare(SIX, out), judges=[judge])["rows"][0]
-    assert kept["status"] == "kept"
-    assert [kept[name] for name in ("seed", "takes")] == [row[name] for name in ("seed", "takes")]
-    utterance = session.jobs[0].utterance
-    utterance = session.jobs[0].utterance
-    sampling = utterance.sampling
-    assert sampling.seed is not None
-    third = replace(utterance, sampling=replace(sampling, seed=sampling.seed + 2 * SEED_STEP))
-    alone = fake_synthesizer().synthesize([third])[0].samples / 2
-    samples, _ = soundfile.read(out / "r1.wav", dtype="float32")
-    assert np.abs(samples - alone).max() <= 1 / 32768
-
-
-@pytest.mark.parametrize(
-    ("excesses", "kept"),
-    [
-        ([0.5, 0.2, 0.4], 2),
-        ([0.5, 0.0], 2),
-        ([0.5, None, 0.7], 1),
-        ([0.5, "refused"], 1),
-        ([None, 0.5, "refused"], 2),
-    ],
-)
-def test_of_takes_that_may_be_kept_the_least_wrong_becomes_the_file(
-    out: Path, excesses: list[Any], kept: int
-) -> None:
-    """None may not be kept; what is refused for good leaves the best before it."""
-
-    def judge(take: Take) -> Verdict:
-        excess = excesses[take.number - 1]
-        if excess == "refused":
-            raise SynthesisError("refused")
-        again = next_take(take) if take.number < len(excesses) else None
-        return Verdict(take.samples, {"number_kept": take.number}, again, "so so", excess)
-
-    report = speak(prepare(SIX, out), judges=[judge])
-    assert statuses(report) == ["ok"] * 6
-    row = report["rows"][0]
-    assert (row["number_kept"], row["takes"]) == (kept, len(excesses))
-    assert row["seeds"][0] == row["seed"] + (kept - 1) * SEED_STEP
-    assert row["refused"].count("so so") == len(excesses) - 1
-
-
-def test_a_take_that_cannot_be_spoken_leaves_the_one_before(out: Path) -> None:
-    def judge(take: Take) -> Verdict:
-        if take.number == 1:
-            model.faults = _Beginning("")
-            return Verdict(take.samples, {}, next_take(take), "so so", 0.5)
-        raise AssertionError("no second take is whole")
-
-    model = FakeAcousticModel()
-    report = speak(prepare(SIX, out), model, judges=[judge])
-    assert "ok" in statuses(report)
-    first = next(row for row in report["rows"] if row["status"] == "ok")
-    assert first["refused"] == ["so so"]
-
-
-def test_words_that_are_not_heard_make_another_take_and_then_a_failure(out: Path) -> None:
-    heard: list[str] = []
-
-    def hear(samples: np.ndarray, rate: int, language: str) -> str:
-        heard.append(language)
-        return "Sentence number one is here to be spoken slowly and clearly."
-
-    report = speak(prepare(SIX, out), judges=[WordCheck(hear, 0.05, 1)])
-    assert statuses(report) == ["ok"] + ["failed"] * 5
-    assert len(heard) == 1 + 2 * 5
-    assert report["rows"][0]["wer"] == 0.0
-    assert "word error rate 9%" in report["rows"][1]["reason"]
-
-
-@pytest.mark.parametrize(
-    ("text", "heard", "rate"),
-    [
-        ("It costs four dollars.", "it costs $4", 0.0),
-        ("One two three four.", "one two four", 0.25),
-        ("One two.", "one two two", 0.5),
-        ("Well.", "", 1.0),
-    ],
-)
-def test_words_are_compared_as_they_are_said(text: str, heard: str, rate: float) -> None:
-    assert word_error_rate(text, heard, "en") == rate
-
-
-def test_a_silent_take_that_a_judge_made_is_a_failure(out: Path) -> None:
-    report = speak(prepare(SIX, out), judges=[lambda take: Verdict(take.samples * 0)])
-    assert statuses(report) == ["failed"] * 6
-    assert digests(out) == {}
-
-
-# Ten thousand rows
-
-
-def test_ten_thousand_rows_are_checked_in_seconds_and_little_memory(tmp_path: Path) -> None:
-    """Two seconds on a quiet core; the bounds leave room for a busy one."""
-    words = [
-        "the",
-        "ferry",
-        "leaves",
-        "at",
-        "noon",
-        "and",
-        "costs",
-        "$4.50",
-        "for",
-        "each",
-        "of",
-        "12",
-        "people",
-        "until",
-        "5:30",
-        "p.m.",
-    ]
-    chance = random.Random(1)
-    path = tmp_path / "big.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "output", "seed"])
-        for i in range(10_000):
-            words_of_row = " ".join(chance.choices(words, k=12))
-            writer.writerow([f"{words_of_row}.", f"d{i % 50}/r{i}.wav", i if i % 3 else ""])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.process_time()
-    session = prepare(path, tmp_path / "out")
-    assert time.process_time() - started < 15
-    assert (len(session.jobs), session.problems) == (10_000, [])
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import random
+import resource
+import time
 from pathlib import Path
 
 import pytest
-from batches import prepare
+from batches import INPUTS, prepare
 
 from voxcli.batch.cues import spoken_words
 from voxcli.batch.rows import Row, parse_row
 from voxcli.batch.tables import Record, Table, read_table
 from voxcli.errors import TextError, UsageError
-
-INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 
 
 def table(folder: Path, content: str | bytes, name: str = "t.csv", **options: object) -> Table:
@@ -277,3 +279,22 @@ def test_a_rows_values_beat_the_commands(tmp_path: Path) -> None:
     assert second.reference is not None
     assert session.jobs[2].utterance.speed == 1.0
     assert len({job.key for job in session.jobs[:3]}) == 3
+
+
+def test_ten_thousand_rows_are_checked_in_seconds_and_little_memory(tmp_path: Path) -> None:
+    """Two seconds on a quiet core; the bounds leave room for a busy one."""
+    sentence = "the ferry leaves at noon and costs $4.50 for each of 12 people until 5:30 p.m."
+    chance = random.Random(1)
+    path = tmp_path / "big.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "output", "seed"])
+        for i in range(10_000):
+            words_of_row = " ".join(chance.choices(sentence.split(), k=12))
+            writer.writerow([f"{words_of_row}.", f"d{i % 50}/r{i}.wav", i if i % 3 else ""])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    session = prepare(path, tmp_path / "out")
+    assert time.process_time() - started < 15
+    assert (len(session.jobs), session.problems) == (10_000, [])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
