@@ -13,7 +13,6 @@ import time
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -73,12 +72,7 @@ class NullSink:
         self._server.kill()
         self._server.wait()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        err: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 
@@ -108,12 +102,7 @@ class Recording:
             time.sleep(0.02)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        err: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         time.sleep(0.3)  # what is on its way
         self._process.terminate()
         self._process.wait()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
@@ -78,12 +77,7 @@ class StreamWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        err: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
 

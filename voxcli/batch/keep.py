@@ -64,28 +64,21 @@ class RowInWork:
         return self.standing.job
 
 
+@dataclass(frozen=True)
 class Keeper:
     """Judges takes and makes files of them.
 
-    Args:
+    Attributes:
         values_of: the values in effect for a job, for its line in the manifest.
         judges: looked at in order; they may change the samples, and may ask for another take, which
             those after it then hear.
     """
 
-    def __init__(
-        self,
-        folder: OutputFolder,
-        manifest: Manifest,
-        storage: Storage,
-        values_of: Callable[[Job], Mapping[str, Any]],
-        judges: Sequence[Judge],
-    ) -> None:
-        self._folder = folder
-        self._manifest = manifest
-        self._storage = storage
-        self._values_of = values_of
-        self._judges = judges
+    folder: OutputFolder
+    manifest: Manifest
+    storage: Storage
+    values_of: Callable[[Job], Mapping[str, Any]]
+    judges: Sequence[Judge]
 
     def finish(self, row: RowInWork, take: Take) -> Outcome | Utterance:
         """Judge a take and keep it, or the best so far; an utterance where it is spoken again."""
@@ -102,7 +95,7 @@ class Keeper:
         """Ask every judge; what may be kept and is the best so far becomes `row.best`."""
         row.facts = {}
         verdict = Verdict(take.samples)
-        for judge in self._judges:
+        for judge in self.judges:
             verdict = judge(take)
             row.facts |= verdict.facts
             take = replace(take, samples=verdict.samples)
@@ -119,13 +112,13 @@ class Keeper:
         """Write, record and publish the best take."""
         assert row.best is not None, "a take that is not spoken again may be kept"
         job, name, take = row.job, row.job.name, row.best.take
-        staged = self._folder.staged(name, job.row.number)
+        staged = self.folder.staged(name, job.row.number)
         with AudioWriter(
-            staged, take.sample_rate, rate=self._storage.rate, bits=self._storage.bits
+            staged, take.sample_rate, rate=self.storage.rate, bits=self.storage.bits
         ) as writer:
             writer.write(take.samples)
             written = writer.commit()
-        self._folder.make_parent(name)
+        self.folder.make_parent(name)
         facts: dict[str, Any] = {
             "audio_s": round(written.audio_s, 6),
             "sample_rate": written.sample_rate,
@@ -146,14 +139,14 @@ class Keeper:
             **row.best.facts,
         }
         reason = row.standing.reason
-        self._manifest.append({
-            **self._values_of(job), "output": name, "status": DONE, "key": job.key,
+        self.manifest.append({
+            **self.values_of(job), "output": name, "status": DONE, "key": job.key,
             "reason": reason, **facts,
         })  # fmt: skip
         try:
-            self._folder.publish(staged, name, overwrite=row.standing.replaces)
+            self.folder.publish(staged, name, overwrite=row.standing.replaces)
         except OutputExistsError as err:  # somebody was faster: the file is not ours
-            self._manifest.append(
+            self.manifest.append(
                 {"output": name, "status": "skipped", "key": job.key, "reason": str(err)}
             )
             return Outcome(job, Status.SKIPPED, str(err))
@@ -164,10 +157,10 @@ class Keeper:
         facts: dict[str, Any] = {"takes": row.num_takes, "refused": row.refused, **row.facts}
         if isinstance(error, SynthesisError):
             facts |= {"finish_reason": error.finish_reason, "attempts": error.attempts}
-        before = self._manifest.rows.get(row.job.name, {})
+        before = self.manifest.rows.get(row.job.name, {})
         names = ("sha256", "bytes")
         owned: dict[str, Any] = {name: before[name] for name in names if name in before}
-        self._manifest.append({
+        self.manifest.append({
             "output": row.job.name, "status": FAILED, "key": row.job.key,
             "number": row.job.row.number, "reason": str(error), **facts, **owned,
         })  # fmt: skip

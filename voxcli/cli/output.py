@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from traceback import format_exception
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from voxcli.errors import OutputError
@@ -162,12 +161,7 @@ class Progress:
             task = self._bar.task_ids[0]
             self._bar.update(task, completed=self.completed, total=self.total)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -17,7 +17,6 @@ import socket
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self
 
 from triton import knobs
@@ -73,12 +72,7 @@ class Compilers:
         knobs.runtime.jit_cache_hook = self._name
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         knobs.runtime.jit_cache_hook = None
         self._jobs.close()
         self.has_failed = not _has_ended_well(self._parent)

@@ -28,7 +28,6 @@ _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?"
 _ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
 _POWER = re.compile(r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<number>-?\d{1,3}))")
 _RAISED = re.compile("[²³]")
-_RANGE_WORD = re.compile(r"(?<=\d)\s?[–—]\s?(?=[$€£]?\d)")
 _TIMES = re.compile(r"(?<=\d)(?:\s?[*×·]\s?|\s[xX]\s|x)(?=\d)")
 _OPERATORS = re.compile(
     r"(?<=[\d)])\s?(?P<sign>[+÷=])\s?(?=[-(]?\d)|(?<=\d)\s(?P<minus>[-−])\s(?=\d)"
