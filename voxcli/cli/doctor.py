@@ -17,7 +17,7 @@ import typer
 
 from voxcli import __version__
 from voxcli.cli import output
-from voxcli.cli.options import JsonOption, settings_with
+from voxcli.cli.options import JsonOption
 from voxcli.config import config_path, data_dir, load_settings, num_cores
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
 
@@ -89,7 +89,7 @@ def _torch() -> Check:
 def _threads() -> Check:
     usable = num_cores()
     try:
-        asked = settings_with().threads
+        asked = load_settings().threads
     except VoxError:
         asked = 0
     detail = f"{usable} usable, {asked or 'automatic'} asked for"
@@ -100,7 +100,7 @@ def _native() -> Check:
     from voxcli.kernels.native import find
 
     try:
-        is_wanted = settings_with().native
+        is_wanted = load_settings().native
         found = find()
     except Exception as err:  # bad settings, or torch that does not import
         return Check("CPU kernels", WARN, f"cannot ask: {_one_line(err)}")

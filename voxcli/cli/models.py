@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import new_app, output
-from voxcli.cli.options import JsonOption, OfflineOption, QuietOption, settings_with
+from voxcli.cli.options import JsonOption, OfflineOption, QuietOption
+from voxcli.config import load_settings
 from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def info(name: NameArgument, json: JsonOption = False) -> None:
     from voxcli.catalog import known_models
     from voxcli.hub import resolve_model
 
-    known, settings = known_models().get(name), settings_with()
+    known, settings = known_models().get(name), load_settings()
     row: dict[str, Any] = _state(name) if known else {"name": name}
     try:
         model = resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
@@ -124,11 +125,11 @@ def pull(
     """Download a model from the Hugging Face hub, or go on with it."""
     from voxcli.hub import pull_model
 
-    settings = settings_with(offline=offline)
+    settings = load_settings()
     model = pull_model(
         name,
         revision=revision,
-        offline=settings.offline,
+        offline=offline or settings.offline,
         cache_dir=settings.cache_dir,
         show_progress=output.can_show_progress(is_quiet=quiet),
     )
@@ -148,7 +149,7 @@ def _state(name: str) -> dict[str, Any]:
     from voxcli.catalog import BUNDLED, known_models
     from voxcli.hub import resolve_model
 
-    known, settings = known_models()[name], settings_with()
+    known, settings = known_models()[name], load_settings()
     try:
         resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
         state = "bundled" if name == BUNDLED else "here"
@@ -184,7 +185,7 @@ def _models_here(name: str | None) -> list[ModelFolder]:
     from voxcli.catalog import known_models
     from voxcli.hub import locate_model
 
-    settings = settings_with()
+    settings = load_settings()
     found = []
     for wanted in [name] if name else known_models():
         try:

@@ -4,7 +4,7 @@ A group is a frozen dataclass whose fields are options. A command under `@groupe
 one parameter, and Typer sees its fields as options of the command.
 
 An option that a user may set once for all (model, device, threads, voice, offline) has the default
-None; `settings_with` then takes the environment, the config file or the default of `UserSettings`.
+None; the environment, the config file or the default of `UserSettings` then count.
 """
 
 from __future__ import annotations
@@ -325,9 +325,14 @@ class EngineOptions:
         Raises:
             UsageError: a bad config file or `VOXCLI_*` variable.
         """
-        return settings_with(
-            model=self.model, device=self.device, threads=self.threads, offline=self.offline
-        )
+        typed: dict[str, Any] = {
+            "model": self.model,
+            "device": self.device,
+            "threads": self.threads,
+            "offline": self.offline or None,
+        }
+        given = {name: value for name, value in typed.items() if value is not None}
+        return replace(load_settings(), **given)
 
     def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
         """What the engine is built from; graphs are captured for what the plans need."""
@@ -432,29 +437,3 @@ def resolve_voice(utterance: Utterance, files: ModelFiles) -> Utterance:
     assert utterance.voice is not None
     voice = VoiceStore().find(utterance.voice)
     return voice.apply(utterance, files.name, encoder_checksum(files))
-
-
-def settings_with(
-    *,
-    model: str | None = None,
-    device: str | None = None,
-    threads: int | None = None,
-    voice: str | None = None,
-    cache_dir: Path | None = None,
-    offline: bool = False,
-) -> UserSettings:
-    """The user's settings with what was typed on top.
-
-    Raises:
-        UsageError: a bad config file or `VOXCLI_*` variable.
-    """
-    typed = {
-        "model": model,
-        "device": device,
-        "threads": threads,
-        "voice": voice,
-        "cache_dir": cache_dir,
-        "offline": offline or None,
-    }
-    given = {name: value for name, value in typed.items() if value is not None}
-    return replace(load_settings(), **given)  # type: ignore[arg-type]

@@ -161,7 +161,10 @@ def run(
     if show.show_text:
         output.note(describe_text(plan))
     if target is None:
-        target = Target(_free_path(plan), targets.bits, targets.rate, False, targets.format)
+        from voxcli.audio.names import free_name
+
+        path = free_name(plan.utterance.text, ".", ".wav")
+        target = Target(path, targets.bits, targets.rate, False, targets.format)
     with load() as synthesizer:
         if synthesizer.setup.warning and not show.quiet:
             output.warn(synthesizer.setup.warning)
@@ -206,12 +209,6 @@ def prepare(
         return Synthesizer.load_files(files, engine.config(settings, (plan,)))
 
     return plan, load
-
-
-def _free_path(plan: Plan) -> Path:
-    from voxcli.audio.names import free_name
-
-    return free_name(plan.utterance.text, ".", ".wav")
 
 
 def _speak(

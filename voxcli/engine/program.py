@@ -83,7 +83,6 @@ class Program:
         device: where it is.
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-
         branch: where the vocoder runs, or None for the stream of all the rest.
 
     Attributes:
