@@ -13,8 +13,9 @@ from conftest import Models, random
 from torch import Tensor
 
 from voxcli.engine.device import resolve_device
-from voxcli.kernels import native
+from voxcli.kernels import native, native_product
 from voxcli.kernels import native_vocoder as kernels
+from voxcli.kernels.native_product import Panels
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.native import NativeDecoder, supports_vocoder
 from voxcli.models.voxcpm2.vae import Decoder
@@ -54,6 +55,39 @@ def test_depthwise_is_its_reference(B: int, T: int, C: int, dilation: int, has_s
     # fp32 sums of seven products in another order, of size up to 30
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-5)
     torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)
+
+
+@pytest.mark.skipif(not native_product.is_available(), reason="no AVX2, or no threads to lend")
+@pytest.mark.parametrize("dilation", [1, 9])
+@pytest.mark.parametrize(("B", "T", "C"), [*SIZES, (2, 700, 18)])
+def test_a_residual_unit_is_its_reference(B: int, T: int, C: int, dilation: int) -> None:
+    x, slots = 3 * random(B, T, C), some_slots(B)
+    snake = kernels.table(random(2, C, seed=1))
+    taps = kernels.filter_table(random(7, C, seed=2), random(C, seed=4))
+    weight, bias = random(C, C, seed=5) / C**0.5, random(C, seed=6)
+    contexts = random(NUM_SLOTS, 6 * dilation, C, seed=3)
+    expected_contexts, parts_contexts = contexts.clone(), contexts.clone()
+    expected = kernels.unit_reference(
+        x, snake, taps, dilation, weight, bias, expected_contexts, slots
+    )
+    panels = Panels.of(weight, bias, torch.float32)
+    parts = [
+        kernels.unit(
+            part.clone(memory_format=torch.contiguous_format),
+            snake,
+            taps,
+            dilation,
+            panels,
+            parts_contexts,
+            slots,
+        )
+        for part in x.split([T // 3, T - T // 3], dim=1)
+        if part.shape[1]
+    ]
+    found = kernels.unit(x.clone(), snake, taps, dilation, panels, contexts, slots)
+    torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-5)
+    torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)
+    assert torch.equal(torch.cat(parts, dim=1), found), "the same bits for any cut"
 
 
 @pytest.mark.parametrize(("B", "T", "C"), SIZES)

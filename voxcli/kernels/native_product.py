@@ -1,7 +1,8 @@
-"""Products with weights in half precision on a CPU, for any number of rows, in torch's threads.
+"""Products on a CPU for any number of rows and columns, in torch's threads.
 
 FBGEMM reads a weight once for each block of six rows, and computes three rows for one or two. Here
-a weight is read once for up to 96 rows, and no row is computed that nobody asked for.
+a weight is read once for up to 96 rows, and no row is computed that nobody asked for. oneDNN leaves
+half of a processor idle where a product is 18 or 36 numbers wide, as the vocoder's last ones are.
 
 Letters: `M` rows, `K` in, `N` out.
 """
@@ -9,39 +10,67 @@ Letters: `M` rows, `K` in, `N` out.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import load, loaded
 from voxcli.layers.linear import Layout, Linear
 
-COLUMNS = 16
+VECTOR, VECTORS = 8, 3  # numbers, and vectors of a panel, as in `native_panels.h`
 # Multiply-adds from which on a product is split over threads; below, the split costs more.
 MIN_THREADED = 1_000_000
 
 
-def pack(weight: Tensor) -> Tensor:
-    """`[N, K]` to fp16 `[N / COLUMNS, K, COLUMNS]`."""
-    return weight.half().view(-1, COLUMNS, weight.shape[1]).transpose(1, 2).contiguous()
+@dataclass(frozen=True)
+class Panels:
+    """A weight and its bias as `native_panels.h` reads them.
+
+    Attributes:
+        weight: panels of `[K, columns]`, one behind the other; fp16 or fp32.
+        bias: `[N]` and zeros up to a whole vector; None for no bias.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    out_features: int
+    in_features: int
+
+    @classmethod
+    def of(cls, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Panels:
+        """Of a weight `[N, K]`, kept in `dtype`."""
+        N, K = weight.shape
+        num_vectors = -(-N // VECTOR)
+        num_panels = -(-num_vectors // VECTORS)
+        missing = num_vectors * VECTOR - N
+        ends = [VECTOR * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
+        rows = F.pad(weight, (0, 0, 0, missing)).to(dtype)
+        packed = torch.cat([rows[first:stop].T.flatten() for first, stop in pairwise(ends)])
+        return cls(packed, None if bias is None else F.pad(bias, (0, missing)), N, K)
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Of weight and bias."""
+        return self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr()
 
 
-def product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    """`x [M, K]` times a packed weight, plus `bias [N]`; `[M, N]`."""
+def product(x: Tensor, panels: Panels) -> Tensor:
+    """`x [M, K]` times a weight, plus its bias; `[M, N]`."""
     M, K = x.shape
-    N = len(packed) * COLUMNS
+    N = panels.out_features
     assert x.dtype == torch.float32, x.dtype
     assert x.is_contiguous(), x.stride()
-    assert packed.shape[1] == K, (packed.shape, x.shape)
-    assert bias is None or bias.shape == (N,), (bias.shape, N)
+    assert panels.in_features == K, (panels.in_features, x.shape)
     y = x.new_empty(M, N)
-    library = loaded()
     num_threads = torch.get_num_threads() if M * N * K >= MIN_THREADED else 1
-    library.vox_product(
-        x.data_ptr(), packed.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr(),
-        _parallel(), M, N, K, num_threads,
+    loaded().vox_product(
+        x.data_ptr(), *panels.addresses, y.data_ptr(), _parallel(),
+        M, N, K, panels.weight.dtype == torch.half, num_threads,
     )  # fmt: skip
     return y
 
@@ -64,18 +93,18 @@ def is_available() -> bool:
     return has_kernel and _parallel() is not None
 
 
-def supports(weight: Tensor, layout: Layout) -> bool:
-    """Whether a weight, whose best layout is known, can be a `NativeLinear`."""
-    return layout is Layout.FBGEMM and len(weight) % COLUMNS == 0 and is_available()
-
-
 class NativeLinear(Linear):
-    """`Linear` whose products are the kernel's, of a weight that it `supports`."""
+    """`Linear` whose products are the kernel's, where it `is_available`.
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    Args:
+        dtype: in which the weight is kept; fp16 where that holds it.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         super().__init__(weight, bias, Layout.PLAIN)
-        self.weight = pack(weight)
+        self.panels = Panels.of(weight, bias, dtype)
+        self.weight = self.panels.weight
 
     def __call__(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features).contiguous()
-        return product(rows, self.weight, self.bias).view(*x.shape[:-1], self.out_features)
+        return product(rows, self.panels).view(*x.shape[:-1], self.out_features)

@@ -1,8 +1,8 @@
 """The AudioVAE decoder's elementwise and depthwise work on a CPU, each beside its torch reference.
 
 A call is one pass over channels-last fp32 data and takes the place of four to seven torch calls;
-sine costs a seventh of torch's, because `sin(u)^2` alone is needed (`native.c`). A row's bits
-depend on nothing but that row, and are the same for any cut into calls.
+sine costs a seventh of torch's, because `sin(u)^2` alone is needed (`native_vocoder.c`). A row's
+bits depend on nothing but that row, and are the same for any cut into calls.
 
 Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps, `W` table length.
 """
@@ -16,8 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
+from voxcli.kernels.native_product import Panels
 
 LANES = 16
+PART = 4608  # numbers of a row that a residual unit has in work
 MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
 
 
@@ -152,6 +154,46 @@ def last(
         bias, scratch.data_ptr(), out.data_ptr(), B, T, C, snake.shape[1],
     )  # fmt: skip
     return torch.tanh_(out)
+
+
+def unit_reference(
+    x: Tensor, snake: Tensor, taps: Tensor, dilation: int, weight: Tensor, bias: Tensor,
+    contexts: Tensor, slots: Tensor,
+) -> Tensor:  # fmt: skip
+    inner = depthwise_reference(x, snake, taps, dilation, contexts, slots)
+    return x + F.linear(inner, weight, bias)
+
+
+def unit(
+    x: Tensor, snake: Tensor, taps: Tensor, dilation: int, panels: Panels, contexts: Tensor,
+    slots: Tensor,
+) -> Tensor:  # fmt: skip
+    """A residual unit: what `depthwise` makes times a weight `[C, C]`, and its bias, added to `x`.
+
+    It runs over a part of a row at a time, so that what is between stays in the near caches.
+
+    Args:
+        x: `[B, T, C]`; the sum takes its place.
+        panels: weight and bias, where `native_product.is_available`.
+
+    Returns:
+        `x`.
+    """
+    B, T, C = x.shape
+    W = taps.shape[0] * LANES
+    J = contexts.shape[1]
+    part = max(1, PART // W) * W  # a table begins with each part
+    assert 6 * dilation == J, (dilation, J)
+    assert panels.out_features == panels.in_features == C, (panels.out_features, C)
+    assert panels.weight.dtype == torch.float32, panels.weight.dtype
+    _check(x, contexts, slots, taps=(taps, 8 * W))
+    padded = x.new_empty(J * C + part)
+    inner = x.new_empty(part)
+    loaded().vox_unit(
+        x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
+        *panels.addresses, padded.data_ptr(), inner.data_ptr(), B, T, C, W, dilation, part,
+    )  # fmt: skip
+    return x
 
 
 def _addresses(snake: Tensor | None) -> tuple[int, int]:

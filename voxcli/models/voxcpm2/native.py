@@ -13,6 +13,7 @@ from torch import Tensor
 
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native import load
+from voxcli.kernels.native_product import NativeLinear
 from voxcli.layers.linear import Linear
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 
@@ -47,7 +48,7 @@ def _taps(conv: DepthwiseConv) -> Tensor:
 
 
 class NativeDecoder(Decoder):
-    """`Decoder` in one call and one product for each convolution.
+    """`Decoder` in one call and one product for each convolution, or one for a residual unit.
 
     Args:
         plain: whose weights it takes.
@@ -92,10 +93,7 @@ class NativeDecoder(Decoder):
             x = block.upsample(kernels.pairs(x, block.snake, next(contexts), slots, scratch, out))
             x = x.view(B, -1, block.units[0].pointwise.in_features)  # [B, T, s C] -> [B, T s, C]
             for unit in block.units:
-                inner = kernels.depthwise(
-                    x, unit.snake, unit.taps, unit.dilation, next(contexts), slots, scratch, out
-                )
-                x = unit.pointwise.add(inner, x)
+                x = _run_unit(unit, x, next(contexts), slots, scratch, out)
         return kernels.last(
             x, self._last_snake, self._last_taps, self._last_bias, next(contexts), slots, scratch
         )
@@ -103,3 +101,13 @@ class NativeDecoder(Decoder):
     @property
     def _widest_table(self) -> int:
         return max(block.snake.shape[1] for block in self._blocks)
+
+
+def _run_unit(
+    unit: _Unit, x: Tensor, context: Tensor, slots: Tensor, scratch: Tensor, out: Tensor
+) -> Tensor:
+    conv = unit.snake, unit.taps, unit.dilation
+    if isinstance(unit.pointwise, NativeLinear):
+        return kernels.unit(x, *conv, unit.pointwise.panels, context, slots)
+    inner = kernels.depthwise(x, *conv, context, slots, scratch, out)
+    return unit.pointwise.add(inner, x)

@@ -1,7 +1,7 @@
 """The transformer layers over native kernels: what runs on a CPU where they were compiled.
 
 Products are the parents'; all between them is four calls a layer. Weights, state and results (up to
-rounding) are the parents' too. Prompts run as in the parents.
+rounding) are the parents' too. Long prompts run as in the parents.
 
 Letters: `B` rows, `N` positions, `D` width, `H` query heads, `C` head width.
 """
@@ -16,6 +16,8 @@ from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Stack
+
+MAX_PROMPT = 128  # positions; from about there on torch's attention over all of them is faster
 
 
 def supports(device: torch.device, dtype: torch.dtype) -> bool:
@@ -46,13 +48,26 @@ class NativeLocalStack(LocalStack):
 
 
 class NativeCausalStack(CausalStack):
-    """`CausalStack` whose decode step is four calls and four products a layer."""
+    """`CausalStack` in four calls and four products a layer, but for long prompts."""
+
+    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
+        N = len(x)
+        if N > MAX_PROMPT:
+            return super().prefill(x, cache, slot, start)
+        # rows are written and read in their order, so each sees those in front of it
+        assert start + N <= cache.keys.shape[3], (start, N, cache.keys.shape)
+        positions = torch.arange(start, start + N)
+        return self._run(x, cache, torch.full_like(positions, slot), positions)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         if rows.host_slots_positions is None:
             return super().decode(x, cache, rows)
         num_positions = cache.keys.shape[3]
         assert all(at < num_positions for _, at in rows.host_slots_positions), num_positions
+        return self._run(x, cache, rows.slots, rows.positions)
+
+    def _run(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor) -> Tensor:
+        """One position of each row, in their order; `[B, D] -> [B, D]`."""
         B = len(x)
         heads, scale = _heads(self), self.config.residual_scale
         num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
@@ -63,7 +78,7 @@ class NativeCausalStack(CausalStack):
         for layer, (block, next_norm) in enumerate(zip(self.blocks, next_norms, strict=True)):
             kernels.decode_attention(
                 block.qkv(normed), self.rotation, heads, cache.keys[layer], cache.values[layer],
-                rows.slots, rows.positions, attended,
+                slots, positions, attended,
             )  # fmt: skip
             x, normed = kernels.add_norm(x, block.output(attended), scale, block.mlp_norm, self.eps)
             inner = kernels.swiglu(block.gate_up(normed))

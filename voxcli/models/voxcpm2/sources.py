@@ -24,7 +24,7 @@ from torch import Tensor
 from voxcli.errors import CheckpointError
 from voxcli.kernels import native_product
 from voxcli.layers import fp8
-from voxcli.layers.linear import Linear, best_layout
+from voxcli.layers.linear import Layout, Linear, best_layout
 
 VAE_PREFIX = "audio_vae."
 
@@ -68,9 +68,19 @@ class Source(ABC):
 
     def _linear(self, weight: Tensor, bias: Tensor | None) -> Linear:
         layout = best_layout(weight)
-        if self.is_native and native_product.supports(weight, layout):
-            return native_product.NativeLinear(weight, bias)
+        if layout is Layout.FBGEMM and self._has_native_products:
+            return native_product.NativeLinear(weight, bias, torch.half)
         return Linear(weight, bias, layout)
+
+    def vocoder_linear(self, weight: Tensor, bias: Tensor) -> Linear:
+        """A product of the vocoder, whose weights stay fp32."""
+        if self._has_native_products:
+            return native_product.NativeLinear(weight, bias, torch.float32)
+        return Linear(weight, bias)
+
+    @property
+    def _has_native_products(self) -> bool:
+        return self.is_native and self.device.type == "cpu" and native_product.is_available()
 
 
 class RandomSource(Source):

@@ -61,7 +61,7 @@ def _residual_unit(source: Source, name: str, channels: int, dilation: int) -> R
     return ResidualUnit(
         scale=alpha_in,
         depthwise=_depthwise(folded, bias * alpha_out, dilation),
-        pointwise=Linear(mix.squeeze(-1) / alpha_out, mix_bias),
+        pointwise=source.vocoder_linear(mix.squeeze(-1) / alpha_out, mix_bias),
     )
 
 
@@ -86,7 +86,7 @@ def _decoder_block(
     return DecoderBlock(
         scale=scale,
         shift=shift,
-        upsample=Linear(stacked, bias.repeat(stride)),
+        upsample=source.vocoder_linear(stacked, bias.repeat(stride)),
         stride=stride,
         units=[
             _residual_unit(source, f"{name}.block.{2 + i}", half, dilation)
@@ -111,9 +111,8 @@ def load_decoder(source: Source, config: VaeConfig) -> Decoder:
     alpha = _alpha(source, f"decoder.model.{last}", channels)
     weight, last_bias = _conv(source, f"decoder.model.{last + 1}", 1, channels, KERNEL)
     taps = Linear((weight / alpha.view(1, -1, 1))[0].T.contiguous())
-    decoder = Decoder(
-        config, first, Linear(expand.squeeze(-1), bias), blocks, alpha, taps, last_bias
-    )
+    expand_linear = source.vocoder_linear(expand.squeeze(-1), bias)
+    decoder = Decoder(config, first, expand_linear, blocks, alpha, taps, last_bias)
     if source.is_native and supports_native_vocoder(decoder):
         return NativeDecoder(decoder)
     if not supports_vocoder(decoder):

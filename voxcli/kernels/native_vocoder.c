@@ -1,0 +1,204 @@
+/* The vocoder's elementwise and depthwise work on a processor, channels-last, over slot contexts.
+
+   A row's channels are laid out flat, number t * C + c. What is one number a channel comes as a
+   table of W numbers, W a multiple of C and of LANES, repeated so that vectors are full where C is
+   small.
+
+   Letters: B rows, T time steps, C channels, J context length, K taps, W table length. */
+
+#include "native_panels.h"
+
+enum { K = 7 };
+
+/* u + sin(u)^2. With m the whole number nearest to u / (pi / 2) and r = u - m pi / 2, sin(u)^2 is
+   sin(r)^2 for even m and 1 - sin(r)^2 for odd ones. pi / 2 comes in three parts; products of the
+   first two with m are exact up to m = 2^15. sin(r)^2 is a polynomial in r^2, 3e-8 from it for
+   |r| <= pi / 4. sin(u)^2 is within 2e-7 up to |u| = 5e4; above, the error grows to 1, because a
+   float no longer says where in the period it is. The limit of r^2 keeps the result finite for any
+   finite u; infinity and NaN become NaN. */
+ALWAYS_INLINE float bump(int fused, float u) {
+    const float whole = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    union { float number; uint32_t bits; } m, half;
+    m.number = FMA(u, 0x1.45f306p-1f, whole);
+    float n = m.number - whole;
+    float r = FMA(n, -0x1.92p+0f, u);
+    r = FMA(n, -0x1.fbp-12f, r);
+    r = FMA(n, -0x1.5110b4p-22f, r);
+    float s = r * r;
+    s = s > 0.63f ? 0.63f : s;
+    float p = FMA(s, -0x1.850856p-9f, 0x1.6b37d0p-5f);
+    p = FMA(p, s, -0x1.554fa6p-2f);
+    p = FMA(p, s, 0x1.ffffd2p-1f);
+    half.number = FMA(p, s, -0.5f);
+    half.bits ^= m.bits << 31; /* odd m: the other sign */
+    return u + (0.5f + half.number);
+}
+
+ALWAYS_INLINE void snake(
+    int fused, float *restrict out, const float *restrict x, const float *restrict scale,
+    const float *restrict shift, int64_t n) {
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) out[i] = bump(fused, FMA(x[i], scale[i], shift[i]));
+}
+
+/* Up to LANES numbers of a dilated convolution; `step` numbers lie between taps. */
+ALWAYS_INLINE void convolve_lanes(
+    int fused, float *restrict out, const float *restrict x, const float *restrict taps,
+    int64_t n, int64_t step, int is_snake) {
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        float sum = FMA(taps[i], x[i], taps[i + K * LANES]);
+        for (int k = 1; k < K; k++) sum = FMA(taps[i + k * LANES], x[i + k * step], sum);
+        out[i] = is_snake ? bump(fused, sum) : sum;
+    }
+}
+
+ALWAYS_INLINE void convolve(
+    int fused, float *restrict out, const float *restrict x, const float *restrict taps,
+    int64_t n, int64_t step, int is_snake) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES, taps += (K + 1) * LANES)
+        convolve_lanes(fused, out + i, x + i, taps, LANES, step, is_snake);
+    if (i < n) convolve_lanes(fused, out + i, x + i, taps, n - i, step, is_snake);
+}
+
+ALWAYS_INLINE void depthwise_rows(
+    int fused, const float *x, const float *scale, const float *shift, float *contexts,
+    const int64_t *slots, const float *taps, float *padded, float *out,
+    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation) {
+    const int64_t size = T * C, past = (K - 1) * dilation * C;
+    float *present = padded + past;
+    for (int64_t b = 0; b < B; b++, x += size, out += size) {
+        float *context = contexts + slots[b] * past;
+        memcpy(padded, context, past * sizeof(float));
+        for (int64_t i = 0; i < size; i += W) {
+            const int64_t n = least(W, size - i), step = dilation * C;
+            if (scale) {
+                snake(fused, present + i, x + i, scale, shift, n);
+                convolve(fused, out + i, padded + i, taps, n, step, 1);
+            } else {
+                memcpy(present + i, x + i, n * sizeof(float));
+                convolve(fused, out + i, padded + i, taps, n, step, 0);
+            }
+        }
+        memcpy(context, padded + size, past * sizeof(float));
+    }
+}
+
+ALWAYS_INLINE void pair_rows(
+    int fused, const float *x, const float *scale, const float *shift, float *contexts,
+    const int64_t *slots, float *line, float *out, int64_t B, int64_t T, int64_t C, int64_t W) {
+    const int64_t size = T * C;
+    const size_t row = C * sizeof(float);
+    for (int64_t b = 0; b < B; b++, x += size) {
+        float *context = contexts + slots[b] * C;
+        memcpy(out, context, row);
+        for (int64_t i = 0; i < size; i += W) {
+            const int64_t n = least(W, size - i);
+            snake(fused, line, x + i, scale, shift, n);
+            for (int64_t c = 0; c < n; c += C, out += 2 * C) {
+                memcpy(out + C, line + c, row);
+                /* the present of this time step is the past of the next one, if there is one */
+                memcpy(i + c + C < size ? out + 2 * C : context, line + c, row);
+            }
+        }
+    }
+}
+
+/* What a last convolution to one channel sums: K time steps are K * C numbers side by side. The
+   sum is in LANES parts; behind `taps` and `padded` zeros fill the last of them. */
+ALWAYS_INLINE void last_rows(
+    int fused, const float *x, const float *scale, const float *shift, float *contexts,
+    const int64_t *slots, const float *taps, float bias, float *padded, float *out,
+    int64_t B, int64_t T, int64_t C, int64_t W) {
+    const int64_t size = T * C, past = (K - 1) * C;
+    float *present = padded + past;
+    memset(present + size, 0, LANES * sizeof(float));
+    for (int64_t b = 0; b < B; b++, x += size, out += T) {
+        float *context = contexts + slots[b] * past;
+        memcpy(padded, context, past * sizeof(float));
+        for (int64_t i = 0; i < size; i += W)
+            snake(fused, present + i, x + i, scale, shift, least(W, size - i));
+        for (int64_t t = 0; t < T; t++) {
+            const float *window = padded + t * C;
+            float sums[LANES] = {0};
+            for (int64_t i = 0; i < K * C; i += LANES)
+                for (int lane = 0; lane < LANES; lane++)
+                    sums[lane] = FMA(taps[i + lane], window[i + lane], sums[lane]);
+            for (int width = LANES / 2; width > 0; width /= 2)
+                for (int lane = 0; lane < width; lane++) sums[lane] += sums[lane + width];
+            out[t] = bias + sums[0];
+        }
+        memcpy(context, padded + size, past * sizeof(float));
+    }
+}
+
+/* Snake with `scale` and `shift` [W] where they are given, behind the slot's context [J, C], then
+   the convolution, then Snake again where there was one before. taps: [W / LANES, K + 1, LANES],
+   the bias last, so that they are read in their order.
+   x, out: [B, T, C]; contexts: [slots, J, C]; padded: scratch of (J + T) * C. */
+DEFINE(
+    vox_depthwise, depthwise_rows,
+    (const float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
+     const float *taps, float *padded, float *out,
+     int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation),
+    x, scale, shift, contexts, slots, taps, padded, out, B, T, C, W, dilation)
+
+/* Snake, each time step beside the one before it. x: [B, T, C]; contexts: [slots, 1, C];
+   line: scratch of W; out: [B, T, 2 C]. */
+DEFINE(
+    vox_pairs, pair_rows,
+    (const float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
+     float *line, float *out, int64_t B, int64_t T, int64_t C, int64_t W),
+    x, scale, shift, contexts, slots, line, out, B, T, C, W)
+
+/* Snake and a convolution to one channel. x: [B, T, C]; contexts: [slots, K - 1, C];
+   taps: [K * C] and zeros up to whole LANES; padded: scratch of (K - 1 + T) * C + LANES;
+   out: [B, T]. */
+DEFINE(
+    vox_last, last_rows,
+    (const float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
+     const float *taps, float bias, float *padded, float *out,
+     int64_t B, int64_t T, int64_t C, int64_t W),
+    x, scale, shift, contexts, slots, taps, bias, padded, out, B, T, C, W)
+
+#if HAS_AVX2_TWIN
+/* `depthwise_rows` of a part of a row at a time, and each part's product added to x, so that all of
+   it stays in the near caches. */
+AVX2 static void unit_rows(
+    float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
+    const float *taps, const Panels *panels, float *padded, float *inner,
+    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {
+    const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;
+    float *present = padded + past;
+    for (int64_t b = 0; b < B; b++, x += size) {
+        float *context = contexts + slots[b] * past;
+        memcpy(padded, context, past * sizeof(float));
+        for (int64_t start = 0; start < size; start += part) {
+            const int64_t length = least(part, size - start);
+            for (int64_t i = 0; i < length; i += W) {
+                const int64_t n = least(W, length - i);
+                snake(1, present + i, x + start + i, scale, shift, n);
+                convolve(1, inner + i, padded + i, taps, n, step, 1);
+            }
+            multiply(panels, inner, x + start, length / C, 0, num_panels(panels));
+            memmove(padded, padded + length, past * sizeof(float));
+        }
+        memcpy(context, padded, past * sizeof(float));
+    }
+}
+#endif
+
+/* What `vox_depthwise` makes of x, times a weight [C, C] in panels, plus bias, added to x in place.
+   padded: scratch of J C + part; inner: scratch of `part`, a multiple of W. Only where
+   `vox_instructions` says AVX2. */
+API void vox_unit(
+    float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
+    const float *taps, const float *weight, const float *bias, float *padded, float *inner,
+    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {
+#if HAS_AVX2_TWIN
+    const Panels panels = {weight, bias, C, C, 0, 1};
+    unit_rows(
+        x, scale, shift, contexts, slots, taps, &panels, padded, inner, B, T, C, W, dilation, part);
+#endif
+}
