@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Hundreds of processes start here; each would compile all of voxcli again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: hello test lint type format docs bench test-gpu test-speech test-speech-full
 
 hello: $(READY)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -38,9 +39,16 @@ def every_command() -> Iterator[tuple[str, Any]]:
     yield from walk(get_command(cli.app), None, "voxcli")
 
 
+def examples_of(command: str) -> tuple[str, ...]:
+    return import_module(f"voxcli.cli.{command}").EXAMPLES  # type: ignore[no-any-return]
+
+
 def every_example() -> list[str]:
-    modules = [import_module(f"voxcli.cli.{name}") for name in cli.COMMANDS]
-    return [example for module in modules for example in module.EXAMPLES]
+    return [example for command in cli.COMMANDS for example in examples_of(command)]
+
+
+def first_examples() -> list[str]:
+    return [examples_of(command)[0] for command in cli.COMMANDS]
 
 
 def every_readme_command() -> list[str]:
@@ -48,6 +56,29 @@ def every_readme_command() -> list[str]:
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     return [line for line in lines if not re.match(r"make |pip ", line) and "VoxCPM2" not in line]
+
+
+def example_environment(**changes: str) -> dict[str, str]:
+    """This process's, with the `voxcli` of these tests first on the path."""
+    return dict(os.environ) | changes | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+
+def finish(command: str, folder: Path, environ: dict[str, str]) -> None:
+    """Run a line of shell to its end, which has to be a good one."""
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+
+@pytest.fixture(scope="session")
+def hot_place() -> Iterator[str]:
+    """The runtime folder of a running server with the bundled voice."""
+    with tempfile.TemporaryDirectory(prefix="voxcli") as name:
+        environ = example_environment(XDG_RUNTIME_DIR=name)
+        finish("voxcli serve --port 0 --background", Path(name), environ)
+        yield name
+        finish("voxcli serve --stop", Path(name), environ)
 
 
 @pytest.fixture
@@ -89,7 +120,7 @@ def test_help_of_every_option_is_a_sentence() -> None:
 
 def test_every_command_has_examples_in_its_help(run: Any) -> None:
     for name in cli.COMMANDS:
-        examples = import_module(f"voxcli.cli.{name}").EXAMPLES
+        examples = examples_of(name)
         assert examples, name
         _, out, _ = run(name, "--help")
         assert all(example in out for example in examples), name
@@ -97,14 +128,17 @@ def test_every_command_has_examples_in_its_help(run: Any) -> None:
 
 @pytest.mark.parametrize("example", [*every_example(), *every_readme_command()])
 def test_every_example_works(example: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The first of each command loads a model of its own; a running server speaks the others."""
     shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    is_heard = "voxcli stream" in example
-    environ = request.getfixturevalue("sink").env if is_heard else dict(os.environ)
-    environ = environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["sh", "-c", example], cwd=tmp_path, env=environ, capture_output=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    sound = request.getfixturevalue("sink").env if "voxcli stream" in example else {}
+    environ = example_environment(**sound)
+    if "voxcli serve" in example:
+        finish(example, tmp_path, environ | {"VOXCLI_SERVER": "auto"})
+    elif example in first_examples():
+        finish(example, tmp_path, environ)
+    else:
+        place = request.getfixturevalue("hot_place")
+        finish(example, tmp_path, environ | {"VOXCLI_SERVER": "auto", "XDG_RUNTIME_DIR": place})
 
 
 def test_the_page_of_the_command_line_is_current() -> None:
