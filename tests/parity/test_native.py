@@ -198,7 +198,7 @@ def test_without_them_the_plain_decoder_is_loaded(monkeypatch: pytest.MonkeyPatc
 
 def test_a_folder_without_the_compiled_file_says_so(tmp_path: Path) -> None:
     found = native.find(tmp_path)
-    assert (found.library, found.is_stale) == (None, False)
+    assert (found.library, found.is_broken) == (None, False)
     assert "not compiled" in found.detail
 
 
@@ -215,7 +215,7 @@ def test_what_was_compiled_from_another_source_is_not_used(
     assert native.find(tmp_path).library is not None
     (tmp_path / "native.h").write_bytes((tmp_path / "native.h").read_bytes() + b"\n")
     found = native.find(tmp_path)
-    assert (found.library, found.is_stale) == (None, True)
+    assert (found.library, found.is_broken) == (None, True)
     monkeypatch.setattr(native, "find", lambda: found)
     assert "install voxcli again to compile its kernels" in (resolve_device("cpu").warning or "")
     with caplog.at_level(logging.INFO):
@@ -227,3 +227,18 @@ def test_a_file_that_is_no_library_is_not_used(tmp_path: Path) -> None:
     (tmp_path / compiled_file().name).write_bytes(b"no library")
     (tmp_path / "native.c").write_bytes(b"")
     assert "cannot be used" in native.find(tmp_path).detail
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0003, 0.1, 0.5, 0.999])
+@pytest.mark.parametrize("keeps_size", [True, False])
+def test_a_file_that_was_cut_short_is_not_loaded(
+    tmp_path: Path, share: float, keeps_size: bool
+) -> None:
+    """As on a full disk, which may leave zeros. To load it would end Python with a bus error."""
+    whole = compiled_file().read_bytes()
+    kept = whole[: int(len(whole) * share)]
+    damaged = tmp_path / compiled_file().name
+    damaged.write_bytes(kept + bytes(len(whole) - len(kept)) * keeps_size)
+    found = native.find(tmp_path)
+    assert (found.library, found.is_broken) == (None, True)
+    assert damaged.name in found.detail

@@ -1,13 +1,14 @@
 """`native*.c` as loaded functions, where a compiler made them at install.
 
 Nothing needs them: whoever calls `load` has a path in torch beside. What was compiled from other
-sources than lie here is not used.
+sources than lie here is not used, nor a file that was cut short.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import struct
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
+STRING_TABLE = 3  # the kind of an ELF section with names
 POINTER, NUMBER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 # of each function: pointers in front, then a float where there is one, as in the sources
 PARAMETERS = {
@@ -39,17 +41,36 @@ class Found:
     Attributes:
         library: the functions of `PARAMETERS`, or None.
         detail: the instructions they use, or why they are not there.
-        is_stale: they are there, of another version.
+        is_broken: a file is there and cannot be used.
     """
 
     library: ctypes.CDLL | None
     detail: str
-    is_stale: bool = False
+    is_broken: bool = False
 
 
 def _mark(folder: Path) -> int:
     """Of the sources in a folder; what setup.py gave those that were compiled."""
     return zlib.crc32(b"".join(path.read_bytes() for path in sorted(folder.glob("native*.[ch]"))))
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether an ELF file of 64 bits reaches its end, which is a table of its sections.
+
+    NOTE: one that was cut short, on a full disk, loads and then ends Python with a bus error.
+    """
+    with path.open("rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or not head.startswith(b"\x7fELF\x02\x01"):
+            return True  # of another system; the loader judges
+        table = struct.unpack_from("<Q", head, 40)[0]
+        entry_bytes, num_sections, names = struct.unpack_from("<3H", head, 58)
+        file.seek(table)
+        sections = file.read(entry_bytes * num_sections)
+    if len(sections) < entry_bytes * num_sections or names >= num_sections:
+        return False
+    kind = struct.unpack_from("<I", sections, entry_bytes * names + 4)[0]
+    return bool(kind == STRING_TABLE)  # and no hole in a file that kept its size
 
 
 def find(folder: Path = HERE) -> Found:
@@ -59,6 +80,8 @@ def find(folder: Path = HERE) -> Found:
     if path is None:
         return Found(None, "not compiled when voxcli was installed")
     try:
+        if not _is_whole(path):
+            return Found(None, f"{path.name} is damaged", True)
         library = ctypes.CDLL(str(path))
         library.vox_mark.restype = ctypes.c_uint32
         if library.vox_mark() != _mark(folder):
@@ -69,7 +92,7 @@ def find(folder: Path = HERE) -> Found:
             function = getattr(library, name)
             function.argtypes, function.restype = parameters, None
     except (OSError, AttributeError) as err:
-        return Found(None, f"{path.name} cannot be used: {err}")
+        return Found(None, f"{path.name} cannot be used: {err}", True)
     return Found(library, instructions)
 
 
@@ -78,7 +101,7 @@ def load() -> ctypes.CDLL | None:
     """The compiled functions, or None, which is said once in the log."""
     found = find()
     if found.library is None:
-        level = logging.WARNING if found.is_stale else logging.INFO
+        level = logging.WARNING if found.is_broken else logging.INFO
         logger.log(level, "without native kernels: %s", found.detail)
     return found.library
 
