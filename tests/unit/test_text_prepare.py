@@ -41,6 +41,10 @@ def test_an_empty_text_is_refused(text: str) -> None:
         ("No.", "No."),
         ("1次", "one"),
         ("7:46 pm", "seven forty-six P M"),
+        ("Σ", "sigma"),
+        ("σ²", "sigma squared"),
+        ("α β", "alpha beta"),
+        ("-²", "minus two"),
     ],
 )
 def test_the_shortest_texts_give_something_to_say(text: str, said: str) -> None:
@@ -68,6 +72,7 @@ def test_foreign_letters_are_folded_and_recorded() -> None:
         ("嗯", "Chinese"),
         ("Guten Morgen, wie geht es dir heute?", "German"),
         ("Привет, как дела?", "Russian"),
+        ("αβγ", "Greek"),
     ],
 )
 def test_a_language_the_model_does_not_speak_is_refused(text: str, name: str) -> None:

@@ -29,10 +29,6 @@ _WIDE_WORDS = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+
 _STYLED = re.compile(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
 )
-# After one letter, a digit or a bracket; after a word it is the number of a note.
-_EXPONENT = re.compile(
-    r"(?:(?<=[\d)])|(?<=\b[^\W\d_]))(?:[⁺⁻][⁰¹²³⁴-⁹]{1,3}|[⁰¹⁴-⁹][⁰¹²³⁴-⁹]{0,2}|[²³][⁰¹²³⁴-⁹]{1,2})"
-)
 _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
 _PICTURE = (
@@ -115,7 +111,6 @@ def _names(pictures: str) -> str:
 def straighten(draft: Draft) -> None:
     """English: full-width, styled and typographic characters to the plain ones a voice knows."""
     draft.sub(_JOINERS, "", "invisible")
-    draft.sub(_EXPONENT, _exponent, "letter")
     draft.sub(_STYLED, _compatible, "letter")
     draft.sub(_WIDE, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
@@ -133,11 +128,6 @@ def narrow(draft: Draft) -> None:
     """Chinese and others: full-width letters and digits only, punctuation stays."""
     draft.sub(_WIDE_WORDS, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
-
-
-def _exponent(match: re.Match[str]) -> str:
-    """As a power is typed: "^-3"."""
-    return "^" + unicodedata.normalize("NFKC", match.group()).replace("\u2212", "-").lstrip("+")
 
 
 def _compatible(match: re.Match[str]) -> str:

@@ -89,6 +89,12 @@ _DISTINCT = {
     "sv": "åäö", "da": "æøå", "no": "æøå", "fi": "äö",
 }  # fmt: skip
 _OWN_LETTERS = frozenset(("tr", "pl", "cs", "vi", "hu"))  # one small word is enough beside them
+_GREEK = "\u0370-\u03ff\u1f00-\u1fff"
+# A Greek letter by itself is a sign ("π r", "Δt"); beside others of its kind it is part of a word.
+GREEK_SIGN = re.compile(
+    rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[\u00b5\u0391-\u03a9\u03b1-\u03c9\u03d5]"
+    rf"(?![{_GREEK}]| [{_GREEK}]{{2}})"
+)
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _MIN_SCORE = 3
@@ -123,6 +129,7 @@ def detect_language(text: str) -> str:
 
 def script_weights(text: str) -> dict[str, float]:
     """About how many words each script has in the text, in order of appearance."""
+    text = GREEK_SIGN.sub(" ", text)
     weights: dict[str, float] = {}
     for char, count in Counter(text).items():
         script = _script(char)

@@ -18,6 +18,7 @@ from voxcli.text import (
     money,
     numerals,
     quantities,
+    raised,
     symbols,
     weekdays,
     words,
@@ -53,6 +54,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
 
 
 def _english(draft: Draft) -> None:
+    raised.raised(draft)
     characters.straighten(draft)
     addresses.addresses(draft)
     numerals.compatible_numbers(draft)
@@ -65,6 +67,7 @@ def _english(draft: Draft) -> None:
         money.money(draft)
         quantities.units(draft)
         dates.short_years(draft)
+    quantities.bare_units(draft)
     words.abbreviations(draft)
     numerals.powers(draft)
     numerals.numerals(draft)

@@ -26,7 +26,9 @@ _CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
 _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
 _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
 _ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
-_POWER = re.compile(r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<number>-?\d{1,3}))")
+_POWER = re.compile(
+    r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<power>-?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
+)
 _RAISED = re.compile("[²³]")
 _TIMES = re.compile(r"(?<=\d)(?:\s?[*×·]\s?|\s[xX]\s|x)(?=\d)")
 _OPERATORS = re.compile(
@@ -117,7 +119,7 @@ def compatible_numbers(draft: Draft) -> None:
 
 
 def powers(draft: Draft) -> None:
-    """x² and 2^10; after units, which have squares of their own. A lone ² is a number: "note ²"."""
+    """x², 2^10, x^(n+1); after units, which have squares of their own. A lone ² is a number."""
     draft.sub(_POWER, _power, "symbol")
     draft.sub(_RAISED, lambda m: "2" if m.group() == "²" else "3", "number")
 
@@ -138,11 +140,12 @@ def _century(match: re.Match[str]) -> str | None:
 
 
 def _power(match: re.Match[str]) -> str:
-    char, exponent = match.group("char"), match.group("number")
-    if char or exponent in ("2", "3"):
-        words = " squared" if char == "²" or exponent == "2" else " cubed"
+    power = match["power"] or ("2" if match["char"] == "²" else "3")
+    if power in ("2", "3"):
+        words = " squared" if power == "2" else " cubed"
     else:
-        words = f" to the power of {exponent}"
+        said = power.strip("()").replace("-", " minus ").replace("+", " plus ")
+        words = f" to the power of {' '.join(said.split())}"
     return words + (" " if match.string[match.end() : match.end() + 1].isalnum() else "")
 
 

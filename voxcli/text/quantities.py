@@ -43,21 +43,42 @@ _UNITS = {
     "°C": "degree Celsius", "°F": "degree Fahrenheit", "°": "degree", "sq ft": "square foot",
     "sq m": "square meter", "fl oz": "fluid ounce", "ppm": "part per million",
 }  # fmt: skip
-_PER = {
+_TIMES = {
     "h": "hour", "hr": "hour", "hour": "hour", "s": "second", "sec": "second", "min": "minute",
     "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month", "month": "month",
     "yr": "year", "year": "year", "person": "person", "night": "night",
 }  # fmt: skip
+_LENGTHS = ("meter", "inch", "foot", "yard", "mile")  # their powers are areas and volumes
 _SAME = ("hertz", "kilohertz", "megahertz", "gigahertz")
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit != "in")
-PER_UNIT = "|".join(sorted({*_PER, *(u for u in _UNITS if u.isalpha())}, key=len, reverse=True))
+PER_UNIT = "|".join(sorted({*_TIMES, *(u for u in _UNITS if u.isalpha())}, key=len, reverse=True))
+_LENGTH = "|".join(u for u, name in _UNITS.items() if name.endswith(_LENGTHS) and u.isalpha())
+_RAISED = r"(?:[²³]|\^[23])"
+_PER = rf"\s?/\s?(?:100\s)?(?:{PER_UNIT})(?:{_RAISED}|(?<=[ms])[23](?!\d))?(?!\w)"
+_INVERSE = rf"(?:{PER_UNIT})\^-[123](?!\d)"
+_TAIL = rf"(?:{_PER}|[ ·⋅*]?{_INVERSE}){{0,2}}"
+_TAIL_PART = re.compile(
+    rf"(?P<hundred>100\s)?(?P<unit>{PER_UNIT})(?:\^-?)?(?P<power>[²³123])?(?!\w)"
+)
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
 _MEASURE = re.compile(
     rf"{START}{SIGN}(?:(?P<from>{NUM})\s?(?P<between>-|–|to|x|×|by)\s?)?(?:{_FRACTION}|(?P<number>{NUM}))[\s-]?"
     rf"(?P<unit>{_UNIT}|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
-    rf"(?P<power>[²³]|\^[23]|(?<=m)[23](?!\d))?(?:/(?P<per>{PER_UNIT})\b)?(?![\w/²³°])"
+    rf"(?P<power>{_RAISED}|(?<=m)[23](?!\d))?(?P<tail>{_TAIL})(?![\w/°]|\^\d)"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
+_FREQUENCY = re.compile(rf"{START}{SIGN}(?P<number>{NUM})\s?(?P<tail>{_INVERSE})(?!\w)")
+# Without a number: "in km²", "kg/m³", "km/h", but not "m² + n²" or "his/her".
+_AREA = rf"(?P<area>{_LENGTH})(?P<power>{_RAISED})(?P<area_tail>{_TAIL})"
+_RATE = (
+    rf"(?:(?P<unit>m|(?!in\b)(?:{PER_UNIT})(?<=\w\w))(?P<tail>/(?:{'|'.join(_TIMES)}|kg|g|l|L|ml|dl|km))"
+    rf"|(?P<dense>{PER_UNIT})(?P<dense_tail>/(?:{PER_UNIT}){_RAISED}(?:/(?:{'|'.join(_TIMES)}))?))(?!\w)"
+)
+_BARE = re.compile(
+    rf"(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])(?P<one>\b(?:per|an?|one|each|every) )?"
+    rf"(?:{_AREA}|{_RATE})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
+)
+_PER_AREA = re.compile(rf"(?<=[\w.)])\s?/\s?(?P<tail>(?:{_LENGTH}){_RAISED})(?!\w)")
 _DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])")
 _DURATION = re.compile(
     rf"{START}(?:(?P<hours>\d{{1,3}})\s?h(?:rs?|ours?)?\s?(?P<minutes>[0-5]?\d)(?:\s?m(?:in)?s?)?"
@@ -90,8 +111,15 @@ def units(draft: Draft) -> None:
     draft.sub(_DURATION, _duration, "unit")
     draft.sub(_PERCENT, _percent, "unit")
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
+    draft.sub(_FREQUENCY, _frequency, "unit")
     draft.sub(_MEASURE, _measure, "unit")
     draft.sub(_INCHES, lambda m: _counted(m["after_feet"], "inch"), "unit")
+
+
+def bare_units(draft: Draft) -> None:
+    """Say units that stand by themselves: "the area in km²", "kg/m³"."""
+    draft.sub(_BARE, _bare, "unit")
+    draft.sub(_PER_AREA, lambda m: _per(m["tail"]), "unit")
 
 
 def _counted(amount: str, unit: str) -> str:
@@ -138,14 +166,40 @@ def _measure(match: re.Match[str]) -> str | None:
     if match.group("from"):
         between = "by" if match.group("between") in ("x", "×", "by") else "to"
         words, one = f"{number(match.group('from'))} {between} {words}", False
-    unit = _UNITS[match.group("unit")]
-    if match.group("power"):
-        unit = f"{'cubic' if match.group('power')[-1] in '3³' else 'square'} {unit}"
-    if not one:
-        unit = _many(unit)
-    per = match.group("per")
-    tail = f" per {unit_name(per)}" if per else ""
-    return f"{SIGNS[match.group('sign')]}{words} {unit}{tail}"
+    unit = _powered(_UNITS[match.group("unit")], match.group("power"), one=one)
+    return f"{SIGNS[match.group('sign')]}{words} {unit}{_per(match.group('tail'))}"
+
+
+def _frequency(match: re.Match[str]) -> str:
+    """ "60 min^-1"."""
+    return f"{SIGNS[match['sign']]}{number(match['number'])}{_per(match['tail'])}"
+
+
+def _bare(match: re.Match[str]) -> str:
+    short = match["area"] or match["unit"] or match["dense"]
+    unit = _powered(unit_name(short), match["power"], one=bool(match["one"]))
+    tail = match["area_tail"] or match["tail"] or match["dense_tail"] or ""
+    return f"{match['one'] or ''}{unit}{_per(tail)}"
+
+
+def _powered(unit: str, power: str | None, *, one: bool) -> str:
+    """ "square meters", but "seconds squared"."""
+    counted = unit if one else _many(unit)
+    if not power or power[-1] == "1":
+        return counted
+    is_square = power[-1] in "2²"
+    if unit.endswith(_LENGTHS):
+        return f"{'square' if is_square else 'cubic'} {counted}"
+    return f"{counted} {'squared' if is_square else 'cubed'}"
+
+
+def _per(tail: str) -> str:
+    """ "/m²/yr" is " per square meter per year"."""
+    return "".join(
+        f" per {part['hundred'] or ''}"
+        + _powered(unit_name(part["unit"]), part["power"], one=not part["hundred"])
+        for part in _TAIL_PART.finditer(tail)
+    )
 
 
 def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
@@ -163,7 +217,7 @@ def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
 
 def unit_name(short: str) -> str:
     """ "h" is "hour", as after a slash."""
-    return _PER.get(short) or _UNITS[short]
+    return _TIMES.get(short) or _UNITS[short]
 
 
 def mixed(part: str) -> str:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft
+from voxcli.text.language import GREEK_SIGN
 
 _NAMED = (
     (re.compile(r"\bC\+\+"), "C plus plus"),
@@ -34,12 +35,6 @@ _SIGNS = {
     "∆": "delta", "∂": "partial", "∫": "integral of", "∈": "in", "∴": "therefore",
     "♯": "sharp", "♭": "flat", "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
-_GREEK = "\u0370-\u03ff\u1f00-\u1fff"
-_NAMED_LETTERS = "\u00b5\u0391-\u03a9\u03b1-\u03c9\u03d5"
-# A Greek letter by itself is a sign ("π r", "Δt"); beside others of its kind it is part of a word.
-_LETTER = re.compile(
-    rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[{_NAMED_LETTERS}](?![{_GREEK}]| [{_GREEK}]{{2}})"
-)
 _SIGN = re.compile(f"[{re.escape(''.join(_SIGNS))}]")
 _EQUALS = re.compile(
     r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s])<(?=[\s\d])|(?<=[\w\s])>(?=[\s\d]))\s?"
@@ -80,7 +75,7 @@ def symbols(draft: Draft) -> None:
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
-    draft.sub(_LETTER, _letter, "symbol")
+    draft.sub(GREEK_SIGN, _letter, "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
     draft.sub(_SLASH, " slash ", "symbol")
