@@ -7,6 +7,7 @@ Knows nothing else: the command line and its errors are `voxcli.cli`.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -23,6 +24,8 @@ def main() -> int:
         with suppress(OSError):  # not through voxcli.cli.output, which may be half loaded
             os.write(2, b"voxcli: interrupted\n")
         return EXIT_INTERRUPTED
+    finally:  # what modules do at Python's end is not interrupted: it would show a traceback
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

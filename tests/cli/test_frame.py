@@ -122,6 +122,9 @@ def test_json_puts_the_error_with_its_data_on_stdout(
         (["fake", "extra"], "unexpected extra argument"),
         (["fak"], "no command 'fak'; did you mean 'fake'? see 'voxcli --help'"),
         (["--nope"], "No such option: --nope; see 'voxcli --help'"),
+        (["fake", "-5"], "No such option: -5; put -- before a text that begins with a dash"),
+        (["fake", "-²"], "No such option: -²; put -- before a text that begins with a dash"),
+        (["fake", "-so it began"], "put -- before a text that begins with a dash"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2(

@@ -55,6 +55,8 @@ COMMANDS = {
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# What begins with a dash and is no option: "-5", "-²", "-hello there".
+_DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[^-]\S*\s)")
 # The class of every error in the command's wording (no such option, missing argument, bad value).
 _WordingError: Any = typer.BadParameter.__base__
 
@@ -244,7 +246,7 @@ def _report_wording(error: Any, words: list[str]) -> int:
         return EXIT_USAGE
     path = error.ctx.command_path if error.ctx else "voxcli"
     message = str(error.format_message()).rstrip(".")
-    if re.match(r"No such option: -\d", message):
+    if message.startswith("No such option: -") and any(map(_DASHED_TEXT.match, words)):
         hint = f"put -- before a text that begins with a dash, or see '{path} --help'"
         return _report(UsageError(message, hint=hint), words)
     return _report(UsageError(message, hint=f"see '{path} --help'"), words)

@@ -52,7 +52,7 @@ def found() -> str:
 
 def _cpu(*warnings: str) -> Device:
     compiled = native.find()
-    if compiled.is_stale:
+    if compiled.is_broken:
         warnings += (f"slow: {compiled.detail}; install voxcli again to compile its kernels",)
     return Device(torch.device("cpu"), cpu_name(), "; ".join(warnings) or None)
 
