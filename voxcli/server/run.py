@@ -32,7 +32,9 @@ from voxcli.server.worker import EngineWorker, State
 logger = logging.getLogger(__name__)
 
 FIRST_REQUEST_S = 30.0  # for the head of a connection's first request
-TIDY_S = 10.0  # between two times that free memory goes back to the system
+# Between two times that free memory goes back to the system, while anything is spoken. With 10 s
+# between them 32 streams grew by 6 to 14 % in four rounds, with 2 s by 2 to 7 %, as fast.
+TIDY_S = 2.0
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
 
 
@@ -147,7 +149,7 @@ class ServerProcess:
         self.worker.start()
         serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
         stopping = asyncio.create_task(self._stopping.wait())
-        tidying = asyncio.create_task(_tidy_memory())
+        tidying = asyncio.create_task(self._tidy_memory())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         tidying.cancel()
         await self._end()
@@ -160,6 +162,15 @@ class ServerProcess:
         if state is State.FAILED:
             self._stopping.set()
 
+    async def _tidy_memory(self) -> None:
+        was_busy = True
+        while True:
+            await asyncio.sleep(TIDY_S)
+            is_busy = self.worker.num_running > 0
+            if is_busy or was_busy:
+                await asyncio.to_thread(give_back)
+            was_busy = is_busy
+
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         self.worker.drain()
@@ -167,9 +178,3 @@ class ServerProcess:
         while self.worker.num_running and loop.time() - started_s < self._grace_s:
             await asyncio.sleep(POLL_S)
         self._num_aborted = await asyncio.to_thread(self.worker.stop)
-
-
-async def _tidy_memory() -> None:
-    while True:
-        await asyncio.sleep(TIDY_S)
-        await asyncio.to_thread(give_back)
