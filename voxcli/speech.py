@@ -24,7 +24,7 @@ from voxcli.audio.joins import PauseFitter
 from voxcli.audio.resample import resample
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.request import Request
-from voxcli.errors import SynthesisError
+from voxcli.errors import SynthesisError, UsageError
 from voxcli.models.base import AcousticModel, ModelInfo
 from voxcli.plan import Plan, segment_seed
 from voxcli.text import Segment
@@ -57,6 +57,9 @@ class Speech:
         is_live: let the segment at the front leave unfinished.
         started_s: when it was asked for, on `time.perf_counter`.
         reference, prompt: latents `[A, P, D]` of the plan's recordings.
+
+    Raises:
+        UsageError: the audio may not be as long as the model's shortest.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Speech:
         self.num_samples = 0
         self._model = model
         self._info: ModelInfo = model.info
+        self._check_length()
         self._started = started_s
         self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
         # transcript and latents of the speech that the next segment continues
@@ -87,6 +91,16 @@ class Speech:
         speed = plan.utterance.speed
         self._pauses = PauseFitter()
         self._stretch = TimeStretch(self._info.sample_rate, speed) if speed != 1.0 else None
+
+    def _check_length(self) -> None:
+        max_seconds = self.plan.utterance.sampling.max_seconds
+        shortest_s = self._info.min_patches * self._info.patch_s / self.plan.utterance.speed
+        if max_seconds is not None and max_seconds < shortest_s:
+            raise UsageError(
+                f"--max-seconds is {max_seconds:g}, but this model speaks {shortest_s:.2f} s "
+                "or more",
+                hint="raise it",
+            )
 
     # ------------------------------------------------------------ requests
 

@@ -18,10 +18,10 @@ from voxcli.hub import resolve_model
 from voxcli.models.base import Rows, StepOutput
 from voxcli.server.app import build_app
 from voxcli.server.door import listen_tcp, listen_unix
-from voxcli.server.guard import LOOPBACK
+from voxcli.server.limits import LOOPBACK, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
-from voxcli.server.worker import EngineWorker, State, WorkerLimits
+from voxcli.server.worker import EngineWorker, State
 
 WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for milliseconds
 

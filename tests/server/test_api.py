@@ -170,7 +170,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a rate the format lacks": ({"response_format": "opus", "sample_rate": 44100}, "cannot store"),
     "unknown field": ({"temperature": 1}, "temperature"),
     "huge seed": ({"seed": 2**70}, "seed"),
+    "speed is a truth": ({"speed": True}, "'speed': input should be a valid number"),
+    "a truth in words": ({"stream": "yes"}, "'stream': input should be a valid boolean"),
+    "a number in words": ({"seed": "5"}, "'seed': input should be a valid integer"),
     "too short for the text": ({"max_seconds": 0.1}, "needs at least"),
+    "too short for the model": (
+        {"input": "Go.", "max_seconds": 0.3},
+        "'max_seconds' is 0.3, but this model speaks 0.64 s or more",
+    ),
 }
 
 

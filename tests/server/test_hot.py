@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -230,8 +231,10 @@ def another_program(answer: bytes, drops: int = 0) -> Iterator[str]:
 
     def serve() -> None:
         client, _ = listening.accept()
-        with client, suppress(OSError):
-            client.recv(1 << 16)
+        with client, suppress(OSError), client.makefile("rb") as asked:
+            asked.readline()
+            length = http.client.parse_headers(asked)["Content-Length"]
+            asked.read(int(length))  # all of it: what is left unread would reset the connection
             client.sendall(answer)
             for _ in range(drops):
                 client.sendall(b" ")
@@ -308,8 +311,11 @@ def test_speak_uses_the_server_and_says_so(
     assert (report["model"], report["seed"]) == ("fake", 7)
     assert report["segments"][0]["finish_reason"] == "stop"
     until(lambda: hot.metric("voxcli_requests_total", outcome="ok") == 1)
-    assert cli.main(["speak", " ", "--device", "cpu"]) == 2
-    assert "the text is empty" in capsys.readouterr().err
+    for command, device in (("speak", "--device"), ("stream", "--compute-device")):
+        assert cli.main([command, " ", device, "cpu"]) == 2
+        said = capsys.readouterr().err
+        assert "the text is empty" in said
+        assert "spoken by" not in said
 
 
 def test_clone_stream_and_batch_use_it_too(
@@ -351,6 +357,27 @@ def test_status_and_stop_without_a_server(place: Place, capsys: pytest.CaptureFi
     assert cli.main(["serve", "--status"]) == 1
     assert capsys.readouterr().out == "no server runs\n"
     assert cli.main(["serve", "--stop"]) == 2
+
+
+def test_a_server_that_starts_is_seen_and_can_be_stopped(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "voxcli", "serve", "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: "pid" in (place.holder() or {}))
+            os.kill(process.pid, signal.SIGSTOP)  # it has hardly begun, and stays there
+            assert cli.main(["serve", "--status"]) == 0
+            assert capsys.readouterr().out == f"starting: pid {process.pid}, model mini\n"
+            assert cli.main(["serve", "--port", "0"]) == 2
+            assert f"runs already: pid {process.pid}, model mini" in capsys.readouterr().err
+            os.kill(process.pid, signal.SIGCONT)
+            assert cli.main(["serve", "--stop"]) == 0
+            assert process.communicate(timeout=60) == (None, "")
+            assert process.returncode == 0
+        finally:
+            process.kill()
+    assert place.holder() is None
 
 
 @pytest.mark.parametrize(

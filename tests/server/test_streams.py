@@ -11,9 +11,10 @@ import pytest
 from fakes import fake_synthesizer
 from running import GatedModel, Running, run_server, until
 
-from voxcli.errors import EngineError
+from voxcli.errors import EngineError, EngineFaultError
 from voxcli.server import listener, response
-from voxcli.server.worker import EngineWorker, Job, State, WorkerLimits
+from voxcli.server.limits import WorkerLimits
+from voxcli.server.worker import EngineWorker, Job, State
 from voxcli.utterance import AudioChunk, Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
@@ -190,6 +191,18 @@ def test_unhealthy_and_refusing_while_it_loads() -> None:
     until(lambda: bool(got) and isinstance(got[-1], AudioChunk) and got[-1].is_last)
     worker.stop()
     assert worker.state is State.STOPPED
+
+
+def test_the_health_of_a_failed_engine_is_told_in_words_for_clients() -> None:
+    with run_server() as running, running.client() as client:
+        hint = "start voxcli again"
+        running.worker.error = EngineFaultError("the engine failed: no memory", hint=hint)
+        running.worker.state = State.FAILED
+        health = client.get("/health")
+        running.worker.state = State.READY
+    assert health.status_code == 503
+    assert int(health.headers["retry-after"]) >= 1
+    assert health.json()["error"] == "the engine failed: no memory; try again in 2 s"
 
 
 def test_a_server_that_ends_waits_for_the_model_that_loads() -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.resample import Samples
 from voxcli.errors import DeviceError, nearest
 
@@ -222,7 +223,7 @@ class SoundOutput:
             self._stream.start()
 
     def room(self) -> int:
-        with self._explained("has gone"):
+        with self._answering():
             return int(self._stream.write_available)
 
     def pending(self) -> int:
@@ -230,15 +231,15 @@ class SoundOutput:
 
     def write(self, samples: Samples) -> bool:
         frames = np.repeat(samples[:, np.newaxis], self._channels, axis=1)  # [S] -> [S, channels]
-        with self._explained("has gone"):
+        with self._answering():
             return bool(self._stream.write(np.clip(frames, -1.0, 1.0)))
 
     def drain(self) -> None:
-        with self._explained("has gone"):
+        with self._answering():
             self._stream.stop()
 
     def abort(self) -> None:
-        with self._explained("has gone"):
+        with self._answering():
             self._stream.abort()
 
     def close(self) -> None:
@@ -246,11 +247,21 @@ class SoundOutput:
         if self._is_closing:
             return
         self._is_closing = True
-        closing = threading.Thread(target=self._stream.close, daemon=True)  # ignores errors
+        closing = threading.Thread(target=self._close, daemon=True)
         closing.start()
         closing.join(CLOSE_S)
         if closing.is_alive():  # and so would be what the library does when Python ends
             atexit.unregister(getattr(import_sounddevice(), "_exit_handler", self.close))
+
+    def _close(self) -> None:
+        with native_stderr_hidden():
+            self._stream.close()  # ignores errors
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """A call that a device which has gone fails, without PortAudio's own lines about it."""
+        with native_stderr_hidden(), self._explained("has gone"):
+            yield
 
     def _explained(self, what: str) -> Any:
         return _explained(f"the sound device {self.device.name!r} {what}")

@@ -367,7 +367,7 @@ class HotEngineOptions(EngineOptions):
         return settings if self.server is None else replace(settings, server=self.server)
 
     def remote(self, settings: UserSettings, *, is_quiet: bool) -> RemoteSynthesizer | None:
-        """A running server that stands in for an engine of our own, said on stderr; else None.
+        """A running server that stands in for an engine of our own; else None, and why on stderr.
 
         Raises:
             UsageError, EngineError: the server at a URL does not answer, or does not fit.
@@ -379,9 +379,7 @@ class HotEngineOptions(EngineOptions):
             Path.cwd(),
         )  # fmt: skip
         remote, why_not = connect(settings.server, wanted, api_key=settings.api_key)
-        if remote is not None:
-            output.note(f"spoken by the running server ({remote.name})", is_quiet=is_quiet)
-        elif why_not is not None:
+        if why_not is not None:
             output.note(f"the running server is not used: {why_not}", is_quiet=is_quiet)
         return remote
 
@@ -395,6 +393,7 @@ class HotEngineOptions(EngineOptions):
         """
         remote = self.remote(settings, is_quiet=is_quiet)
         if remote is not None:
+            say_server(remote, is_quiet=is_quiet)
             return cast("Synthesizer", remote)
         from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
 
@@ -409,6 +408,11 @@ class SizedEngineOptions(HotEngineOptions):
 
     def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
         return replace(super().config(settings, plans), max_slots=self.max_slots)
+
+
+def say_server(remote: RemoteSynthesizer, *, is_quiet: bool) -> None:
+    """Who speaks, once it is known that there is something to speak."""
+    output.note(f"spoken by the running server ({remote.name})", is_quiet=is_quiet)
 
 
 def find_model(settings: UserSettings) -> ModelFiles:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +23,14 @@ from voxcli.cli.options import (
     grouped,
 )
 from voxcli.config import EngineConfig
-from voxcli.errors import EXIT_ITEM_FAILED, EXIT_USAGE, EngineError, ModelError, UsageError
+from voxcli.errors import (
+    EXIT_ITEM_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    EngineError,
+    ModelError,
+    UsageError,
+)
 from voxcli.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ EXAMPLES = (
 )
 
 START_S = 600.0  # a large model may take its time to load and to be captured
-STOP_MARGIN_S = 10.0
+STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
 
 
@@ -96,17 +105,16 @@ def serve(
         _stop(place, is_json=json, is_quiet=quiet)
         return
     _require_extra()
-    from voxcli.server.launch import Listening
-    from voxcli.server.launch import serve as run_server
-    from voxcli.server.worker import WorkerLimits
+    from voxcli.server.limits import Listening, WorkerLimits
 
     settings = engine.settings()
-    listening = Listening(host, port, api_key or settings.api_key, not no_socket, grace)
+    listening = Listening(host, port, api_key or settings.api_key, grace)
     limits = WorkerLimits(max_streams, max_queue)
-    config = replace(engine.config(settings), max_slots=max_streams)
     if background:
         _start(place, has_socket=not no_socket, is_json=json, is_quiet=quiet)
         return
+    config = replace(engine.config(settings), max_slots=max_streams)
+    notes = take_notes()
     started_s = time.monotonic()
 
     def on_state(state: State, url: str) -> None:
@@ -116,17 +124,40 @@ def serve(
         elif state == "stopping":
             output.note("stopping", is_quiet=quiet)
 
-    try:
-        ending = run_server(listening, config, limits, settings, take_notes(), on_state=on_state)
-    except TakeOver as end:
-        output.warn(f"{end.fault.message}; a fresh process goes on")
-        raise
+    with _ended_by_sigterm(), ExitStack() as stack:
+        hold = None
+        if not no_socket and not notes:  # before what takes seconds to import: others can see it
+            hold = place.hold()
+            stack.callback(hold.release)
+            info = {"pid": os.getpid(), "model": config.model, "grace_s": grace}
+            hold.write({**info, "status": "starting"})
+        from voxcli.server.launch import serve as run_server
+
+        try:
+            ending = run_server(listening, config, limits, settings, notes, hold, on_state=on_state)
+        except TakeOver as end:
+            output.warn(f"{end.fault.message}; a fresh process goes on")
+            raise
     if ending.num_aborted:
         output.warn(f"{ending.num_aborted} utterance(s) were cut short")
     if ending.error is not None:
         raise ending.error
     if ending.signal == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Until the server has its own way to stop, `--stop` leaves through every `with` block."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(EXIT_OK)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _require_extra() -> None:
@@ -153,7 +184,9 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
         )  # fmt: skip
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
-        if child.poll() is not None:
+        if child.poll() == EXIT_OK:
+            raise EngineError("the server was stopped before it was ready")
+        if child.returncode is not None:
             kind = UsageError if child.returncode == EXIT_USAGE else EngineError
             raise kind(
                 f"the server ended with exit code {child.returncode}: {_last_words(place.log)}",

@@ -23,6 +23,7 @@ from voxcli.cli.options import (
     StreamFormatOption,
     find_model,
     resolve_voice,
+    say_server,
 )
 from voxcli.cli.speech_report import describe_text, report_of, show_plan, summary
 from voxcli.config import UserSettings
@@ -197,7 +198,9 @@ def prepare(
         if utterance.voice not in (None, "default"):
             utterance = resolve_voice(utterance, find_model(settings))
         speaker = cast("Synthesizer", remote)
-        return cast("Plan", remote.plan(utterance)), lambda: speaker
+        remote_plan = remote.plan(utterance)
+        say_server(remote, is_quiet=is_quiet)
+        return cast("Plan", remote_plan), lambda: speaker
     from voxcli.plan import make_plan, voice_model
 
     files = find_model(settings)

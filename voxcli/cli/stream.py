@@ -25,6 +25,7 @@ from voxcli.cli.options import (
     find_model,
     grouped,
     resolve_voice,
+    say_server,
 )
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_pcm
@@ -219,7 +220,9 @@ def _prepare(
         is_plain = target.is_pipe and target.save is None
         is_pcm = is_plain and takes_pcm(target.bits, target.rate, remote.sample_rate)
         begin = partial(remote.begin, is_pcm=is_pcm)
-        return _open_source(text, utterance, speaker.plan, begin), lambda: speaker
+        source = _open_source(text, utterance, speaker.plan, begin)
+        say_server(remote, is_quiet=is_quiet)
+        return source, lambda: speaker
     from voxcli.plan import make_plan, voice_model
 
     files = find_model(settings)

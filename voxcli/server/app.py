@@ -17,12 +17,12 @@ from starlette.types import ASGIApp
 from voxcli import __version__
 from voxcli.errors import VoxError
 from voxcli.server import local, speech, voices
-from voxcli.server.failures import ApiError, error_body, explain_validation
+from voxcli.server.failures import ApiError, error_body, explain_validation, http_message
 from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
 from voxcli.server.response import error_response
 from voxcli.server.schema import Health, ModelList, ModelRow
 from voxcli.server.service import Service
-from voxcli.server.worker import State
+from voxcli.server.worker import RETRY_AFTER_S, State
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,9 @@ def _add_operations(app: FastAPI, service: Service) -> None:
     async def health(response: Response) -> Health:
         """200 when speech can be asked for; else 503."""
         worker = service.worker
-        response.status_code = 200 if worker.state is State.READY else 503
+        if worker.state is not State.READY:
+            response.status_code = 503
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return Health(
             status=worker.state,
             model=service.model.name,
@@ -95,7 +97,7 @@ def _add_operations(app: FastAPI, service: Service) -> None:
             streams=worker.num_running,
             queue=worker.num_waiting,
             restarts=service.num_restarts,
-            error=str(worker.error) if worker.error else None,
+            error=http_message(worker.error, is_passing=True) if worker.error else None,
         )
 
     @app.get("/metrics", response_class=Response)

@@ -39,22 +39,20 @@ class Door(Closing):
     hold: Hold | None = None
 
     @classmethod
-    def open(cls, host: str, port: int, *, model: str, grace_s: float, has_socket: bool) -> Self:
-        """Listen, and say in the place who does.
+    def open(cls, host: str, port: int, hold: Hold | None, *, model: str, grace_s: float) -> Self:
+        """Listen, and say in the place that is held who does.
 
         Raises:
-            UsageError: the port or the place is held; the message says by whom.
+            UsageError: the port is held; the message says by whom.
             OutputError: the place cannot be used.
         """
         with ExitStack() as undo:
-            hold = Place.default().hold() if has_socket else None
-            if hold is not None:
-                undo.callback(hold.release)
             door = cls(host, undo.enter_context(_listen(host, port)))
             if hold is not None:
-                info = {"pid": os.getpid(), "model": model, "url": door.url, "grace_s": grace_s}
-                hold.write(info)
                 door = replace(door, unix=_open_socket(hold.place.socket), hold=hold)
+                hold.write(
+                    {"pid": os.getpid(), "model": model, "url": door.url, "grace_s": grace_s}
+                )
             undo.pop_all()
         return door
 

@@ -18,7 +18,6 @@ from voxcli.hot import wire
 from voxcli.server.failures import error_body
 
 UNIX_PEER = "unix"  # host of a client on the local socket; nobody on TCP can have it
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 TEXT_BYTES = 1 << 20
 REFERENCE_BYTES = 64 << 20  # ten minutes of 48 kHz stereo
 MAX_SHOWN = 200  # characters of what a client sent, in a message to it

@@ -16,14 +16,17 @@ MAX_STYLE = 500
 class VoiceId(BaseModel):
     """OpenAI's other way to name a voice."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     id: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class SpeechRequest(BaseModel):
-    """`POST /v1/audio/speech`: OpenAI's fields, and after `stream_format` those of voxcli."""
+    """`POST /v1/audio/speech`: OpenAI's fields, and after `stream_format` those of voxcli.
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    JSON has types, so `true` is no number and "yes" is no `true` here.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     model: Annotated[str, Field(description="Name of the model that is served.")]
     input: Annotated[

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
+from voxcli.errors import EngineError, EngineFaultError, VoxError
 from voxcli.plan import Plan
+from voxcli.server.limits import WorkerLimits
 from voxcli.speech import Speech
 from voxcli.synthesizer import SpeechGroup, Synthesizer
 from voxcli.utterance import AudioChunk
@@ -49,25 +50,6 @@ class State(StrEnum):
     STOPPING = "stopping"
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-@dataclass(frozen=True)
-class WorkerLimits:
-    """How much is taken on.
-
-    Attributes:
-        max_streams: utterances spoken at once.
-        max_queue: utterances that may wait for one of these to end.
-    """
-
-    max_streams: int = 16
-    max_queue: int = 64
-
-    def __post_init__(self) -> None:
-        if self.max_streams < 1:
-            raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
-        if self.max_queue < 0:
-            raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
 
 
 @dataclass(eq=False)

@@ -1,0 +1,66 @@
+"""What a server is told to be: where it listens and how much it takes on, checked at once.
+
+Imports nothing heavy, so that a command refuses nonsense before anything loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from voxcli.errors import UsageError
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+MIN_KEY = 8  # characters
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a server listens and who may ask.
+
+    Attributes:
+        grace_s: what is spoken may go on for so long after a signal.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8091
+    api_key: str | None = None
+    grace_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"--port is {self.port}", hint="give 1 to 65535, or 0 for a free one")
+        if not 0 <= self.grace_s < float("inf"):
+            raise UsageError(f"--grace is {self.grace_s:g}", hint="give seconds, 0 or more")
+        if self.api_key is not None and len(self.api_key) < MIN_KEY:
+            raise UsageError(
+                f"the API key has {len(self.api_key)} characters", hint=f"use {MIN_KEY} or more"
+            )
+        if self.api_key is None and self.host not in LOOPBACK:
+            raise UsageError(
+                f"--host {self.host} can be reached by others and no API key is set",
+                hint="set VOXCLI_API_KEY or --api-key, or listen on 127.0.0.1",
+            )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names that requests may be addressed to; any, where a key is asked for."""
+        return () if self.api_key else LOOPBACK
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """How much is taken on.
+
+    Attributes:
+        max_streams: utterances spoken at once.
+        max_queue: utterances that may wait for one of these to end.
+    """
+
+    max_streams: int = 16
+    max_queue: int = 64
+
+    def __post_init__(self) -> None:
+        if self.max_streams < 1:
+            raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
+        if self.max_queue < 0:
+            raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
