@@ -64,12 +64,12 @@ def _decode(
     HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     b, g, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    wait(EARLY)
     position = tl.load(positions + b)
+    slot = tl.load(slots + b)
+    wait(EARLY)
     num_chunks = (position // CHUNK + 1).to(tl.int32)
     if chunk >= num_chunks:
         return
-    slot = tl.load(slots + b)
     r, c = tl.arange(0, R), tl.arange(0, C)
     is_head = r < H // G
     heads = qkv + b * (H + 2 * G) * C

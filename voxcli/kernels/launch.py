@@ -2,9 +2,10 @@
 
 Programmatic dependent launch: a kernel starts while the one before it still runs. Between small
 kernels the launch gap costs as much as the work. A kernel launched with `options(device)` may start
-early; it calls `wait` before it touches anything that earlier kernels write, and until then reads
-weights, which nothing writes. Needs compute capability 9.0; `wait` is a no-op elsewhere. Every
-kernel that is launched so must call `wait`, because completion is only transitive through it.
+early; it calls `wait` before it touches anything that earlier kernels write. Until then it reads
+weights, which nothing writes, and a step's slots and positions, which are there before it begins.
+Needs compute capability 9.0; `wait` is a no-op elsewhere. Every kernel that is launched so must
+call `wait`, because completion is only transitive through it.
 
 Compiling: Triton compiles a kernel at its first launch, half a second each. Inside `compiling`
 nothing is launched; every kernel that would be is handed to a pool of threads instead. Only
