@@ -9,8 +9,8 @@ grow around them for as long as it is used: glibc takes what is freed for a size
 to 32 MB. So what is larger than `LARGE` has pages of its own, which go back when it is freed. New
 pages cost time: with 1 MB 32 streams were a sixth slower, with 4 MB about a twentieth.
 
-Where no kernel of ours is compiled, oneDNN keeps its last 1024 products by size, and so does torch's
-layer over it: some 500 MB in time. Few are as fast.
+Where no kernel of ours is compiled, oneDNN keeps its last 1024 products by size, and so does
+torch's layer over it: some 500 MB in time. Few are as fast.
 """
 
 from __future__ import annotations
