@@ -88,6 +88,10 @@ class FakeAcousticModel:
             [0] * num_slots,
         )  # fmt: skip
 
+    def prefill_together(self, state: FakeState, spans: Sequence[tuple[Prompt, int, int]]) -> None:
+        for prompt, slot, start in spans:
+            self.prefill(state, prompt, slot, start)
+
     def prefill(self, state: FakeState, prompt: Prompt, slot: int, start: int = 0) -> None:
         text = "".join(map(chr, prompt.token_ids))
         kinds = self.faults.get(text, [])

@@ -176,6 +176,33 @@ def test_a_prompt_is_that_of_the_plain_stack(models: Models, N: int, start: int)
         same_numbers(caches[0].values, caches[1].values)
 
 
+@pytest.mark.parametrize("name", ["mini", "tiny"])
+def test_prompts_together_leave_the_bits_of_each_alone(models: Models, name: str) -> None:
+    model = models(name)
+    reference = random(3, *model.info.patch_shape).numpy()
+    prompts = [
+        model.encode_prompt("One."),
+        model.encode_prompt("Another one, in a voice.", reference=reference),
+        model.encode_prompt(
+            "And a third, that goes on.", prompt_text="So.", prompt_audio=reference
+        ),
+        model.encode_prompt(MAX_PROMPT // 4 * "long "),
+    ]
+    for chosen in (prompts[:3], prompts):
+        together, alone = (model.new_state(len(prompts), 200) for _ in range(2))
+        places = [(prompt, slot, 0) for slot, prompt in enumerate(chosen)]
+        model.prefill_together(together, places)
+        for prompt, slot, start in places:
+            model.prefill(alone, prompt, slot, start)
+        for found, wanted in (
+            (together.hidden, alone.hidden),
+            (together.cond, alone.cond),
+            (together.base_cache.keys, alone.base_cache.keys),
+            (together.residual_cache.values, alone.residual_cache.values),
+        ):
+            assert torch.equal(found, wanted)
+
+
 def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(MINI, torch.device("cpu"), torch.float32, is_native=False)
     assert type(model.base_lm) is backbone.CausalStack

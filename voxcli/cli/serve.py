@@ -178,8 +178,8 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
     place.hold().release()  # refuses when another server has it
     words = [word for word in sys.argv[1:] if word != "--background"]
     with place.open_log() as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "voxcli", *words],
+        child = subprocess.Popen(  # -P: not a folder of that name in the present one
+            [sys.executable, "-P", "-m", "voxcli", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     give_up_s = time.monotonic() + START_S

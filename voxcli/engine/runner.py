@@ -17,7 +17,7 @@ from torch import Tensor
 from voxcli.engine.prefixes import PrefixCache
 from voxcli.engine.request import Request
 from voxcli.layers.noise import normal
-from voxcli.models.base import AcousticModel, Rows
+from voxcli.models.base import AcousticModel, Prompt, Rows
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ NUM_PREFIXES = 8  # voices kept ready: each takes as much state as a request of 
 # Patches decoded in one call on CPU: larger tensors leave the caches and take longer (32 rows of 4
 # patches: 1.02 s at once, 0.73 s by 32), and each thread's heap would keep the memory of its peak.
 VOCODER_PATCHES = 32
+PROMPT_POSITIONS = 256  # run at once on CPU, of several prompts
 NOISE_BLOCK = 16  # steps of noise drawn at once: on CPU one draw costs as much as sixteen
 
 
@@ -100,6 +101,8 @@ class ModelRunner:
         self.prefixes = PrefixCache(
             model, state, rows, lambda prompt, row: model.prefill_prefix(state, prompt, row)
         )
+        # elsewhere a sum's rounding depends on how many rows a product has
+        self._prompt_positions = PROMPT_POSITIONS if device.type == "cpu" else 0
         P, D = model.info.patch_shape
         self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
@@ -110,11 +113,20 @@ class ModelRunner:
         NOTE: on CPU parts of 64 positions would take 1.4 to 1.6 times as long, and a short last one
         rounds differently.
         """
+        spans: list[tuple[Prompt, int, int]] = []
+        num_positions = 0
         for request in requests:
-            assert request.slot is not None
-            start = self.prefixes.load(request.prompt, request.slot)
-            self.model.prefill(self.state, request.prompt, request.slot, start)
+            slot = self._slot(request)
+            start = self.prefixes.load(request.prompt, slot)
+            length = len(request.prompt) - start
+            if spans and num_positions + length > self._prompt_positions:
+                self.model.prefill_together(self.state, spans)
+                spans, num_positions = [], 0
+            spans.append((request.prompt, slot, start))
+            num_positions += length
             request.num_prefilled = len(request.prompt)
+        if spans:
+            self.model.prefill_together(self.state, spans)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:

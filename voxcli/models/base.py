@@ -157,6 +157,10 @@ class AcousticModel(Protocol):
         """
         ...
 
+    def prefill_together(self, state: Any, spans: Sequence[tuple[Prompt, int, int]]) -> None:
+        """`prefill` of several prompts, each with its slot and start; the same up to rounding."""
+        ...
+
     def prefill_prefix(self, state: Any, prompt: Prompt, slot: int) -> None:
         """Run the first `prompt.prefix_len` positions into a row, to be copied from there."""
         ...

@@ -229,6 +229,18 @@ class CausalStack(Stack):
             x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
         return rms_norm(x, self.norm, self.eps)
 
+    def prefill_spans(
+        self, x: Tensor, cache: KVCache, spans: Sequence[tuple[int, int, int]]
+    ) -> Tensor:
+        """`prefill` of several requests, one behind the other; `[N, D] -> [N, D]`.
+
+        Args:
+            spans: slot, first position and length of each.
+        """
+        parts = zip(x.split([length for _, _, length in spans]), spans, strict=True)
+        done = [self.prefill(part, cache, slot, start) for part, (slot, start, _) in parts]
+        return done[0] if len(done) == 1 else torch.cat(done)
+
     def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
         """Spans of prompts from positions `starts [B]` on, in tensors alone; `[B, N, D]` to same.
 

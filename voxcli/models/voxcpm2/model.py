@@ -168,30 +168,45 @@ class VoxCPM2:
     # ------------------------------------------------------------ prefill
 
     def prefill(self, state: SlotState, prompt: Prompt, slot: int, start: int = 0) -> None:
-        hidden, residual = self._run_prompt(state, prompt, slot, start, len(prompt))
-        state.hidden[slot, 0] = hidden[-1]
-        state.hidden[slot, 1] = residual[-1]
-        state.vocoder.reset(slot)
-        state.cond[slot].zero_()
-        if prompt.is_continuation:
-            self.resume(state, slot, prompt.patches)
+        self.prefill_together(state, [(prompt, slot, start)])
+
+    def prefill_together(self, state: SlotState, spans: Sequence[tuple[Prompt, int, int]]) -> None:
+        hidden, residual = self._run_prompts(
+            state, [(prompt, slot, start, len(prompt)) for prompt, slot, start in spans]
+        )
+        last = -1
+        for prompt, slot, start in spans:
+            last += len(prompt) - start
+            state.hidden[slot, 0] = hidden[last]
+            state.hidden[slot, 1] = residual[last]
+            state.vocoder.reset(slot)
+            state.cond[slot].zero_()
+            if prompt.is_continuation:
+                self.resume(state, slot, prompt.patches)
 
     def prefill_prefix(self, state: SlotState, prompt: Prompt, slot: int) -> None:
-        self._run_prompt(state, prompt, slot, 0, prompt.prefix_len)
+        self._run_prompts(state, [(prompt, slot, 0, prompt.prefix_len)])
 
     def copy_prefix(self, state: SlotState, source: int, slot: int, length: int) -> None:
         for cache in (state.base_cache, state.residual_cache):
             for rows in (cache.keys, cache.values):  # [L, slots, G, N, C]
                 rows[:, slot, :, :length] = rows[:, source, :, :length]
 
-    def _run_prompt(
-        self, state: SlotState, prompt: Prompt, slot: int, start: int, end: int
+    def _run_prompts(
+        self, state: SlotState, spans: Sequence[tuple[Prompt, int, int, int]]
     ) -> tuple[Tensor, Tensor]:
-        """Both language models over positions `start .. end`; what they say, `[N, H]` each."""
-        own = prompt.is_audio[start:end]
-        first = int(prompt.is_audio[:start].sum())
-        patches = prompt.patches[first : first + int(own.sum())]  # [A, P, D]
-        embeds = F.embedding(self._upload(prompt.token_ids[start:end]), self.embedding)
+        """Both language models over positions of prompts: each with its slot, first and end.
+
+        Returns:
+            what they say, `[N, H]` each, one prompt behind the other.
+        """
+        own = np.concatenate([prompt.is_audio[start:end] for prompt, _, start, end in spans])
+        token_ids = np.concatenate([prompt.token_ids[start:end] for prompt, _, start, end in spans])
+        patches = np.concatenate(
+            [_patches_of(prompt, start, end) for prompt, _, start, end in spans]
+        )
+        places = [(slot, start, end - start) for _, slot, start, end in spans]
+        embeds = F.embedding(self._upload(token_ids), self.embedding)
         embeds = embeds * self.config.lm.embedding_scale
         audio = torch.zeros_like(embeds)
         if len(patches):
@@ -199,11 +214,11 @@ class VoxCPM2:
             encoded = self.local_encoder(self._upload(patches).to(self.dtype))
             audio[self._upload(np.flatnonzero(own))] = self.enc_to_lm(encoded)
             embeds = torch.where(is_audio, audio, embeds)
-        hidden = self.base_lm.prefill(embeds, state.base_cache, slot, start)  # [N, H]
+        hidden = self.base_lm.prefill_spans(embeds, state.base_cache, places)  # [N, H]
         if len(patches):
             hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
         fused = self.fusion(torch.cat((hidden, audio), dim=-1))
-        return hidden, self.residual_lm.prefill(fused, state.residual_cache, slot, start)
+        return hidden, self.residual_lm.prefill_spans(fused, state.residual_cache, places)
 
     def prefill_rows(
         self, state: SlotState, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,
@@ -284,3 +299,9 @@ class VoxCPM2:
         else:
             rows = self._upload(np.array(slots))
         return self.decoder(patches.flatten(1, 2).float(), state.vocoder, rows)
+
+
+def _patches_of(prompt: Prompt, start: int, end: int) -> np.ndarray:
+    """Patches `[A, P, D]` of positions `start .. end`."""
+    first, stop = (int(prompt.is_audio[:place].sum()) for place in (start, end))
+    return prompt.patches[first:stop]

@@ -8,6 +8,8 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `C` head width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -51,13 +53,21 @@ class NativeCausalStack(CausalStack):
     """`CausalStack` in four calls and four products a layer, but for long prompts."""
 
     def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
-        N = len(x)
-        if N > MAX_PROMPT:
+        if len(x) > MAX_PROMPT:
             return super().prefill(x, cache, slot, start)
+        return self.prefill_spans(x, cache, [(slot, start, len(x))])
+
+    def prefill_spans(
+        self, x: Tensor, cache: KVCache, spans: Sequence[tuple[int, int, int]]
+    ) -> Tensor:
+        if any(length > MAX_PROMPT for _, _, length in spans):
+            return super().prefill_spans(x, cache, spans)
+        num_positions = cache.keys.shape[3]
+        assert all(start + length <= num_positions for _, start, length in spans), num_positions
         # rows are written and read in their order, so each sees those in front of it
-        assert start + N <= cache.keys.shape[3], (start, N, cache.keys.shape)
-        positions = torch.arange(start, start + N)
-        return self._run(x, cache, torch.full_like(positions, slot), positions)
+        slots = torch.cat([torch.full((length,), slot) for slot, _, length in spans])
+        positions = torch.cat([torch.arange(start, start + n) for _, start, n in spans])
+        return self._run(x, cache, slots, positions)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         if rows.host_slots_positions is None:
