@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from torch import Tensor
 
 from voxcli.config import SamplingParams
 from voxcli.errors import EngineError
+from voxcli.layers import cores
+from voxcli.models.base import Rows, StepOutput
 from voxcli.utterance import Utterance
 
 TEXT = "A sentence of quite ordinary length, and some more of it."
@@ -70,6 +74,26 @@ def test_steps_go_on_while_the_vocoder_works() -> None:
             group.step()
     assert set(model.threads) == {"vocoder_0", threading.main_thread().name}
     assert torch.get_num_threads() == 2
+
+
+def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends() -> None:
+    class CountingModel(GatedModel):
+        counts: ClassVar[list[int]] = []
+
+        def decode(self, state: FakeState, rows: Rows) -> StepOutput:
+            if "vocoder_0" in self.threads and not self.gate.is_set():
+                self.counts.append(cores.num_threads())
+                self.gate.set()
+                until = time.monotonic() + 60
+                while cores.num_threads() == 1 and time.monotonic() < until:
+                    time.sleep(0.001)
+                self.counts.append(cores.num_threads())
+            return super().decode(state, rows)
+
+    model = CountingModel()
+    fake_synthesizer(model, threads=2).synthesize(utterances([TEXT]))
+    assert model.counts == [1, 2]
+    assert cores.num_threads() == torch.get_num_threads() == 2
 
 
 def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:

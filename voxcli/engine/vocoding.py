@@ -20,6 +20,7 @@ import torch
 
 from voxcli.engine.request import Request
 from voxcli.engine.runner import ModelRunner, Runner
+from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
 WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of one stream's work
@@ -72,16 +73,17 @@ class Vocoding:
 
     @contextmanager
     def cores_shared(self) -> Iterator[None]:
-        """Inside the block this thread leaves busy workers their cores."""
-        num_busy = sum(not chunk.future.done() for chunk in self._in_flight.values())
-        if num_busy == 0:
+        """Inside the block this thread leaves busy workers their cores, as long as they are."""
+        if self._num_free() == self._num_threads:
             yield
             return
-        torch.set_num_threads(self._num_threads - min(num_busy, self._num_workers))
-        try:
+        with cores.counted_by(self._num_free):
             yield
-        finally:
-            torch.set_num_threads(self._num_threads)
+
+    def _num_free(self) -> int:
+        """Threads that the workers leave to the steps."""
+        num_busy = sum(not chunk.future.done() for chunk in self._in_flight.values())
+        return self._num_threads - min(num_busy, self._num_workers)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import load, loaded
+from voxcli.layers import cores
 from voxcli.layers.linear import Layout, Linear
 
 VECTOR, VECTORS = 8, 3  # numbers, and vectors of a panel, as in `native_panels.h`
@@ -67,7 +68,7 @@ def product(x: Tensor, panels: Panels) -> Tensor:
     assert x.is_contiguous(), x.stride()
     assert panels.in_features == K, (panels.in_features, x.shape)
     y = x.new_empty(M, N)
-    num_threads = torch.get_num_threads() if M * N * K >= MIN_THREADED else 1
+    num_threads = cores.num_threads() if M * N * K >= MIN_THREADED else 1
     loaded().vox_product(
         x.data_ptr(), *panels.addresses, y.data_ptr(), _parallel(),
         M, N, K, panels.weight.dtype == torch.half, num_threads,
