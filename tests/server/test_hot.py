@@ -380,6 +380,19 @@ def test_a_server_that_starts_is_seen_and_can_be_stopped(
     assert place.holder() is None
 
 
+def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: Place) -> None:
+    command = [sys.executable, "-m", "voxcli", "serve", "--background", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: (place.holder() or {}).get("pid") not in (None, process.pid))
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == (None, "voxcli: interrupted\n")
+            assert process.returncode == 130
+            until(lambda: place.holder() is None)
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -30,6 +30,10 @@ EXAMPLES = [
     # indices, formulas, charges, masses
     ("xᵢ, aₙ₊₁ and Xₘₐₓ", "x i, a n plus one and X max"),
     ("x₁²", "x one squared"),
+    ("v₁² = v₀² + 5", "v one squared equals v zero squared plus five"),
+    ("10⁻¹¹ and 2⁻¹⁰", "ten to the power of minus eleven and two to the power of minus ten"),
+    ("3 × 10⁸ but 3 × 10 m", "three times ten to the power of eight but three by ten meters"),
+    ("2×10⁻³ and 5 × 10²", "two times ten to the power of minus three and five times ten squared"),
     ("NO₂ and C₆H₁₂O₆", "N O two and C six H twelve O six"),
     ("Na⁺, Ca²⁺ and SO₄²⁻", "Na plus, Ca two plus and S O four two minus"),
     ("²³⁵U", "two hundred thirty-five U"),

@@ -175,13 +175,23 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
     if not has_socket:
         raise UsageError("--background finds its server by the socket", hint="drop --no-socket")
     place.create()
-    place.hold().release()  # refuses when another server has it
+    hold = place.hold()  # refuses when another server has it, whose log this is
     words = [word for word in sys.argv[1:] if word != "--background"]
     with place.open_log() as log:
+        hold.release()
         child = subprocess.Popen(  # -P: not a folder of that name in the present one
             [sys.executable, "-P", "-m", "voxcli", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
+    try:
+        _wait_until_ready(child, place)
+    except (KeyboardInterrupt, EngineError):
+        child.terminate()
+        raise
+    _show_status(place, is_json=is_json, is_quiet=is_quiet)
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], place: Place) -> None:
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
         if child.poll() == EXIT_OK:
@@ -192,12 +202,9 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
                 f"the server ended with exit code {child.returncode}: {_last_words(place.log)}",
                 hint=f"see {place.log}",
             )
-        state = _health(place).get("status")
-        if state == "ready":
-            _show_status(place, is_json=is_json, is_quiet=is_quiet)
+        if _health(place).get("status") == "ready":
             return
         time.sleep(0.1)
-    child.terminate()
     raise EngineError(f"the server was not ready within {START_S:g} s", hint=f"see {place.log}")
 
 

@@ -124,7 +124,9 @@ class Place:
             OutputError: it cannot be opened.
         """
         with self.explained():
-            return open(self.log, "wb")
+            log = open(self.log, "ab")  # noqa: SIM115  # another process may write to it too
+            log.truncate(0)
+            return log
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -151,7 +153,8 @@ class Place:
                 return Hold(self, file)
         raise HeldError(
             f"a server runs already: {describe(_parse(file.read()))}",
-            hint="stop it with 'voxcli serve --stop', or add --no-socket and another --port",
+            hint="stop it with 'voxcli serve --stop', or start this one in the foreground with "
+            "--no-socket and another --port",
         )
 
 

@@ -31,6 +31,7 @@ _POWER = re.compile(
 )
 _RAISED = re.compile("[²³]")
 _TIMES = re.compile(r"(?<=\d)(?:\s?[*×·]\s?|\s[xX]\s|x)(?=\d)")
+_POWER_OF_TEN = re.compile(r"(?:10|ten) (?:to the power of|squared|cubed)\b")
 _OPERATORS = re.compile(
     r"(?<=[\d)])\s?(?P<sign>[+÷=])\s?(?=[-(]?\d)|(?<=\d)\s(?P<minus>[-−])\s(?=\d)"
 )
@@ -85,7 +86,7 @@ def numerals(draft: Draft) -> None:
     """Say every digit that is left."""
     draft.sub(_NUMBER_SIGN, "number ", "abbreviation")
     draft.sub(_APPROXIMATE, "about ", "symbol")
-    draft.sub(_TIMES, lambda m: " by " if m.group().strip() in "xX×" else " times ", "symbol")
+    draft.sub(_TIMES, _times, "symbol")
     draft.sub(_OPERATORS, _operator, "symbol")
     draft.sub(_SUFFIX, _suffix, "number")
     draft.sub(_ORDINAL, _ordinal, "number")
@@ -100,6 +101,12 @@ def numerals(draft: Draft) -> None:
     draft.sub(_PLAIN, _in_context, "number")
     draft.sub(_MIXED, _mixed, "number")
     draft.sub(_REST, lambda m: f" {number(m.group())} ", "number")
+
+
+def _times(match: re.Match[str]) -> str:
+    """Sizes are "3 by 4", but a number times a power of ten is one number."""
+    is_size = match.group().strip() in "xX×"
+    return " by " if is_size and not _POWER_OF_TEN.match(match.string, match.end()) else " times "
 
 
 def compatible_numbers(draft: Draft) -> None:

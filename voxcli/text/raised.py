@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft
+from voxcli.text.spell import cardinal
 
 _DIGITS = "⁰¹²³⁴-⁹"
 _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
@@ -31,9 +32,10 @@ _NOTE = re.compile(
 _NOTE_ITSELF = re.compile(
     rf"^(?P<mark>[{_DIGITS}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
 )
-_MASS = re.compile(rf"(?<![\w)])[{_DIGITS}]{{2,3}}")  # ²³⁵U
+_MASS = re.compile(rf"(?<![\w)⁺⁻])[{_DIGITS}]{{2,3}}")  # ²³⁵U
 _FORMULA = re.compile("[A-Z]{2,}(?=[₀-₉])")
 _INDEX = re.compile(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
+_SPEED = re.compile("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
 _LOWERED = re.compile("[₀-₎]")
 _CHARGE = re.compile(rf"(?<=[^\W_])(?P<count>[{_DIGITS}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
 # After one letter, a digit or a bracket; a negative one after any word ("min⁻¹").
@@ -54,6 +56,7 @@ def raised(draft: Draft) -> None:
     draft.sub(_MASS, lambda m: _plain(m.group()), "letter")
     draft.sub(_FORMULA, lambda m: " ".join(m.group()), "letter")
     draft.sub(_INDEX, _apart, "letter")
+    draft.sub(_SPEED, lambda m: f"v {cardinal(int(_plain(m['index'])))}", "letter")
     draft.sub(_LOWERED, lambda m: _plain(m.group()), "letter")
     draft.sub(_CHARGE, _apart, "letter")
     draft.sub(_EXPONENT, _exponent, "letter")
