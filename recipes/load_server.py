@@ -7,8 +7,8 @@ Each stream asks for the same sentences with fixed seeds and compares what arriv
 sample, with what the server made offline (not streamed). Rounds follow each other on the same
 server, after a first one that warms up, in which every user speaks two texts or more. What stays
 is seen in the median of a round's memory; its highest is a moment's tensors more. Expected: 0
-errors, 0 that differ, and no median above 3 % of the first; else exit code 1. On a card samples depend on how many streams run, by the rounding of its kernels,
-so there nearly all differ.
+errors, 0 that differ, and no median above 3 % of the first; else exit code 1. On a card samples
+depend on how many streams run, by the rounding of its kernels, so there nearly all differ.
 """
 
 from __future__ import annotations
