@@ -176,9 +176,12 @@ def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> 
         raise UsageError("--background finds its server by the socket", hint="drop --no-socket")
     place.create()
     hold = place.hold()  # refuses when another server has it, whose log this is
-    words = [word for word in sys.argv[1:] if word != "--background"]
-    with place.open_log() as log:
+    try:
+        log = place.open_log()
+    finally:
         hold.release()
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    with log:
         child = subprocess.Popen(  # -P: not a folder of that name in the present one
             [sys.executable, "-P", "-m", "voxcli", *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

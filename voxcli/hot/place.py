@@ -124,9 +124,8 @@ class Place:
             OutputError: it cannot be opened.
         """
         with self.explained():
-            log = open(self.log, "ab")  # noqa: SIM115  # another process may write to it too
-            log.truncate(0)
-            return log
+            self.log.write_bytes(b"")
+            return open(self.log, "ab")  # another process may write to it too
 
     @contextmanager
     def explained(self) -> Iterator[None]:
