@@ -62,25 +62,32 @@ ALWAYS_INLINE void convolve(
     if (i < n) convolve_lanes(fused, out + i, x + i, taps, n - i, step, is_snake);
 }
 
+/* A part of a row, whose input goes behind its past in `padded`. */
+ALWAYS_INLINE void depthwise_part(
+    int fused, float *out, const float *x, const float *scale, const float *shift,
+    const float *taps, float *padded, int64_t size, int64_t W, int64_t step) {
+    float *present = padded + (K - 1) * step;
+    for (int64_t i = 0; i < size; i += W) {
+        const int64_t n = least(W, size - i);
+        if (scale) {
+            snake(fused, present + i, x + i, scale, shift, n);
+            convolve(fused, out + i, padded + i, taps, n, step, 1);
+        } else {
+            memcpy(present + i, x + i, n * sizeof(float));
+            convolve(fused, out + i, padded + i, taps, n, step, 0);
+        }
+    }
+}
+
 ALWAYS_INLINE void depthwise_rows(
     int fused, const float *x, const float *scale, const float *shift, float *contexts,
     const int64_t *slots, const float *taps, float *padded, float *out,
     int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation) {
-    const int64_t size = T * C, past = (K - 1) * dilation * C;
-    float *present = padded + past;
+    const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;
     for (int64_t b = 0; b < B; b++, x += size, out += size) {
         float *context = contexts + slots[b] * past;
         memcpy(padded, context, past * sizeof(float));
-        for (int64_t i = 0; i < size; i += W) {
-            const int64_t n = least(W, size - i), step = dilation * C;
-            if (scale) {
-                snake(fused, present + i, x + i, scale, shift, n);
-                convolve(fused, out + i, padded + i, taps, n, step, 1);
-            } else {
-                memcpy(present + i, x + i, n * sizeof(float));
-                convolve(fused, out + i, padded + i, taps, n, step, 0);
-            }
-        }
+        depthwise_part(fused, out, x, scale, shift, taps, padded, size, W, step);
         memcpy(context, padded + size, past * sizeof(float));
     }
 }
@@ -170,17 +177,12 @@ AVX2 static void unit_rows(
     const float *taps, const Panels *panels, float *padded, float *inner,
     int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {
     const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;
-    float *present = padded + past;
     for (int64_t b = 0; b < B; b++, x += size) {
         float *context = contexts + slots[b] * past;
         memcpy(padded, context, past * sizeof(float));
         for (int64_t start = 0; start < size; start += part) {
             const int64_t length = least(part, size - start);
-            for (int64_t i = 0; i < length; i += W) {
-                const int64_t n = least(W, length - i);
-                snake(1, present + i, x + start + i, scale, shift, n);
-                convolve(1, inner + i, padded + i, taps, n, step, 1);
-            }
+            depthwise_part(1, inner, x + start, scale, shift, taps, padded, length, W, step);
             multiply(panels, inner, x + start, length / C, 0, num_panels(panels));
             memmove(padded, padded + length, past * sizeof(float));
         }
