@@ -201,6 +201,30 @@ def test_an_interrupt_while_modules_load_is_an_interrupt(tmp_path: Path) -> None
     assert done.stderr == "voxcli: interrupted\n"
 
 
+INTERRUPTED_CALLBACK = """
+import signal, sys, time, weakref
+import voxcli.__main__, voxcli.cli
+
+class Thing: pass
+
+def command():
+    thing = Thing()
+    watched = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing
+    time.sleep(30)
+
+voxcli.cli.main = command
+sys.exit(voxcli.__main__.main())
+"""
+
+
+def test_an_interrupt_is_not_lost_in_a_callback_of_the_interpreter() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_CALLBACK], capture_output=True, text=True, timeout=20
+    )
+    assert (done.returncode, done.stderr) == (errors.EXIT_INTERRUPTED, "voxcli: interrupted\n")
+
+
 def test_the_module_is_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "voxcli", "--version"], capture_output=True, text=True, timeout=60
