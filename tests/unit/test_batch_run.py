@@ -306,7 +306,7 @@ def test_the_first_interrupt_finishes_what_is_in_flight(out: Path) -> None:
 
 def test_the_second_interrupt_ends_at_once(out: Path) -> None:
     told: list[str] = []
-    with Interrupt(lambda: told.append("stopping")) as interrupt:
+    with Interrupt(lambda: told.append("stopping")) as interrupt, interrupt.rows_in_flight():
         signal.raise_signal(signal.SIGINT)
         assert interrupt.is_set
         with pytest.raises(KeyboardInterrupt):
@@ -320,6 +320,23 @@ def test_the_second_interrupt_ends_at_once(out: Path) -> None:
         speak(prepare(SIX, out), on_outcome=stop)
     assert is_clean(out)
     assert (out / "report.json").exists()
+
+
+def test_an_interrupt_ends_at_once_where_no_row_is_in_flight() -> None:
+    with Interrupt(lambda: pytest.fail("nothing is to be finished")) as interrupt:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not interrupt.is_set
+
+
+def test_two_interrupts_during_one_call_are_two() -> None:
+    """As when the keys are pressed twice while the model loads a library or computes a step."""
+    press_twice = f"kill -INT {os.getpid()}; sleep 0.1; kill -INT {os.getpid()}"
+    with Interrupt(lambda: None) as interrupt, interrupt.rows_in_flight():
+        process = subprocess.Popen(["sh", "-c", press_twice])
+        with pytest.raises(KeyboardInterrupt):
+            sum(range(30_000_000))  # Python looks for no signal in between
+    process.wait()
 
 
 def test_runs_that_are_killed_lose_only_what_was_in_flight(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ report = session.run(load, ...)      speak what is left
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,6 +138,7 @@ class Session:
         on_start: Callable[[Sequence[Standing]], None] = lambda standings: None,
         on_outcome: OnOutcome = lambda outcome, tally: None,
         is_stopping: Callable[[], bool] = lambda: False,
+        while_speaking: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> dict[str, Any]:
         """Speak what is left and write the reports, however it ends.
 
@@ -145,6 +146,8 @@ class Session:
             load: the synthesizer; not called where nothing is left.
             notes: of the process that began this run, where a fault ended it.
             on_start: told how every row stands.
+            is_stopping: no further row starts once it says so; those in flight are finished.
+            while_speaking: a block around the time in which rows are in flight.
 
         Raises:
             TakeOver: the engine failed, and a fresh process is to go on with this run.
@@ -165,10 +168,12 @@ class Session:
                             self.folder, manifest, self.storage,
                             lambda job: effective_values(job, self.rules, self.casting), judges,
                         )  # fmt: skip
-                        BatchRun(
+                        run = BatchRun(
                             synthesizer, manifest, self.casting, keeper, log.tally, log.add,
                             is_stopping,
-                        ).run(standings)  # fmt: skip
+                        )  # fmt: skip
+                        with while_speaking():
+                            run.run(standings)
             except EngineFaultError as err:
                 log.write_in_between()
                 if is_stopping():

@@ -266,6 +266,7 @@ def _run(
             report = session.run(
                 load, take_notes(), judges=judges, on_start=on_start, on_outcome=on_outcome,
                 is_stopping=lambda: interrupt.is_set,
+                while_speaking=interrupt.rows_in_flight,
             )  # fmt: skip
     except TakeOver as end:
         output.warn(f"{end.fault.message}; a fresh process goes on with the rows that are left")
