@@ -11,19 +11,35 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 _AGAIN_S = 0.01
 
 
-def _send_again(unraisable: Any) -> None:
-    """Let Ctrl-C that cannot be raised where it came come again: it would be lost.
+def _take(number: int, frame: FrameType | None) -> None:
+    """KeyboardInterrupt, but not in what a module of torch calls while it is imported.
 
-    That is in a callback of the interpreter: a weak reference's, a `__del__`, a C library's.
+    That may be C++ that calls Python and ends the process where an exception comes out of it.
     """
-    if unraisable.exc_type is not KeyboardInterrupt:
+    if frame is not None and frame.f_code.co_name == "<module>":
+        name: str = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] == "torch":
+            _send_again()
+            return
+    raise KeyboardInterrupt
+
+
+def _take_unraisable(unraisable: Any) -> None:
+    """Ctrl-C in a callback of the interpreter (a weak reference's, a `__del__`) would be lost."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        _send_again()
+    else:
         sys.__unraisablehook__(unraisable)
-        return
+
+
+def _send_again() -> None:
+    """Let Ctrl-C that cannot be raised now come a moment later."""
     main_thread = threading.main_thread().ident
     again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main_thread, signal.SIGINT))
     again.daemon = True
@@ -32,12 +48,15 @@ def _send_again(unraisable: Any) -> None:
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    sys.unraisablehook = _send_again
+    sys.unraisablehook = _take_unraisable
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _take)
     try:
         from voxcli.cli import main as run
 
         return run()
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         from voxcli.errors import EXIT_INTERRUPTED
 
         with suppress(OSError):  # not through voxcli.cli.output, which may be half loaded

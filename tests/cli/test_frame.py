@@ -190,15 +190,30 @@ def test_a_closed_stdout_causes_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_interrupt_while_modules_load_is_an_interrupt(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [sys.executable, "-m", "voxcli", "--help"], capture_output=True, text=True, timeout=60,
+def _run_with(modules: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program with modules of a test's own in front of the installed ones."""
+    path = os.pathsep.join(filter(None, (str(modules), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, "-m", "voxcli", *arguments], capture_output=True, text=True, timeout=8,
         env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
+
+
+def test_an_interrupt_while_modules_load_is_an_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = _run_with(tmp_path, "--help")
     assert (done.returncode, done.stdout) == (errors.EXIT_INTERRUPTED, "")
     assert done.stderr == "voxcli: interrupted\n"
+
+
+def test_an_interrupt_waits_for_the_import_of_torch(tmp_path: Path) -> None:
+    """torch's C++ calls Python while it is imported, and ends the process where that raises."""
+    lines = ("import os, signal, time", "os.kill(os.getpid(), signal.SIGINT)", "time.sleep(0.1)")
+    (tmp_path / "torch.py").write_text("\n".join((*lines, "print('imported', flush=True)")))
+    (tmp_path / "typer.py").write_text("import time, torch\ntime.sleep(9)")
+    done = _run_with(tmp_path, "speak", "Hello.")
+    assert done.stdout == "imported\n"
+    assert (done.returncode, done.stderr) == (errors.EXIT_INTERRUPTED, "voxcli: interrupted\n")
 
 
 INTERRUPTED_CALLBACK = """

@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupt:
     """Takes SIGINT and SIGTERM inside its block; only for the main thread.
 
-    Where no rows are in flight the first one raises KeyboardInterrupt too: nothing is to be ended.
+    Where no rows are in flight SIGINT's handler of before has both: nothing is to be ended.
 
     Args:
         on_first: told when the first one comes while rows are in flight.
@@ -55,10 +55,14 @@ class Interrupt:
             count = sum(each in SIGNALS for each in self._receiver.recv(64))
         except BlockingIOError:  # counted by the call before
             return
-        if self.is_set or count > 1 or not self._has_rows:
+        if not self._has_rows:
+            before = self._before[signal.SIGINT]
+            (before if callable(before) else signal.default_int_handler)(number, frame)
+        elif self.is_set or count > 1:
             raise KeyboardInterrupt
-        self.is_set = True
-        self._on_first()
+        else:
+            self.is_set = True
+            self._on_first()
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
