@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,16 +24,23 @@ KNOWN = [
 ]
 
 
-def words(text: str) -> list[torch.Tensor]:
-    return [torch.tensor([int(word, 16)]) for word in text.split()]
+def on_device(word: str) -> torch.Tensor:
+    return torch.tensor([int(word, 16)])
 
 
+def on_host(word: str) -> np.ndarray:
+    return np.array([int(word, 16)], np.uint64)
+
+
+@pytest.mark.parametrize("words", [on_device, on_host])
 @pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
-def test_philox_gives_the_published_words(counter: str, key: str, expected: str) -> None:
-    c0, c1, c2, c3 = words(counter)
-    k0, k1 = words(key)
+def test_philox_gives_the_published_words(
+    counter: str, key: str, expected: str, words: Callable[[str], Any]
+) -> None:
+    c0, c1, c2, c3 = map(words, counter.split())
+    k0, k1 = map(words, key.split())
     result = philox((c0, c1, c2, c3), (k0, k1))
-    assert [f"{word:08x}" for word in result[0].tolist()] == expected.split()
+    assert [f"{int(word[0]):08x}" for word in result] == expected.split()
 
 
 def test_noise_is_standard_normal() -> None:
