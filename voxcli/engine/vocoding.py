@@ -10,6 +10,7 @@ neighbours or on the number of threads. Knows no model and no schedule.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
 WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of one stream's work
+# A chunk of twice as many patches takes a tenth less of a core for each.
+CROWDED_GROWTH = 2
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Vocoding:
         self._in_flight: dict[Request, _Chunk] = {}  # in the order they were begun
         self._num_threads = num_threads
         self._num_workers = max(1, num_threads // WORKER_SHARE)
+        self._num_unfinished = 0  # chunks that workers have begun or will begin
+        self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         if isinstance(runner, ModelRunner) and runner.device.type == "cpu" and num_threads > 1:
             self._pool = ThreadPoolExecutor(self._num_workers, "vocoder", _use_one_thread)
@@ -82,8 +87,7 @@ class Vocoding:
 
     def _num_free(self) -> int:
         """Threads that the workers leave to the steps."""
-        num_busy = sum(not chunk.future.done() for chunk in self._in_flight.values())
-        return self._num_threads - min(num_busy, self._num_workers)
+        return self._num_threads - min(self._num_unfinished, self._num_workers)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -108,6 +112,8 @@ class Vocoding:
         ready = [self._take(r) for r, chunk in list(self._in_flight.items()) if chunk.future.done()]
         now: list[Request] = []
         for request in due:
+            if self._may_grow(request):
+                continue
             chunk = self._in_flight.get(request)
             if chunk is None and self._can_wait(request, is_last_work):
                 self._begin(request)
@@ -135,12 +141,27 @@ class Vocoding:
             return not is_last_work
         return request.num_vocoded > 0 or not request.is_live
 
+    def _may_grow(self, request: Request) -> bool:
+        """Whether a chunk would wait for others, so that it may have more patches by then."""
+        is_crowded = self._num_unfinished > self._num_workers
+        is_free = not request.is_live and request.finish_reason is None
+        return (
+            is_crowded and is_free and len(request.pending) < CROWDED_GROWTH * request.chunk_patches
+        )
+
     def _begin(self, request: Request) -> None:
         assert self._pool is not None
         assert isinstance(self._runner, ModelRunner)
         make = self._runner.begin_vocoding(request)
+        with self._lock:
+            self._num_unfinished += 1
         future = self._pool.submit(make)
+        future.add_done_callback(self._count_done)
         self._in_flight[request] = _Chunk(make, future, request.finish_reason)
+
+    def _count_done(self, _: Future[np.ndarray]) -> None:
+        with self._lock:
+            self._num_unfinished -= 1
 
     def _take(self, request: Request) -> Ready:
         chunk = self._in_flight.pop(request)
