@@ -1,7 +1,8 @@
 """The order of all rules: what a user wrote becomes what is said, every change recorded.
 
 English goes through all rules; Chinese through wetext where it is installed; every other language
-keeps its words and digits and loses only markup, emoji and brackets. Knows no voice and no model.
+keeps its words and digits and loses only markup, marks of notes, emoji and brackets. Knows no voice
+and no model.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from voxcli.text import (
     dates,
     markup,
     money,
+    notes,
     numerals,
     quantities,
     raised,
@@ -41,6 +43,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
     markup.strip_markup(draft)
     characters.emoji(draft, language)
     draft.text = markup.reflow(draft.text)
+    notes.notes(draft)
     if language == "en":
         _english(draft)
     else:

@@ -113,7 +113,7 @@ def compatible_numbers(draft: Draft) -> None:
     """Vulgar fractions and powers to plain digits; before all other number rules."""
     draft.sub(
         _VULGAR_PATTERN,
-        lambda m: f"{'' if m.group('whole') is None else ' '}{_VULGAR[m.group('char')]}",
+        _vulgar,
         "number",
     )
     draft.text = _SLASH.sub("/", draft.text)
@@ -123,6 +123,12 @@ def compatible_numbers(draft: Draft) -> None:
     draft.sub(
         _CLAUSE, lambda m: f" {m.group('a').upper()} {m.group('b') or ''}".rstrip(), "bracket"
     )
+
+
+def _vulgar(match: re.Match[str]) -> str:
+    """Apart from a whole number before and a letter after: 2½, ½mv."""
+    after = " " if match.string[match.end() : match.end() + 1].isalpha() else ""
+    return f"{'' if match['whole'] is None else ' '}{_VULGAR[match['char']]}{after}"
 
 
 def powers(draft: Draft) -> None:
