@@ -15,6 +15,7 @@ from voxcli.text import (
     addresses,
     characters,
     dates,
+    formulas,
     markup,
     money,
     notes,
@@ -57,6 +58,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
 
 
 def _english(draft: Draft) -> None:
+    formulas.formulas(draft)
     raised.raised(draft)
     characters.straighten(draft)
     addresses.addresses(draft)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft
+from voxcli.text.changes import Draft, apart
 from voxcli.text.quantities import NUM, START, mixed
 from voxcli.text.spell import cardinal, fraction, number, ordinal, plural, roman, year
 
@@ -25,7 +25,9 @@ _SPACED = re.compile(
 _CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
 _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
 _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
-_ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
+_ATTACHED = re.compile(  # 2.5x, PM2.5
+    r"(?<![\w.])\d+\.\d+(?=[^\W\d_])|(?<=[^\W\d_])\d{1,9}\.\d{1,9}(?!\w|\.\d)"
+)
 _POWER = re.compile(
     r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<power>-?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
 )
@@ -97,7 +99,7 @@ def numerals(draft: Draft) -> None:
     draft.sub(_NEGATIVE, "minus ", "number")
     draft.sub(_PLUS, lambda m: " plus ", "symbol")
     draft.sub(_ABOUT_YEAR, lambda m: f"{m.group('word')} {year(int(m.group('year')))}", "number")
-    draft.sub(_ATTACHED, lambda m: f"{number(m.group('number'))} ", "number")
+    draft.sub(_ATTACHED, lambda m: apart(number(m.group()), m), "number")
     draft.sub(_PLAIN, _in_context, "number")
     draft.sub(_MIXED, _mixed, "number")
     draft.sub(_REST, lambda m: f" {number(m.group())} ", "number")

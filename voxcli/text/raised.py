@@ -18,10 +18,11 @@ _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
 _LOW_LETTERS = "ₐ-ₜᵢ-ᵪⱼ"
 _LETTER = rf"[^\W\d_{_DIGITS}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
 _TERM = rf"(?:[{_DIGITS}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
-_FRACTION = re.compile(rf"(?P<whole>(?<=\d) ?)?(?P<parts>[{_DIGITS}]{{1,3}}[⁄/][₀-₉]{{1,3}})")
+_FRACTION = re.compile(
+    rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{_DIGITS}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
+)
 _WORD = re.compile(rf"[{_LETTERS}]{{2,}}")  # 1ˢᵗ, nᵗʰ, Mᵐᵉ
 _MASS = re.compile(rf"(?<![\w)⁺⁻])[{_DIGITS}]{{2,3}}")  # ²³⁵U
-_FORMULA = re.compile("[A-Z]{2,}(?=[₀-₉])")
 _INDEX = re.compile(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
 _SPEED = re.compile("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
 _LOWERED = re.compile("[₀-₎]")
@@ -36,11 +37,10 @@ _EXPONENT = re.compile(
 def raised(draft: Draft) -> None:
     """Superscripts and subscripts to plain characters; before all other number rules."""
     draft.sub(
-        _FRACTION, lambda m: f"{'' if m['whole'] is None else ' '}{_plain(m['parts'])}", "letter"
+        _FRACTION, lambda m: f"{'' if m['before'] is None else ' '}{_plain(m['parts'])}", "letter"
     )
     draft.sub(_WORD, lambda m: _plain(m.group()), "letter")
     draft.sub(_MASS, lambda m: _plain(m.group()), "letter")
-    draft.sub(_FORMULA, lambda m: " ".join(m.group()), "letter")
     draft.sub(_INDEX, _apart, "letter")
     draft.sub(_SPEED, lambda m: f"v {cardinal(int(_plain(m['index'])))}", "letter")
     draft.sub(_LOWERED, lambda m: _plain(m.group()), "letter")
