@@ -27,6 +27,7 @@ FORMULAS = [
 ]  # fmt: skip
 OTHERS = [
     ("No2, In3, iOS17, Node20", "No two, In three, iOS seventeen, Node twenty"),
+    ("Class CO₂, Henry V’s", "Class C O two, Henry V's"),
     ("VISION5, COVID19", "Vision five, Covid nineteen"),
     ("Vₘₐₓ, Kₘ, log₂ n, Earth₂", "V max, K m, log two n, Earth two"),
     ("K⁻¹ and R⁺", "K to the power of minus one and R plus"),

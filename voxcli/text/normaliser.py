@@ -58,12 +58,12 @@ def normalise(text: str, language: str = "en") -> Normalised:
 
 
 def _english(draft: Draft) -> None:
+    numerals.roman_numerals(draft)  # before letters stand alone: "Round CO₂" is no Round C
     formulas.formulas(draft)
     raised.raised(draft)
     characters.straighten(draft)
     addresses.addresses(draft)
     numerals.compatible_numbers(draft)
-    numerals.roman_numerals(draft)
     weekdays.weekdays(draft)
     if any(c.isdigit() for c in draft.text):
         dates.dates(draft)

@@ -38,7 +38,7 @@ _OPERATORS = re.compile(
     r"(?<=[\d)])\s?(?P<sign>[+÷=])\s?(?=[-(]?\d)|(?<=\d)\s(?P<minus>[-−])\s(?=\d)"
 )
 _NUMBER_SIGN = re.compile(r"#\s?(?=\d)|\b[Nn]os?\.\s?(?=\d)|№\s?")
-_APPROXIMATE = re.compile(r"(?<!\w)[~≈]\s?(?=[$€£]?\d)")
+_APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
 _SUFFIX = re.compile(rf"{START}(?P<number>{NUM})\s?(?P<scale>k|bn|mn)\b(?!/)")
 _ORDINAL = re.compile(
     r"(?<![\w.])(?<!\d,)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?:st|nd|rd|th)\b", re.I
@@ -65,14 +65,14 @@ _NUMERAL = r"(?P<roman>[IVXLC]{1,7})"
 _NUMBERED = re.compile(
     r"\b(?P<word>Chapter|Part|Volume|Vol\.|Book|Act|Scene|Section|Figure|Table|Appendix|War|Phase|Level|"
     r"Round|Bowl|Article|Title|Unit|Stage|Mark|Episode|Class|Type|Annex|Tier|Division|Canto|Psalm|"
-    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}(?!\w|'|-\w)"
+    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}(?!\w|['’]|-\w)"
 )
 _MONARCH = re.compile(
     r"\b(?P<word>(?:King|Queen|Pope|Emperor|Tsar|Prince) [A-Z][a-z]{2,15}|Henry|Louis|George|"
     r"Elizabeth|Charles|Edward|William|James|Richard|Philip|Pius|Napoleon|Catherine|Nicholas|"
     r"Frederick|Alexander|John Paul|Benedict|Leo|Gregory|Innocent|Clement|Ramesses|Ptolemy|Gustav|"
     r"Christian|Ivan|Peter|Otto|Mehmed|Wilhelm) "
-    r"(?P<roman>[IVX]{2,6}|[VX])(?!\w|'|-\w)"
+    r"(?P<roman>[IVX]{2,6}|[VX])(?!\w|['’]|-\w)"
 )
 _CENTURY = re.compile(r"\b(?P<roman>[IVX]{1,5})(?P<word>(?:th)? (?:century|Century|Olympi\w+))")
 
@@ -87,7 +87,6 @@ def roman_numerals(draft: Draft) -> None:
 def numerals(draft: Draft) -> None:
     """Say every digit that is left."""
     draft.sub(_NUMBER_SIGN, "number ", "abbreviation")
-    draft.sub(_APPROXIMATE, "about ", "symbol")
     draft.sub(_TIMES, _times, "symbol")
     draft.sub(_OPERATORS, _operator, "symbol")
     draft.sub(_SUFFIX, _suffix, "number")
@@ -112,7 +111,8 @@ def _times(match: re.Match[str]) -> str:
 
 
 def compatible_numbers(draft: Draft) -> None:
-    """Vulgar fractions and powers to plain digits; before all other number rules."""
+    """Vulgar fractions and the like to plain digits; before all other number rules."""
+    draft.sub(_APPROXIMATE, "about ", "symbol")
     draft.sub(
         _VULGAR_PATTERN,
         _vulgar,

@@ -33,6 +33,14 @@ _EXPONENT = re.compile(
     rf"(?P<power>[⁺⁻]?{_TERM}(?:[⁺⁻]{_TERM})*)"
 )
 
+# A span of powers of ten, and what is taken from a power; a hyphen after a unit joins ("m²-5").
+_SPAN = re.compile(
+    r"(?P<power>(?<!\w)10(?:[²³]|\^-?\d{1,3}))(?:\s?–\s?|-)(?=(?:\d(?:\.\d{1,3})?\s?[×·x]\s?)?10[²³^])"
+)
+_MINUS = re.compile(
+    rf"(?<=[²³])(?:\s?−\s?|(?<![Mm].)(?:-|\s[-–]\s))(?=\d|\(|{_LETTER}(?!{_LETTER}))"
+)
+
 
 def raised(draft: Draft) -> None:
     """Superscripts and subscripts to plain characters; before all other number rules."""
@@ -46,6 +54,8 @@ def raised(draft: Draft) -> None:
     draft.sub(_LOWERED, lambda m: _plain(m.group()), "letter")
     draft.sub(_CHARGE, _apart, "letter")
     draft.sub(_EXPONENT, _exponent, "letter")
+    draft.sub(_SPAN, lambda m: f"{m['power']} to ", "number")
+    draft.sub(_MINUS, " minus ", "symbol")
 
 
 def _plain(text: str) -> str:
