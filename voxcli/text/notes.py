@@ -21,7 +21,7 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff"
 _END = rf"(?![^\WA-Z{_CJK}]|[⁺⁻⁄]|/[₀-₉])"
 _AFTER_SIGN = re.compile(
     rf"(?:(?<=[\w\"”’»)\]%][.,:;!?…])|(?<=[{_STOPS}][\"“”’»)\]])|(?<=[\w{_STOPS}][ \u00a0\u202f]»)"
-    rf"|(?<=\w[\"“”»])|(?<=[$€£¥%。，、；：！？」』）])|(?<=[{_CJK}])(?<!米)"
+    rf"|(?<=\w[\"“”»])|(?<=[$€£¥%。，、；：！？」』])|(?<=[{_CJK}])(?<!米)"
     rf"|(?P<price>[$€£¥]\d{{1,9}}(?:[.,]\d{{1,3}})*)){_MARKS}{_END}"
 )
 _NOTE_ITSELF = re.compile(
@@ -32,7 +32,7 @@ _AFTER_WORD = re.compile(
     rf"(?<!{_PLAIN})(?:(?P<label>[A-Za-z]{{1,9}})\.?[ \u00a0])?"
     rf"(?P<lead>\d{{1,9}}[.,:]|[^\W\d_]{{2,9}}-|['’])?(?P<base>{_PLAIN}{{1,40}}){_MARKS}{_END}"
 )
-_AFTER_BRACKET = re.compile(rf"(?P<bracket>\([^()\n]{{1,80}}\)){_MARKS}{_END}")
+_AFTER_BRACKET = re.compile(rf"(?P<bracket>[(（][^()（）\n]{{1,80}}[)）]){_MARKS}{_END}")
 
 _NUMBERED_LIST = (
     "act appendix article book box ch chapter day episode eq equation exhibit fig figs figure "
@@ -54,7 +54,7 @@ _POWERED_LIST = (
 )
 _POWERED = frozenset(_POWERED_LIST.split())
 _LENGTHS = ("meter", "meters", "metre", "metres")  # with their prefixes
-_LONG_WORD = re.compile(r"[^\W\d_]{4,}|[A-Z]{3,}")
+_LONG_WORD = re.compile(rf"[^\W\d_]{{4,}}|[A-Z]{{3,}}|[{_CJK}]+")
 _SIGN_BEFORE = re.compile(r"[=+×·⋅*÷≈√∑∫/−][ \u00a0]?\Z")
 _SIGN_AFTER = re.compile(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
 _OPERATOR = re.compile(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")

@@ -53,7 +53,7 @@ _MEASURE = re.compile(
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
 _SPAN = re.compile(
-    rf"{START}(?P<a>{NUM}\s?(?P<unit>(?:{UNIT}|in\b){_RAISED}?))\s?[-–]\s?(?={NUM}\s?(?P=unit)(?!\w))"
+    rf"{START}(?P<a>{NUM}\s?(?P<unit>(?:{UNIT}|in\b){_RAISED}?))(?:\s?–\s?|-)(?={NUM}\s?(?P=unit)(?!\w))"
 )
 _FREQUENCY = re.compile(
     rf"{START}{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)"

@@ -10,6 +10,18 @@ import re
 
 from voxcli.text.spell import plural
 
+Bases = tuple[tuple[str, str, str], ...]
+
+
+def with_prefixes(bases: Bases, prefixes: dict[str, str]) -> dict[str, str]:
+    """Names by sign: `bases` are signs, names and the prefixes of each, " " being none."""
+    return {
+        f"{prefix.strip()}{sign}": f"{prefixes[prefix]}{name}"
+        for sign, name, taken in bases
+        for prefix in taken
+    }
+
+
 _PREFIXES = {
     " ": "", "T": "tera", "G": "giga", "M": "mega", "k": "kilo", "h": "hecto", "d": "deci",
     "c": "centi", "m": "milli", "µ": "micro", "n": "nano", "p": "pico", "P": "peta",
@@ -44,11 +56,7 @@ _OWN = {
     "ppb": "part per billion", "mcg": "microgram", "uF": "microfarad", "uL": "microliter",
     "kΩ": "kilohm", "MΩ": "megohm", "IU": "international unit", "mEq": "milliequivalent",
 }  # fmt: skip
-UNITS = {
-    f"{prefix.strip()}{sign}": f"{_PREFIXES[prefix]}{name}"
-    for sign, name, prefixes in _BASES
-    for prefix in prefixes
-} | _OWN
+UNITS = with_prefixes(_BASES, _PREFIXES) | _OWN
 # Units only where another one follows: "N·m", "t/ha", "CFU/mL".
 LED = {
     "N": "newton", "K": "kelvin", "U": "unit", "t": "metric ton", "pg": "picogram",
