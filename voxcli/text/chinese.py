@@ -44,7 +44,7 @@ _DAILY = r"(?:[kdcmn]?m|[kmn]g|m?L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
 # Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
 _KNOWN = re.compile(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
 _RAISED = re.compile(
-    r"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[⁰¹²³⁴-⁹]{1,3}|ⁿ)(?![⁺⁻])"
+    r"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[⁰¹²³⁴-⁹]{1,3}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
 _SPAN = re.compile(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
 _ABOUT = re.compile(r"(?<![\w~])[~∼≈]\s?(?=\d)")
