@@ -50,6 +50,7 @@ EXAMPLES = [
     ("π r and 2πr²", "pi r and two pi r squared"),
     ("an α-particle, Δt, χ²", "an alpha-particle, delta t, chi squared"),
     ("μ, the micro sign µ, and ϕ", "mu, the micro sign mu, and phi"),
+    ("a \u03a2", "a \u03a2"),  # no character, though among the capitals of Greek
     ("the word πατήρ or ο λόγος", "the word πατήρ or ο λόγος"),  # a word is no row of signs
     ("1920x1080", "nineteen twenty by one thousand eighty"),
     ("No. 5", "number five"),

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from voxcli.text import normalise, segment
+from voxcli.text import chinese, normalise, segment
 
 PROSE = (
     'Dr. Smith paid $1,299.50 on 03/04/2026 at 5:30 p.m. for 3.5 kg (a lot); "why?" he said. The '
@@ -19,7 +19,8 @@ HOSTILE = [
     "-", "`", "|", "A ", "1/", "a@", "#", "=", '"', "...", "! ", "1:", "$1", ".1", "/a", "\\a",
     "[a", "<script>", "<style><svg>", "Sat ", "Nov-", '1" ', "1h1", "1 000 ",
     "é", "字。", "x1", "– ", "a-", "www.", "&lt;", "½", "😀",
-    "¹", "⁻", "x⁻ⁿ", "word¹", "₁ₙ", "$5.5", "km²/", "m·", "m²/s", " m s^-2", "Σ ",
+    "¹", "⁻", "x⁻ⁿ", "word¹", "(word)²", "a 1,²", "₁ₙ", "$5.5", "km²/", "m·", "m²/s", " m s^-2",
+    "Σ ", "H₂(", "Ca2", "Na+", "5 m·", "J/(m·", "10²–", "~5", "5 kg-",
 ]  # fmt: skip
 
 
@@ -39,6 +40,14 @@ def test_a_long_text_is_ready_in_a_moment() -> None:
 def test_time_is_linear_in_the_length(piece: str) -> None:
     # A quadratic rule costs seconds at this length, a linear one some 0.03 s.
     assert cost(piece * (4_000 // len(piece))) < 0.5
+
+
+@pytest.mark.parametrize("piece", ["5 J·", "5/(m·", "10²", "x²", "~", "H₂", "（字"])
+def test_time_of_chinese_is_linear_too(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chinese, "_wetext", lambda: None)  # whose time is its own
+    start = process_time()
+    normalise(piece * (4_000 // len(piece)), "zh")
+    assert process_time() - start < 0.5
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:

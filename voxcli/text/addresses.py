@@ -31,7 +31,7 @@ _DOMAIN = re.compile(
 _FILE = re.compile(
     rf"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{{1,64}}(?:\.[A-Za-z0-9_-]{{1,32}}){{0,3}})\.(?P<ext>{_EXTENSIONS})\b(?!\.\w)"
 )
-_UNIX_PATH = re.compile(r"(?<![\w/.~)\]])(?:~|\.{1,2})?(?:/[\w.@+-]{1,100}){1,30}/?(?<![.])")
+_UNIX_PATH = re.compile(r"(?<![\w/.~)\]$€£¥])(?:~|\.{1,2})?(?:/[\w.@+-]{1,100}){1,30}/?(?<![.])")
 _WINDOWS_PATH = re.compile(
     r"(?<!\w)(?P<drive>[A-Za-z]):(?P<rest>(?:\\[^\\/:*?\"<>|\s]{1,100}){1,30}\\?)"
 )

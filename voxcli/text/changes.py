@@ -1,7 +1,7 @@
 """What normalisation did: `Change`, `Normalised`, and `Draft`, the text while it is rewritten.
 
-Every rule of this package goes through `Draft.sub`, so that no word can vanish unrecorded. Knows
-no rule itself.
+Every rule of this package goes through `Draft.sub`, so that no word can vanish unrecorded; `apart`
+keeps what one says from sticking to the text beside it. Knows no rule itself.
 """
 
 from __future__ import annotations
@@ -67,3 +67,10 @@ class Draft:
 
     def done(self) -> Normalised:
         return Normalised(self.text, tuple(self.changes))
+
+
+def apart(said: str, match: re.Match[str]) -> str:
+    """What is said for a match, with a space where a letter or a figure touches the match."""
+    start, end = match.span()
+    before, after = match.string[max(0, start - 1) : start], match.string[end : end + 1]
+    return said.join(" " if beside.isalnum() else "" for beside in (before, after))

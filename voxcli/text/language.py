@@ -92,7 +92,7 @@ _OWN_LETTERS = frozenset(("tr", "pl", "cs", "vi", "hu"))  # one small word is en
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
 # A Greek letter by itself is a sign ("π r", "Δt"); beside others of its kind it is part of a word.
 GREEK_SIGN = re.compile(
-    rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[\u00b5\u0391-\u03a9\u03b1-\u03c9\u03d5]"
+    rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[\u00b5\u0391-\u03a1\u03a3-\u03a9\u03b1-\u03c9\u03d5]"
     rf"(?![{_GREEK}]| [{_GREEK}]{{2}})"
 )
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")

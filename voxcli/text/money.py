@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
-from voxcli.text.quantities import NO_FRACTION, NUM, PER_UNIT, SIGN, SIGNS, START, unit_name
+from voxcli.text.quantities import NO_FRACTION, NUM, SIGN, SIGNS, START
 from voxcli.text.spell import cardinal, number, plural
+from voxcli.text.units import PER_UNIT, unit_name
 
 _CURRENCIES = {
     "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""),

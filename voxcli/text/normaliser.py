@@ -1,21 +1,21 @@
 """The order of all rules: what a user wrote becomes what is said, every change recorded.
 
-English goes through all rules; Chinese through wetext where it is installed; every other language
-keeps its words and digits and loses only markup, emoji and brackets. Knows no voice and no model.
+English goes through all rules; Chinese through its own and wetext's; every other language keeps its
+words and digits and loses only markup, marks of notes, emoji and brackets. Knows no voice and no
+model.
 """
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from typing import Any
-
 from voxcli.text import (
     addresses,
     characters,
+    chinese,
     dates,
+    formulas,
     markup,
     money,
+    notes,
     numerals,
     quantities,
     raised,
@@ -41,24 +41,29 @@ def normalise(text: str, language: str = "en") -> Normalised:
     markup.strip_markup(draft)
     characters.emoji(draft, language)
     draft.text = markup.reflow(draft.text)
+    notes.notes(draft)
     if language == "en":
         _english(draft)
     else:
         if language in ("zh", "ja", "ko"):
             characters.narrow(draft)
+        if language == "zh":
+            formulas.formulas(draft, language)
+            chinese.write_out(draft)
         symbols.brackets(draft)
         if language == "zh":
-            _chinese(draft)
+            chinese.numbers(draft)
     draft.text = "\n".join(line.strip() for line in draft.text.split("\n")).strip()
     return draft.done()
 
 
 def _english(draft: Draft) -> None:
+    numerals.roman_numerals(draft)  # before letters stand alone: "Round CO₂" is no Round C
+    formulas.formulas(draft, "en")
     raised.raised(draft)
     characters.straighten(draft)
     addresses.addresses(draft)
     numerals.compatible_numbers(draft)
-    numerals.roman_numerals(draft)
     weekdays.weekdays(draft)
     if any(c.isdigit() for c in draft.text):
         dates.dates(draft)
@@ -77,25 +82,3 @@ def _english(draft: Draft) -> None:
     symbols.brackets(draft)
     symbols.silence(draft)
     symbols.tidy(draft)
-
-
-_SENTENCE = re.compile(r"[^\n。！？；]{1,400}[。！？；]*")
-
-
-def _chinese(draft: Draft) -> None:
-    """Numbers, dates and units by wetext's grammars, which ship with it and need no network.
-
-    Without the package the digits stay: the models that speak Chinese read them.
-    """
-    normaliser = _wetext()
-    if normaliser is not None and re.search("[0-9a-zA-Z%$￥¥=]", draft.text):
-        draft.sub(_SENTENCE, lambda m: str(normaliser.normalize(m.group())), "number")
-
-
-@lru_cache(maxsize=1)
-def _wetext() -> Any:
-    try:
-        from wetext import Normalizer
-    except ImportError:
-        return None
-    return Normalizer(lang="zh", operator="tn", remove_erhua=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft
+from voxcli.text.changes import Draft, apart
 from voxcli.text.quantities import NUM, START, mixed
 from voxcli.text.spell import cardinal, fraction, number, ordinal, plural, roman, year
 
@@ -25,7 +25,9 @@ _SPACED = re.compile(
 _CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
 _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
 _CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
-_ATTACHED = re.compile(r"(?<![\w.])(?P<number>\d+\.\d+)(?=[^\W\d_])")
+_ATTACHED = re.compile(  # 2.5x, PM2.5
+    r"(?<![\w.])\d+\.\d+(?=[^\W\d_])|(?<=[^\W\d_])\d{1,9}\.\d{1,9}(?!\w|\.\d)"
+)
 _POWER = re.compile(
     r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<power>-?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
 )
@@ -36,7 +38,7 @@ _OPERATORS = re.compile(
     r"(?<=[\d)])\s?(?P<sign>[+÷=])\s?(?=[-(]?\d)|(?<=\d)\s(?P<minus>[-−])\s(?=\d)"
 )
 _NUMBER_SIGN = re.compile(r"#\s?(?=\d)|\b[Nn]os?\.\s?(?=\d)|№\s?")
-_APPROXIMATE = re.compile(r"(?<!\w)[~≈]\s?(?=[$€£]?\d)")
+_APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
 _SUFFIX = re.compile(rf"{START}(?P<number>{NUM})\s?(?P<scale>k|bn|mn)\b(?!/)")
 _ORDINAL = re.compile(
     r"(?<![\w.])(?<!\d,)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?:st|nd|rd|th)\b", re.I
@@ -63,14 +65,14 @@ _NUMERAL = r"(?P<roman>[IVXLC]{1,7})"
 _NUMBERED = re.compile(
     r"\b(?P<word>Chapter|Part|Volume|Vol\.|Book|Act|Scene|Section|Figure|Table|Appendix|War|Phase|Level|"
     r"Round|Bowl|Article|Title|Unit|Stage|Mark|Episode|Class|Type|Annex|Tier|Division|Canto|Psalm|"
-    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}(?!\w|'|-\w)"
+    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}(?!\w|['’]|-\w)"
 )
 _MONARCH = re.compile(
     r"\b(?P<word>(?:King|Queen|Pope|Emperor|Tsar|Prince) [A-Z][a-z]{2,15}|Henry|Louis|George|"
     r"Elizabeth|Charles|Edward|William|James|Richard|Philip|Pius|Napoleon|Catherine|Nicholas|"
     r"Frederick|Alexander|John Paul|Benedict|Leo|Gregory|Innocent|Clement|Ramesses|Ptolemy|Gustav|"
     r"Christian|Ivan|Peter|Otto|Mehmed|Wilhelm) "
-    r"(?P<roman>[IVX]{2,6}|[VX])(?!\w|'|-\w)"
+    r"(?P<roman>[IVX]{2,6}|[VX])(?!\w|['’]|-\w)"
 )
 _CENTURY = re.compile(r"\b(?P<roman>[IVX]{1,5})(?P<word>(?:th)? (?:century|Century|Olympi\w+))")
 
@@ -85,7 +87,6 @@ def roman_numerals(draft: Draft) -> None:
 def numerals(draft: Draft) -> None:
     """Say every digit that is left."""
     draft.sub(_NUMBER_SIGN, "number ", "abbreviation")
-    draft.sub(_APPROXIMATE, "about ", "symbol")
     draft.sub(_TIMES, _times, "symbol")
     draft.sub(_OPERATORS, _operator, "symbol")
     draft.sub(_SUFFIX, _suffix, "number")
@@ -97,7 +98,7 @@ def numerals(draft: Draft) -> None:
     draft.sub(_NEGATIVE, "minus ", "number")
     draft.sub(_PLUS, lambda m: " plus ", "symbol")
     draft.sub(_ABOUT_YEAR, lambda m: f"{m.group('word')} {year(int(m.group('year')))}", "number")
-    draft.sub(_ATTACHED, lambda m: f"{number(m.group('number'))} ", "number")
+    draft.sub(_ATTACHED, lambda m: apart(number(m.group()), m), "number")
     draft.sub(_PLAIN, _in_context, "number")
     draft.sub(_MIXED, _mixed, "number")
     draft.sub(_REST, lambda m: f" {number(m.group())} ", "number")
@@ -110,10 +111,11 @@ def _times(match: re.Match[str]) -> str:
 
 
 def compatible_numbers(draft: Draft) -> None:
-    """Vulgar fractions and powers to plain digits; before all other number rules."""
+    """Vulgar fractions and the like to plain digits; before all other number rules."""
+    draft.sub(_APPROXIMATE, "about ", "symbol")
     draft.sub(
         _VULGAR_PATTERN,
-        lambda m: f"{'' if m.group('whole') is None else ' '}{_VULGAR[m.group('char')]}",
+        _vulgar,
         "number",
     )
     draft.text = _SLASH.sub("/", draft.text)
@@ -123,6 +125,12 @@ def compatible_numbers(draft: Draft) -> None:
     draft.sub(
         _CLAUSE, lambda m: f" {m.group('a').upper()} {m.group('b') or ''}".rstrip(), "bracket"
     )
+
+
+def _vulgar(match: re.Match[str]) -> str:
+    """Apart from a whole number before and a letter after: 2½, ½mv."""
+    after = " " if match.string[match.end() : match.end() + 1].isalpha() else ""
+    return f"{'' if match['whole'] is None else ' '}{_VULGAR[match['char']]}{after}"
 
 
 def powers(draft: Draft) -> None:

@@ -1,7 +1,6 @@
 """English: percentages, measures and durations: numbers with a unit.
 
-Knows no exchange of units: what is written is said. Single letters that are more often something
-else (A, B, C, F, K without a degree sign) are no units here.
+Knows no exchange of units: what is written is said. The units themselves are in `units.py`.
 """
 
 from __future__ import annotations
@@ -10,75 +9,71 @@ import re
 
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, fraction, number, plural
+from voxcli.text.units import (
+    DIVISOR,
+    LED,
+    LENGTH,
+    LENGTHS,
+    PER_UNIT,
+    TIMES,
+    UNIT,
+    UNITS,
+    alternatives,
+    powered,
+    unit_name,
+)
 
 # Bounded groups keep it linear; the look-ahead keeps "1,2345" whole.
 NUM = r"(?:\d+(?:,\d{3}(?!\d)){0,6}(?:\.\d+)?|\.\d+)"
-START = r"(?<![\w.])(?<!\d,)"
+START = r"(?<![\w.^])(?<!\d,)(?<!\^-)"
 NO_FRACTION = r"(?<!\d/)"  # the lower number of one; numerals.py says it whole
-SIGN = r"(?P<sign>(?<![\w)\]])[-+±−])?"
+SIGN = r"(?P<sign>(?<![\w)\]^])[-+±−])?"
 SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: ""}
 
-_UNITS = {
-    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer",
-    "nm": "nanometer", "mi": "mile", "yd": "yard", "ft": "foot", "in": "inch", "kg": "kilogram",
-    "g": "gram", "mg": "milligram", "µg": "microgram", "lb": "pound", "lbs": "pound",
-    "oz": "ounce", "L": "liter", "l": "liter", "ml": "milliliter", "mL": "milliliter",
-    "cl": "centiliter", "dl": "deciliter", "gal": "gallon", "qt": "quart", "pt": "pint",
-    "tbsp": "tablespoon", "tsp": "teaspoon", "ha": "hectare", "s": "second", "sec": "second",
-    "secs": "second", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond",
-    "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "yr": "year",
-    "yrs": "year", "wk": "week", "wks": "week", "mph": "mile per hour",
-    "kph": "kilometer per hour", "kmh": "kilometer per hour", "rpm": "revolution per minute",
-    "fps": "frame per second", "bpm": "beat per minute", "Hz": "hertz", "kHz": "kilohertz",
-    "MHz": "megahertz", "GHz": "gigahertz", "dB": "decibel", "W": "watt", "kW": "kilowatt",
-    "MW": "megawatt", "GW": "gigawatt", "Wh": "watt hour", "kWh": "kilowatt hour",
-    "MWh": "megawatt hour", "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp",
-    "mAh": "milliamp hour", "Ω": "ohm", "J": "joule", "kJ": "kilojoule", "cal": "calorie",
-    "kcal": "kilocalorie", "Pa": "pascal", "kPa": "kilopascal", "hPa": "hectopascal",
-    "psi": "pound per square inch", "bit": "bit", "KB": "kilobyte", "kB": "kilobyte",
-    "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte", "KiB": "kibibyte",
-    "MiB": "mebibyte", "GiB": "gibibyte", "TiB": "tebibyte", "kbps": "kilobit per second",
-    "Mbps": "megabit per second", "Gbps": "gigabit per second", "kbit": "kilobit",
-    "Mbit": "megabit", "Gbit": "gigabit", "px": "pixel", "MP": "megapixel", "dpi": "dot per inch",
-    "°C": "degree Celsius", "°F": "degree Fahrenheit", "°": "degree", "sq ft": "square foot",
-    "sq m": "square meter", "fl oz": "fluid ounce", "ppm": "part per million",
-}  # fmt: skip
-_TIMES = {
-    "h": "hour", "hr": "hour", "hour": "hour", "s": "second", "sec": "second", "min": "minute",
-    "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month", "month": "month",
-    "yr": "year", "year": "year", "person": "person", "night": "night",
-}  # fmt: skip
-_LENGTHS = ("meter", "inch", "foot", "yard", "mile")  # their powers are areas and volumes
-_SAME = ("hertz", "kilohertz", "megahertz", "gigahertz")
-_UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit != "in")
-PER_UNIT = "|".join(sorted({*_TIMES, *(u for u in _UNITS if u.isalpha())}, key=len, reverse=True))
-_LENGTH = "|".join(u for u, name in _UNITS.items() if name.endswith(_LENGTHS) and u.isalpha())
 _RAISED = r"(?:[²³]|\^[23])"
-_PER = rf"\s?/\s?(?:100\s)?(?:{PER_UNIT})(?:{_RAISED}|(?<=[ms])[23](?!\d))?(?!\w)"
-_INVERSE = rf"(?:{PER_UNIT})\^-[123](?!\d)"
-_TAIL = rf"(?:{_PER}|[ ·⋅*]?{_INVERSE}){{0,2}}"
+# Units that a slash or a negative power divides by: "/m²/yr", "/(mol·K)", " mol^-1".
+_PER_ONE = rf"(?:{DIVISOR})(?:{_RAISED}|(?<=[ms])[23](?!\d))?"
+_PER = rf"\s?/\s?(?:(?:100\s)?{_PER_ONE}(?!\w)|\({_PER_ONE}(?:[·⋅*× ]{_PER_ONE}){{1,2}}\))"
+_INVERSE = rf"(?:{DIVISOR})\^-[123](?!\d)"
+_TAIL = rf"(?:{_PER}|[ ·⋅*]?{_INVERSE}){{0,3}}"
 _TAIL_PART = re.compile(
-    rf"(?P<hundred>100\s)?(?P<unit>{PER_UNIT})(?:\^-?)?(?P<power>[²³123])?(?!\w)"
+    rf"(?P<hundred>100\s)?(?P<unit>{DIVISOR})(?:\^-?)?(?P<power>[²³123])?(?!\w)"
 )
+# Units multiplied: "N·m", "kg·m²/s²".
+_TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
+_TIMES_PART = re.compile(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
+_LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅])"
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
+_SCALED = rf"(?P<scaled>{NUM}(?:\s?[x×·*]\s?10)?(?:[²³]|\^-?\d{{1,3}}))"  # numerals.py says it
 _MEASURE = re.compile(
-    rf"{START}{SIGN}(?:(?P<from>{NUM})\s?(?P<between>-|–|to|x|×|by)\s?)?(?:{_FRACTION}|(?P<number>{NUM}))[\s-]?"
-    rf"(?P<unit>{_UNIT}|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
-    rf"(?P<power>{_RAISED}|(?<=m)[23](?!\d))?(?P<tail>{_TAIL})(?![\w/°]|\^\d)"
+    rf"{START}{SIGN}(?:(?P<from>{NUM})\s?(?P<between>-|–|to|x|×|by)\s?(?!10[²³^]))?"
+    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{NUM}))[\s-]?(?P<unit>{UNIT}|{_LED}|(?<= )t(?= of\b)"
+    r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
+    rf"(?P<power>{_RAISED}|(?<=m)[23](?!\d))?(?P<times>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/°]|\^\d)"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
-_FREQUENCY = re.compile(rf"{START}{SIGN}(?P<number>{NUM})\s?(?P<tail>{_INVERSE})(?!\w)")
-# Without a number: "in km²", "kg/m³", "km/h", but not "m² + n²" or "his/her".
-_AREA = rf"(?P<area>{_LENGTH})(?P<power>{_RAISED})(?P<area_tail>{_TAIL})"
-_RATE = (
-    rf"(?:(?P<unit>m|(?!in\b)(?:{PER_UNIT})(?<=\w\w))(?P<tail>/(?:{'|'.join(_TIMES)}|kg|g|l|L|ml|dl|km))"
-    rf"|(?P<dense>{PER_UNIT})(?P<dense_tail>/(?:{PER_UNIT}){_RAISED}(?:/(?:{'|'.join(_TIMES)}))?))(?!\w)"
+_SPAN = re.compile(
+    rf"{START}(?P<a>{NUM}\s?(?P<unit>(?:{UNIT}|in\b){_RAISED}?))(?:\s?–\s?|-)(?={NUM}\s?(?P=unit)(?!\w))"
 )
+_FREQUENCY = re.compile(
+    rf"{START}{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)"
+)
+# Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = re.compile(
     rf"(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])(?P<one>\b(?:per|an?|one|each|every) )?"
-    rf"(?:{_AREA}|{_RATE})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
+    rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<power>{_RAISED})?"
+    rf"(?P<times>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )
-_PER_AREA = re.compile(rf"(?<=[\w.)])\s?/\s?(?P<tail>(?:{_LENGTH}){_RAISED})(?!\w)")
+_BARE_TAIL = re.compile(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
+_POWERED_TAIL = re.compile(r"[²³^(]|[ms][23]")
+_PER_ALONE = re.compile(
+    rf"(?:(?<=[\w.)])\s?/\s?(?P<area>(?:{LENGTH}){_RAISED})|(?<=[$€£¥])/(?P<price>{PER_UNIT}))(?!\w)"
+)
+# Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
+_THINGS = re.compile(
+    rf"\b(?!(?:this|his|was|yes|less|class|hours|hrs|mins|secs|days|weeks|months|years|yrs)\b)"
+    rf"(?P<things>[a-z]{{3,20}}s|people|two|three|four|six|O)/(?P<tail>{'|'.join(TIMES)}|mL|µL|L|km|kg|kWh)(?!\w)"
+)
 _DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])")
 _DURATION = re.compile(
     rf"{START}(?:(?P<hours>\d{{1,3}})\s?h(?:rs?|ours?)?\s?(?P<minutes>[0-5]?\d)(?:\s?m(?:in)?s?)?"
@@ -111,6 +106,7 @@ def units(draft: Draft) -> None:
     draft.sub(_DURATION, _duration, "unit")
     draft.sub(_PERCENT, _percent, "unit")
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
+    draft.sub(_SPAN, lambda m: f"{m['a']} to ", "unit")
     draft.sub(_FREQUENCY, _frequency, "unit")
     draft.sub(_MEASURE, _measure, "unit")
     draft.sub(_INCHES, lambda m: _counted(m["after_feet"], "inch"), "unit")
@@ -119,7 +115,8 @@ def units(draft: Draft) -> None:
 def bare_units(draft: Draft) -> None:
     """Say units that stand by themselves: "the area in km²", "kg/m³"."""
     draft.sub(_BARE, _bare, "unit")
-    draft.sub(_PER_AREA, lambda m: _per(m["tail"]), "unit")
+    draft.sub(_PER_ALONE, lambda m: _per(m["area"] or m["price"]), "unit")
+    draft.sub(_THINGS, lambda m: f"{m['things']}{_per(m['tail'])}", "unit")
 
 
 def _counted(amount: str, unit: str) -> str:
@@ -166,47 +163,56 @@ def _measure(match: re.Match[str]) -> str | None:
     if match.group("from"):
         between = "by" if match.group("between") in ("x", "×", "by") else "to"
         words, one = f"{number(match.group('from'))} {between} {words}", False
-    unit = _powered(_UNITS[match.group("unit")], match.group("power"), one=one)
-    return f"{SIGNS[match.group('sign')]}{words} {unit}{_per(match.group('tail'))}"
+    unit = _unit(match, match["unit"], one=one)
+    return f"{SIGNS[match.group('sign')]}{words} {unit}{_per(match['tail'])}"
+
+
+def _unit(match: re.Match[str], sign: str, *, one: bool) -> str:
+    """One unit or a product, whose last part alone is counted: "newton meters"."""
+    parts = [(UNITS.get(sign) or unit_name(sign), match["power"])]
+    parts += [
+        (unit_name(p["unit"]), p["power"]) for p in _TIMES_PART.finditer(match["times"] or "")
+    ]
+    last = len(parts) - 1
+    return " ".join(powered(*part, one=one or i < last) for i, part in enumerate(parts))
 
 
 def _frequency(match: re.Match[str]) -> str:
     """ "60 min^-1"."""
-    return f"{SIGNS[match['sign']]}{number(match['number'])}{_per(match['tail'])}"
+    amount = match["scaled"] or number(match["number"])
+    return f"{SIGNS[match['sign']]}{amount}{_per(match['tail'])}"
 
 
-def _bare(match: re.Match[str]) -> str:
-    short = match["area"] or match["unit"] or match["dense"]
-    unit = _powered(unit_name(short), match["power"], one=bool(match["one"]))
-    tail = match["area_tail"] or match["tail"] or match["dense_tail"] or ""
-    return f"{match['one'] or ''}{unit}{_per(tail)}"
-
-
-def _powered(unit: str, power: str | None, *, one: bool) -> str:
-    """ "square meters", but "seconds squared"."""
-    counted = unit if one else _many(unit)
-    if not power or power[-1] == "1":
-        return counted
-    is_square = power[-1] in "2²"
-    if unit.endswith(_LENGTHS):
-        return f"{'square' if is_square else 'cubic'} {counted}"
-    return f"{counted} {'squared' if is_square else 'cubed'}"
+def _bare(match: re.Match[str]) -> str | None:
+    sign, power, times, tail = match.group("unit", "power", "times", "tail")
+    is_rate = _BARE_TAIL.match(tail) and (
+        (len(sign) > 1 and sign != "in") or sign == "m" or (sign in "gJ" and tail[1:2] in "mk")
+    )
+    is_product = times and (len(sign) > 1 or sign == "N")
+    is_dense = tail[:1] == "/" and _POWERED_TAIL.search(tail)
+    if not (is_rate or is_product or is_dense or (power and UNITS.get(sign, "").endswith(LENGTHS))):
+        return None
+    return f"{match['one'] or ''}{_unit(match, sign, one=bool(match['one']))}{_per(tail)}"
 
 
 def _per(tail: str) -> str:
     """ "/m²/yr" is " per square meter per year"."""
     return "".join(
         f" per {part['hundred'] or ''}"
-        + _powered(unit_name(part["unit"]), part["power"], one=not part["hundred"])
+        + powered(unit_name(part["unit"]), part["power"], one=not part["hundred"])
         for part in _TAIL_PART.finditer(tail)
     )
 
 
 def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
     """The number's words, and whether the unit stays singular."""
+    if match.group("scaled"):
+        return match.group("scaled"), False
     if match.group("number"):
         return number(match.group("number")), match.group("number") in ("1", "-1")
     upper, lower = int(match.group("upper")), int(match.group("lower"))
+    if match["unit"] in ("mmHg", "mm Hg"):
+        return f"{cardinal(upper)} over {cardinal(lower)}", False
     if not 0 < upper < lower:
         return None
     part = fraction(upper, lower)
@@ -215,22 +221,6 @@ def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
     return part, True
 
 
-def unit_name(short: str) -> str:
-    """ "h" is "hour", as after a slash."""
-    return _TIMES.get(short) or _UNITS[short]
-
-
 def mixed(part: str) -> str:
     """ "one half" after a whole number is "a half"."""
     return f"a {part.removeprefix('one ')}" if part.startswith("one ") else part
-
-
-def _many(unit: str) -> str:
-    if unit in _SAME:
-        return unit
-    head, per, tail = unit.partition(" per ")
-    first, _, rest = head.partition(" ")
-    if first == "degree":
-        return f"degrees {rest}".strip()
-    head = f"{head[:-4]}feet" if head.endswith("foot") else plural(head)
-    return f"{head}{per}{tail}"

@@ -1,7 +1,8 @@
-"""English: superscripts and subscripts by what they are: powers, marks of notes, charges, indices.
+"""English: superscripts and subscripts by what they are: powers, charges, indices.
 
 A power becomes what people type ("x^2", "x^(n+1)"), so that the rules of numbers and units know one
-spelling; a lone ² or ³ stays, for units have squares of their own. Knows no other number.
+spelling; a lone ² or ³ stays, for units have squares of their own. Marks of notes are gone before
+(`notes.py`). Knows no other number.
 """
 
 from __future__ import annotations
@@ -17,23 +18,11 @@ _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
 _LOW_LETTERS = "ₐ-ₜᵢ-ᵪⱼ"
 _LETTER = rf"[^\W\d_{_DIGITS}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
 _TERM = rf"(?:[{_DIGITS}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
-_FRACTION = re.compile(rf"(?P<whole>(?<=\d) ?)?(?P<parts>[{_DIGITS}]{{1,3}}[⁄/][₀-₉]{{1,3}})")
+_FRACTION = re.compile(
+    rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{_DIGITS}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
+)
 _WORD = re.compile(rf"[{_LETTERS}]{{2,}}")  # 1ˢᵗ, nᵗʰ, Mᵐᵉ
-_MARKS = rf"[{_DIGITS}]{{1,3}}(?:[,˒⁻–][{_DIGITS}]{{1,3}})*"
-# Words of four letters or more that take a power all the same.
-_POWERED = (
-    r"(?<!sinh)(?<!cosh)(?<!tanh)(?<!met(?:er|re)s)(?<!met(?:er|re))(?<!feet)(?<!inches)(?<!miles)"
-)
-_NOTE = re.compile(
-    rf"(?:(?<=[\w\"”’»)\]%][.,;:!?…])|(?<=[.,;:!?…][\"”’»)\]])|(?<=\w[\"”»])|(?<=[$€£¥%])"
-    rf"|(?<={_LETTER}{{4}}){_POWERED}|(?<={_LETTER}{{2}})(?=¹(?!\w))"
-    rf"|(?P<price>[$€£¥]\d{{1,9}}(?:[.,]\d{{1,3}})*)){_MARKS}(?![^\WA-Z]|[⁺⁻])"
-)
-_NOTE_ITSELF = re.compile(
-    rf"^(?P<mark>[{_DIGITS}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
-)
 _MASS = re.compile(rf"(?<![\w)⁺⁻])[{_DIGITS}]{{2,3}}")  # ²³⁵U
-_FORMULA = re.compile("[A-Z]{2,}(?=[₀-₉])")
 _INDEX = re.compile(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
 _SPEED = re.compile("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
 _LOWERED = re.compile("[₀-₎]")
@@ -44,22 +33,29 @@ _EXPONENT = re.compile(
     rf"(?P<power>[⁺⁻]?{_TERM}(?:[⁺⁻]{_TERM})*)"
 )
 
+# A span of powers of ten, and what is taken from a power; a hyphen after a unit joins ("m²-5").
+_SPAN = re.compile(
+    r"(?P<power>(?<!\w)10(?:[²³]|\^-?\d{1,3}))(?:\s?–\s?|-)(?=(?:\d(?:\.\d{1,3})?\s?[×·x]\s?)?10[²³^])"
+)
+_MINUS = re.compile(
+    rf"(?<=[²³])(?:\s?−\s?|(?<![Mm].)(?:-|\s[-–]\s))(?=\d|\(|{_LETTER}(?!{_LETTER}))"
+)
+
 
 def raised(draft: Draft) -> None:
     """Superscripts and subscripts to plain characters; before all other number rules."""
     draft.sub(
-        _FRACTION, lambda m: f"{'' if m['whole'] is None else ' '}{_plain(m['parts'])}", "letter"
+        _FRACTION, lambda m: f"{'' if m['before'] is None else ' '}{_plain(m['parts'])}", "letter"
     )
     draft.sub(_WORD, lambda m: _plain(m.group()), "letter")
-    draft.sub(_NOTE, lambda m: m["price"] or "", "markup")
-    draft.sub(_NOTE_ITSELF, lambda m: f"{_plain(m['mark'])}, ", "markup")
     draft.sub(_MASS, lambda m: _plain(m.group()), "letter")
-    draft.sub(_FORMULA, lambda m: " ".join(m.group()), "letter")
     draft.sub(_INDEX, _apart, "letter")
     draft.sub(_SPEED, lambda m: f"v {cardinal(int(_plain(m['index'])))}", "letter")
     draft.sub(_LOWERED, lambda m: _plain(m.group()), "letter")
     draft.sub(_CHARGE, _apart, "letter")
     draft.sub(_EXPONENT, _exponent, "letter")
+    draft.sub(_SPAN, lambda m: f"{m['power']} to ", "number")
+    draft.sub(_MINUS, " minus ", "symbol")
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from voxcli.text.changes import Draft
+from voxcli.text.changes import Draft, apart
 from voxcli.text.language import GREEK_SIGN
 
 _NAMED = (
@@ -92,9 +92,7 @@ def _letter(match: re.Match[str]) -> str:
     else:
         letter = unicodedata.normalize("NFKC", match.group())  # ϕ and the micro sign too
         name = unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda")
-    before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
-    spaces = [" " if beside.isalnum() else "" for beside in (before, after)]
-    return name.join(spaces)
+    return apart(name, match)
 
 
 def silence(draft: Draft) -> None:

@@ -1,0 +1,96 @@
+"""Chinese: units and powers written out, then numbers, dates and more by wetext's grammars.
+
+wetext ships with its grammars and needs no network; without it the digits stay, which the models
+that speak Chinese read. It knows the units of daily life but takes the first letters of others for
+one of these ("5 mA" for meters), so they are named before. Knows no other language.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from voxcli.text.changes import Draft
+from voxcli.text.units import alternatives, with_prefixes
+
+_PREFIXES = {
+    " ": "", "T": "太", "G": "吉", "M": "兆", "k": "千", "h": "百", "d": "分", "c": "厘", "m": "毫",
+    "µ": "微", "n": "纳", "p": "皮",
+}  # fmt: skip
+_BASES = (
+    ("m", "米", " kdcmµn"), ("g", "克", " kmµn"), ("L", "升", " dcmµ"), ("l", "升", " dcmµ"),
+    ("s", "秒", " mµn"), ("Hz", "赫兹", " kMGT"), ("W", "瓦", " mkMGT"), ("Wh", "瓦时", " kMGT"),
+    ("V", "伏", " mkµ"), ("A", "安", " mkµn"), ("Ah", "安时", "m"), ("Ω", "欧", " mkMG"),
+    ("F", "法", " mµnp"), ("H", "亨", "mµn"), ("T", "特斯拉", "mµn"), ("J", "焦耳", " mkMG"),
+    ("cal", "卡", " k"), ("eV", "电子伏", " mkMGT"), ("N", "牛", " mk"),
+    ("Pa", "帕", " mhkMG"), ("mol", "摩尔", " kmµn"), ("Sv", "西弗", " mµ"),
+    ("Gy", "戈瑞", " m"), ("Bq", "贝克勒尔", " kMG"), ("lm", "流明", " "), ("lx", "勒克斯", " "),
+)  # fmt: skip
+_UNITS = with_prefixes(_BASES, _PREFIXES) | {
+    "min": "分钟", "h": "小时", "d": "天", "a": "年", "K": "开尔文", "°C": "摄氏度", "t": "吨",
+    "ha": "公顷", "mmHg": "毫米汞柱", "dB": "分贝",
+}  # fmt: skip
+_SIGN = alternatives(set(_UNITS))
+_POWER = r"(?:[²³]|⁻[¹²³])?"
+_PART = rf"(?:{_SIGN}){_POWER}"
+_MEASURE = re.compile(
+    rf"(?<=[\d⁰¹²³⁴-⁹])\s?(?P<unit>{_PART}(?:[·⋅ ]{_PART}){{0,3}}"
+    rf"(?:/{_PART}|/\({_PART}(?:[·⋅]{_PART}){{1,2}}\)){{0,3}})"
+    r"(?![A-Za-z0-9²³^⁻/])"
+)
+_PARTS = re.compile(rf"(?P<sign>{_SIGN})(?P<power>{_POWER})")
+_DAILY = r"(?:[kdcmn]?m|[kmn]g|m?L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
+# Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
+_KNOWN = re.compile(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
+_RAISED = re.compile(
+    r"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[⁰¹²³⁴-⁹]{1,3}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
+)
+_SPAN = re.compile(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
+_ABOUT = re.compile(r"(?<![\w~])[~∼≈]\s?(?=\d)")
+_FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
+_SENTENCE = re.compile(r"[^\n。！？；]{1,400}[。！？；]*")
+
+
+def write_out(draft: Draft) -> None:
+    """Name units, powers and "~"; before brackets go and after formulas."""
+    draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
+    draft.sub(_ABOUT, "约", "symbol")
+    draft.sub(_MEASURE, _measure, "unit")
+    draft.sub(_RAISED, _power, "number")
+    draft.sub(_SPAN, "到", "number")
+
+
+def numbers(draft: Draft) -> None:
+    """Say numbers, dates and what else wetext knows."""
+    normaliser = _wetext()
+    if normaliser is not None and re.search("[0-9a-zA-Z%$￥¥=]", draft.text):
+        draft.sub(_SENTENCE, lambda m: str(normaliser.normalize(m.group())), "number")
+
+
+@lru_cache(maxsize=1)
+def _wetext() -> Any:
+    try:
+        from wetext import Normalizer
+    except ImportError:
+        return None
+    return Normalizer(lang="zh", operator="tn", remove_erhua=False)
+
+
+def _measure(match: re.Match[str]) -> str | None:
+    unit = match["unit"]
+    is_after_power = not match.string[match.start() - 1].isdecimal()
+    if _KNOWN.fullmatch(unit) and not is_after_power:
+        return None
+    slash = unit.find("/") if "/" in unit else len(unit)
+    return "".join(
+        ("每" if part.start() > slash or "⁻" in part["power"] else "")
+        + {"²": "平方", "³": "立方"}.get(part["power"][-1:], "")
+        + _UNITS[part["sign"]]
+        for part in _PARTS.finditer(unit)
+    )
+
+
+def _power(match: re.Match[str]) -> str:
+    power = match["power"].translate(_FIGURES).replace("⁻", "负")
+    return {"2": "的平方", "3": "的立方"}.get(power, f"的{power}次方")

@@ -1,0 +1,118 @@
+"""Marks of notes: raised figures that point below the text and, like "[1]", are no words of it.
+
+The rule: a raised figure is the mark of a note after a word of three letters or more, a year, a
+numbered thing ("Table 3"), an amount, a bracket of words, a closing quotation mark or punctuation;
+it is a power after other numbers, one or two letters, functions, units and brackets of a formula,
+and wherever a sign of mathematics is beside it. All languages lose marks of notes; the words listed
+here are mostly English. Knows no power itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.changes import Draft
+
+_DIGITS = "⁰¹²³⁴-⁹"
+_MARKS = rf"(?P<marks>[{_DIGITS}]{{1,3}}(?:[,˒⁻–][{_DIGITS}]{{1,3}})*)"
+_STOPS = ".,;:!?…。！？"
+_CJK = "\u3040-\u30ff\u3400-\u9fff"
+# No word, number, charge or fraction goes on after a mark, but a sentence may ("one.¹Next").
+_END = rf"(?![^\WA-Z{_CJK}]|[⁺⁻⁄]|/[₀-₉])"
+_AFTER_SIGN = re.compile(
+    rf"(?:(?<=[\w\"”’»)\]%][.,:;!?…])|(?<=[{_STOPS}][\"“”’»)\]])|(?<=[\w{_STOPS}][ \u00a0\u202f]»)"
+    rf"|(?<=\w[\"“”»])|(?<=[$€£¥%。，、；：！？」』])|(?<=[{_CJK}])(?<!米)"
+    rf"|(?P<price>[$€£¥]\d{{1,9}}(?:[.,]\d{{1,3}})*)){_MARKS}{_END}"
+)
+_NOTE_ITSELF = re.compile(
+    rf"^(?P<mark>[{_DIGITS}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
+)
+_PLAIN = f"[^\\W_{_DIGITS}₀-ₜ¼-¾⅐-⅞]"  # a letter or a digit that is neither raised nor lowered
+_AFTER_WORD = re.compile(
+    rf"(?<!{_PLAIN})(?:(?P<label>[A-Za-z]{{1,9}})\.?[ \u00a0])?"
+    rf"(?P<lead>\d{{1,9}}[.,:]|[^\W\d_]{{2,9}}-|['’])?(?P<base>{_PLAIN}{{1,40}}){_MARKS}{_END}"
+)
+_AFTER_BRACKET = re.compile(rf"(?P<bracket>[(（][^()（）\n]{{1,80}}[)）]){_MARKS}{_END}")
+
+_NUMBERED_LIST = (
+    "act appendix article book box ch chapter day episode eq equation exhibit fig figs figure "
+    "footnote grade item level line no nos note number p page pages paragraph part phase pp psalm "
+    "question rule scene sec section stage step tab table unit verse vol volume week "
+    "jan january feb february mar march apr april may jun june jul july aug august sep sept "
+    "september oct october nov november dec december"
+)
+_NUMBERED = frozenset(_NUMBERED_LIST.split())
+_YEAR = re.compile(r"1\d{3}|20\d\d")
+_SQUARED_YEARS = ("1000", "1024", "2048")  # sizes that are squared more often than noted
+_DATED = re.compile(r"\d{1,4}(?:st|nd|rd|th)|\d{3}0s")  # 19th, 1990s
+_NAMED = re.compile(r"[^\W\d]{2,}\d+|[^\W\d]+\d+[^\W\d]+\d*")  # MP3, H1N1
+_SHORT_WORDS_LIST = "as by do go he if is it me my no of on so to up us we eu uk un"
+_SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
+_POWERED_LIST = (
+    "sin cos tan cot sec csc sinh cosh tanh log exp det var abs mol rad min bar yds mil lbs "
+    "second seconds feet foot inch inches yard yards mile miles mètre mètres metro metros metri"
+)
+_POWERED = frozenset(_POWERED_LIST.split())
+_LENGTHS = ("meter", "meters", "metre", "metres")  # with their prefixes
+_LONG_WORD = re.compile(rf"[^\W\d_]{{4,}}|[A-Z]{{3,}}|[{_CJK}]+")
+_SIGN_BEFORE = re.compile(r"[=+×·⋅*÷≈√∑∫/−][ \u00a0]?\Z")
+_SIGN_AFTER = re.compile(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
+_OPERATOR = re.compile(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")
+
+
+def notes(draft: Draft) -> None:
+    """Take out marks of notes; before the rules of powers."""
+    draft.sub(_AFTER_SIGN, lambda m: m["price"] or "", "markup")
+    draft.sub(_AFTER_WORD, _after_word, "markup")
+    draft.sub(_AFTER_BRACKET, _after_bracket, "markup")
+    draft.sub(_NOTE_ITSELF, lambda m: f"{m['mark'].translate(_FIGURES)}, ", "markup")
+
+
+_FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def _after_word(match: re.Match[str]) -> str | None:
+    base = match["base"].lstrip("0123456789") or match["base"]
+    is_note = (
+        bool(_DATED.fullmatch(match["base"]))
+        or bool(_NAMED.fullmatch(base))
+        or (_is_noted_number(match) if base.isdecimal() else _is_noted_word(base, match))
+    )
+    return _unmarked(match) if is_note and not _is_calculated(match) else None
+
+
+def _is_noted_number(match: re.Match[str]) -> bool:
+    base, lead = match["base"], match["lead"] or ""
+    return (
+        (match["label"] or "").lower() in _NUMBERED
+        or (bool(_YEAR.fullmatch(base)) and base not in _SQUARED_YEARS and not lead)
+        or (lead[-1:] == "," and len(base) == 3)  # 1,234
+        or (bool(lead) and lead[-1] in ":-'’")  # 10:30, COVID-19, '98
+        or (match["marks"] == "¹" and base not in ("2", "10"))
+    )
+
+
+def _is_noted_word(base: str, match: re.Match[str]) -> bool:
+    word, label = base.lower(), (match["label"] or "").lower()
+    if len(word) == 1:
+        return base.isupper() and label in _NUMBERED  # Table A
+    if len(word) == 2:
+        return word in _SHORT_WORDS or match["marks"] == "¹"
+    return not (word in _POWERED or word.endswith(_LENGTHS) or label == "per")
+
+
+def _after_bracket(match: re.Match[str]) -> str | None:
+    words = _LONG_WORD.findall(match["bracket"])
+    has_words = bool(_YEAR.search(match["bracket"])) or not _POWERED.issuperset(words)
+    is_formula = _OPERATOR.search(match["bracket"]) or _is_calculated(match)
+    return _unmarked(match) if has_words and not is_formula else None
+
+
+def _is_calculated(match: re.Match[str]) -> bool:
+    """Whether a sign of mathematics is beside the match."""
+    before = match.string[max(0, match.start() - 2) : match.start()]
+    return bool(_SIGN_BEFORE.search(before) or _SIGN_AFTER.match(match.string, match.end()))
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    return match.group()[: match.start("marks") - match.start()]
