@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -378,6 +379,58 @@ def test_a_server_that_starts_is_seen_and_can_be_stopped(
         finally:
             process.kill()
     assert place.holder() is None
+
+
+def test_a_server_in_the_background_has_its_place_from_the_first_moment(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["serve", "--background", "--port", "0", "--device", "cpu"]
+    command = [sys.executable, "-m", "voxcli", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: "pid" in (place.holder() or {}))
+            assert _pid(place) == process.pid  # the server itself has not begun
+            assert cli.main(words) == 2
+            said = capsys.readouterr().err
+            assert "error: a server runs already: pid " in said
+            assert "exit code" not in said
+            assert cli.main(["serve", "--stop"]) == 0
+            said = "voxcli: error: the server was stopped before it was ready\n"
+            assert process.communicate(timeout=60) == (None, said)
+            assert process.returncode == 4
+        finally:
+            process.kill()
+    assert place.holder() is None
+
+
+def test_the_place_passes_from_process_to_process_without_a_gap(place: Place) -> None:
+    command = [sys.executable, "-m", "voxcli", "serve", "--background", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: place.holder() is not None)
+            until(lambda: _pid(place) != process.pid)
+            process.terminate()  # as meant for the server
+            assert process.wait(60) == 4
+        finally:
+            process.kill()
+    assert place.holder() is None
+
+
+def _pid(place: Place) -> int | None:
+    holder = place.holder()
+    assert holder is not None
+    return holder.get("pid")
+
+
+def test_why_a_server_in_the_background_ended_is_told_in_its_own_words(
+    hot: Running, tmp_path: Path
+) -> None:
+    port = hot.url.rsplit(":", 1)[1]
+    command = [sys.executable, "-m", "voxcli", "serve", "--background", "--port", port]
+    environ = {**os.environ, "XDG_RUNTIME_DIR": tempfile.mkdtemp(dir=tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"voxcli: error: port {port} is taken by another voxcli server")
 
 
 def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: Place) -> None:

@@ -21,6 +21,7 @@ from voxcli.errors import OutputError
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
+ERROR = "voxcli: error: "  # begins the line that says why a command failed
 PROGRESS_DELAY_S = 1.0
 LIVE_INTERVAL_S = 0.2
 
@@ -65,7 +66,7 @@ def warn(message: str) -> None:
 def error(message: str, hint: str | None = None) -> None:
     """Why the command failed and what to do about it, on one line."""
     text = f"{message}; {hint}" if hint else message
-    _print_aside(f"voxcli: error: {' '.join(text.split())}")
+    _print_aside(f"{ERROR}{' '.join(text.split())}")
 
 
 def traceback(error: BaseException) -> None:

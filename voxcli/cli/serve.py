@@ -26,15 +26,16 @@ from voxcli.config import EngineConfig
 from voxcli.errors import (
     EXIT_ITEM_FAILED,
     EXIT_OK,
-    EXIT_USAGE,
     EngineError,
     ModelError,
+    OutputError,
     UsageError,
+    VoxError,
 )
 from voxcli.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
-    from voxcli.hot.place import Place
+    from voxcli.hot.place import Hold, Place
     from voxcli.server.worker import State
 
 EXAMPLES = (
@@ -44,8 +45,10 @@ EXAMPLES = (
 )
 
 START_S = 600.0  # a large model may take its time to load and to be captured
+LOOK_S = 0.3  # --stop looks so long for a server whose command was given just before
 STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+HELD = "_VOXCLI_HELD"  # the descriptor by which a server in the background gets its place
 
 
 @grouped
@@ -110,8 +113,9 @@ def serve(
     settings = engine.settings()
     listening = Listening(host, port, api_key or settings.api_key, grace)
     limits = WorkerLimits(max_streams, max_queue)
+    info = {"model": settings.model, "grace_s": grace, "status": "starting"}
     if background:
-        _start(place, has_socket=not no_socket, is_json=json, is_quiet=quiet)
+        _start(place, info, has_socket=not no_socket, is_json=json, is_quiet=quiet)
         return
     config = replace(engine.config(settings), max_slots=max_streams)
     notes = take_notes()
@@ -127,10 +131,8 @@ def serve(
     with _ended_by_sigterm(), ExitStack() as stack:
         hold = None
         if not no_socket and not notes:  # before what takes seconds to import: others can see it
-            hold = place.hold()
+            hold = _hold(place, info)
             stack.callback(hold.release)
-            info = {"pid": os.getpid(), "model": config.model, "grace_s": grace}
-            hold.write({**info, "status": "starting"})
         from voxcli.server.launch import serve as run_server
 
         try:
@@ -170,50 +172,85 @@ def _require_extra() -> None:
         )
 
 
-def _start(place: Place, *, has_socket: bool, is_json: bool, is_quiet: bool) -> None:
-    """Start the same command once more, without a terminal, and wait until it is ready."""
+def _hold(place: Place, info: dict[str, Any]) -> Hold:
+    """The place in this process's name: taken, or handed on by the one that started it."""
+    handed = os.environ.pop(HELD, None)
+    hold = place.hold() if handed is None else place.take(int(handed))
+    hold.write({"pid": os.getpid(), **info})
+    return hold
+
+
+def _start(
+    place: Place, info: dict[str, Any], *, has_socket: bool, is_json: bool, is_quiet: bool
+) -> None:
+    """Start the same command once more, without a terminal, and wait until it is ready.
+
+    The place is taken here and handed on, so that --stop and a second server see one at any time.
+    """
     if not has_socket:
         raise UsageError("--background finds its server by the socket", hint="drop --no-socket")
-    place.create()
-    hold = place.hold()  # refuses when another server has it, whose log this is
+    stops: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: stops.append(number))
     try:
-        log = place.open_log()
+        child = _spawn(place, _hold(place, info))
+        try:
+            _wait_until_ready(child, place, stops)
+        except (KeyboardInterrupt, VoxError):
+            child.terminate()
+            raise
     finally:
-        hold.release()
-    words = [word for word in sys.argv[1:] if word != "--background"]
-    with log:
-        child = subprocess.Popen(  # -P: not a folder of that name in the present one
-            [sys.executable, "-P", "-m", "voxcli", *words],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-    try:
-        _wait_until_ready(child, place)
-    except (KeyboardInterrupt, EngineError):
-        child.terminate()
-        raise
+        signal.signal(signal.SIGTERM, before)
     _show_status(place, is_json=is_json, is_quiet=is_quiet)
 
 
-def _wait_until_ready(child: subprocess.Popen[bytes], place: Place) -> None:
+def _spawn(place: Place, hold: Hold) -> subprocess.Popen[bytes]:
+    """The server in a process of its own, which has the place from now on."""
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    try:
+        with place.open_log() as log:
+            child = subprocess.Popen(  # -P: not a folder of that name in the present one
+                [sys.executable, "-P", "-m", "voxcli", *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                pass_fds=(hold.file.fileno(),), env={**os.environ, HELD: str(hold.file.fileno())},
+            )  # fmt: skip
+    except BaseException:
+        hold.release()
+        raise
+    hold.file.close()  # the child has it open
+    return child
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], place: Place, stops: list[int]) -> None:
+    """Until the child serves.
+
+    Args:
+        stops: signals that this process got; they are meant for the child.
+
+    Raises:
+        VoxError: it ended or was stopped; the message and the exit code are its own.
+    """
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
-        if child.poll() == EXIT_OK:
-            raise EngineError("the server was stopped before it was ready")
-        if child.returncode is not None:
-            kind = UsageError if child.returncode == EXIT_USAGE else EngineError
-            raise kind(
-                f"the server ended with exit code {child.returncode}: {_last_words(place.log)}",
-                hint=f"see {place.log}",
-            )
+        if stops:
+            child.terminate()
+        if child.poll() is not None:
+            raise _why_ended(child.returncode, place.log)
         if _health(place).get("status") == "ready":
             return
         time.sleep(0.1)
     raise EngineError(f"the server was not ready within {START_S:g} s", hint=f"see {place.log}")
 
 
-def _last_words(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1].removeprefix("voxcli: error: ") if lines else "it said nothing"
+def _why_ended(code: int, log: Path) -> VoxError:
+    if code in (EXIT_OK, -signal.SIGTERM):
+        return EngineError("the server was stopped before it was ready")
+    lines = log.read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+    said = lines[-1].removeprefix(output.ERROR)
+    if said == lines[-1]:
+        said = f"the server ended with exit code {code}: {said}"
+    kinds = (UsageError, ModelError, OutputError)
+    kind = next((kind for kind in kinds if kind.exit_code == code), EngineError)
+    return kind(said, hint=f"see {log}")
 
 
 def _health(place: Place) -> dict[str, Any]:
@@ -246,9 +283,11 @@ def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None
 def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
     from voxcli.hot.place import describe
 
-    holder = place.holder()
-    if holder is None or "pid" not in holder:
-        raise UsageError("no server runs", hint="start one with 'voxcli serve --background'")
+    give_up_s = time.monotonic() + LOOK_S
+    while "pid" not in (holder := place.holder() or {}):
+        if time.monotonic() > give_up_s:
+            raise UsageError("no server runs", hint="start one with 'voxcli serve --background'")
+        time.sleep(0.02)
     os.kill(holder["pid"], signal.SIGTERM)
     give_up_s = time.monotonic() + float(holder.get("grace_s", 0)) + STOP_MARGIN_S
     while place.holder() is not None:

@@ -97,7 +97,7 @@ class Place:
         return None
 
     def take(self, descriptor: int) -> Hold:
-        """The hold that `Hold.leave` left open."""
+        """The hold that another process handed on, or `Hold.leave` left open."""
         return Hold(self, os.fdopen(descriptor, "r+", encoding="utf-8"))
 
     def hold(self) -> Hold:
@@ -159,7 +159,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Hold:
-    """The place, while this process has it."""
+    """The place, as long as any process has its file open."""
 
     place: Place
     file: IO[str]
