@@ -193,6 +193,44 @@ def test_a_mistake_is_a_400_that_says_what(client: httpx.Client, name: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_seconds": 0.1}, "max_seconds"),
+        ({"input": "Go.", "max_seconds": 0.3}, "max_seconds"),
+        ({"max_seconds": -1}, "max_seconds"),
+        ({"language": "ja"}, "language"),
+        ({"language": ""}, "language"),
+        ({"seed": 5.5}, "seed"),
+        ({"steps": 1e300}, "steps"),
+        ({"input": "今天天气很好，我们去公园。"}, "input"),
+    ],
+)
+def test_a_refusal_names_the_field(
+    client: httpx.Client, fields: dict[str, Any], param: str
+) -> None:
+    answer = ask(client, **fields)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written(client: httpx.Client) -> None:
+    fields = {"response_format": "pcm", "retries": 0.0, "steps": 10.0}
+    answer = ask(client, **fields, sample_rate=float(SAMPLE_RATE), seed=5.0)
+    assert answer.headers["x-seed"] == "5"
+    assert answer.content == offline(5).tobytes()
+
+
+def test_a_body_that_is_not_utf_8_is_told_so(client: httpx.Client) -> None:
+    content = '{"model": "fake", "input": "café"}'.encode("latin-1")
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/audio/speech", content=content, headers=headers)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["message"] == "the body must be JSON in UTF-8; byte 0xe9 at offset 31 is not"
+    assert error["code"] == "json"
+
+
+@pytest.mark.parametrize(
     ("content", "status"),
     [
         (b'{"model": "fake", ', 400),

@@ -17,7 +17,13 @@ from starlette.types import ASGIApp
 from voxcli import __version__
 from voxcli.errors import VoxError
 from voxcli.server import local, speech, voices
-from voxcli.server.failures import ApiError, error_body, explain_validation, http_message
+from voxcli.server.failures import (
+    ApiError,
+    error_body,
+    explain_bytes,
+    explain_validation,
+    http_message,
+)
 from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
 from voxcli.server.response import error_response
 from voxcli.server.schema import Health, ModelList, ModelRow
@@ -137,6 +143,8 @@ def _add_errors(app: FastAPI) -> None:
         if isinstance(error.__cause__, ClientDisconnect):
             body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
             return JSONResponse(body, 413)
+        if isinstance(error.__cause__, UnicodeDecodeError):
+            return _counted(request, JSONResponse(explain_bytes(error.__cause__), 400))
         message = f"{request.method} {request.url.path[:MAX_SHOWN]}: {error.detail.lower()}"
         body = error_body(message, "invalid_request_error", None, None)
         return JSONResponse(body, error.status_code, error.headers)

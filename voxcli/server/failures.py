@@ -40,7 +40,15 @@ _STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
     (DeviceError, 503, "server_error", "engine_failed"),
     (ModelError, 503, "server_error", "engine_failed"),
 )
-# The parameter that an error is about, where its class tells.
+# Options of the command line -> the fields of a request.
+_FIELDS = {
+    "--style": "instructions",
+    **{
+        f"--{name.replace('_', '-')}": name
+        for name in ("seed", "steps", "cfg", "speed", "language", "retries", "max_seconds")
+    },
+}
+# The parameter that an error is about where its message does not begin with one.
 _PARAMS: tuple[tuple[type[VoxError], str], ...] = (
     (VoiceNotFoundError, "voice"),
     (VoiceFileError, "voice"),
@@ -51,11 +59,7 @@ _WORDS = {
     "'voxcli voices list'": "GET /v1/audio/voices",
     "'voxcli models list'": "GET /v1/models",
     "write to a file": "leave 'stream' out",
-    "--style": "'instructions'",
-    **{
-        f"--{name.replace('_', '-')}": f"'{name}'"
-        for name in ("seed", "steps", "cfg", "speed", "language", "retries", "max_seconds")
-    },
+    **{option: f"'{field}'" for option, field in _FIELDS.items()},
 }
 _KNOWN = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r"(?![\w-])")
 # What only somebody at a shell can follow; a hint with any of it is left out.
@@ -90,7 +94,8 @@ def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
         (500, "server_error", "failed"),
     )
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
-    param = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
+    by_class = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
+    param = _FIELDS.get(error.message.partition(" ")[0], by_class)
     message = http_message(error, is_passing=status in (429, 503))
     return status, error_body(message, kind, param, code), headers
 
@@ -109,6 +114,14 @@ def http_message(error: VoxError, *, is_passing: bool = False) -> str:
 
 def _in_http(text: str) -> str:
     return _KNOWN.sub(lambda found: _WORDS[found[0]], text)
+
+
+def explain_bytes(error: UnicodeDecodeError) -> dict[str, Any]:
+    """A body that is no text."""
+    what = f"byte 0x{error.object[error.start]:02x} at offset {error.start} is not"
+    return error_body(
+        f"the body must be JSON in UTF-8; {what}", "invalid_request_error", None, "json"
+    )
 
 
 def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:

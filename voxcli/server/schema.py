@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.utterance import Utterance
@@ -23,7 +23,8 @@ class VoiceId(BaseModel):
 class SpeechRequest(BaseModel):
     """`POST /v1/audio/speech`: OpenAI's fields, and after `stream_format` those of voxcli.
 
-    JSON has types, so `true` is no number and "yes" is no `true` here.
+    JSON has types, so `true` is no number and "yes" is no `true` here. It has one type of number:
+    5.0 is the integer 5.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -56,7 +57,8 @@ class SpeechRequest(BaseModel):
     ] = None
     seed: Annotated[int | None, Field(ge=0, le=MAX_SEED)] = None
     language: Annotated[
-        str | None, Field(max_length=35, description="ISO 639-1; found from the text.")
+        str | None,
+        Field(min_length=1, max_length=35, description="ISO 639-1; found from the text."),
     ] = None
     steps: Annotated[int | None, Field(ge=2, le=100)] = None
     cfg: Annotated[float | None, Field(ge=0, le=10)] = None
@@ -65,6 +67,11 @@ class SpeechRequest(BaseModel):
     raw_text: Annotated[bool, Field(description="Do not write out numbers and abbreviations.")] = (
         False
     )
+
+    @field_validator("sample_rate", "seed", "steps", "retries", mode="before")
+    @classmethod
+    def _whole(cls, value: object) -> object:
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
     @property
     def is_streamed(self) -> bool:
