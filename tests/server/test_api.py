@@ -22,7 +22,7 @@ from running import Running, run_server
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
 from voxcli.hot import wire
-from voxcli.server import guard, run
+from voxcli.server import guard, run, service
 from voxcli.server.guard import TEXT_BYTES
 from voxcli.utterance import Recording, Utterance
 
@@ -317,7 +317,9 @@ def test_an_address_that_is_none_is_refused(client: httpx.Client, header: str) -
     assert client.get("/health", headers={name: value}).status_code == 403
 
 
-def test_a_client_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_says_nothing_more_is_let_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(guard, "BODY_SILENCE_S", 0.1)
     monkeypatch.setattr(run, "FIRST_REQUEST_S", 0.1)
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n"
@@ -327,6 +329,9 @@ def test_a_client_that_says_nothing_more_is_let_go(monkeypatch: pytest.MonkeyPat
             with socket.create_connection((host, int(port)), timeout=10) as raw:
                 raw.sendall(sent)
                 assert raw.recv(12) == answer
+    assert [line.partition(" ")[2] for line in caplog.messages] == [
+        "was let go: it sent nothing more of its body for 0.1 s (POST /v1/audio/speech)"
+    ]
 
 
 def test_a_request_of_rubbish_is_a_400(server: Running) -> None:
@@ -334,6 +339,18 @@ def test_a_request_of_rubbish_is_a_400(server: Running) -> None:
     with socket.create_connection((host, int(port)), timeout=10) as raw:
         raw.sendall(b"\x16\x03\x01 what is this\r\n\r\n")
         assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+def test_a_bug_is_a_500_and_its_traceback_is_logged(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "make_plan", lambda *_: 1 / 0)
+    answer = ask(client)
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"] == "the server failed; see its log"
+    logged = next(each for each in caplog.records if each.name == "voxcli.server.app")
+    assert logged.getMessage() == "POST /v1/audio/speech failed"
+    assert logged.exc_info is not None
 
 
 def test_no_request_of_the_own_document_is_answered_with_a_5xx(server: Running) -> None:

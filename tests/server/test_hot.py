@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import signal
 import socket
@@ -32,6 +33,8 @@ from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.find import Wanted, connect
 from voxcli.hot.place import HeldError, Place
 from voxcli.hot.transport import ServerGoneError
+from voxcli.server import launch
+from voxcli.server.run import Ending
 from voxcli.utterance import Recording, Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
@@ -431,6 +434,20 @@ def test_why_a_server_in_the_background_ended_is_told_in_its_own_words(
     done = subprocess.run(command, capture_output=True, text=True, env=environ)
     assert done.returncode == 2
     assert done.stderr.startswith(f"voxcli: error: port {port} is taken by another voxcli server")
+
+
+def test_what_a_server_logs_is_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def serve(*_: object, **__: object) -> Ending:
+        logging.getLogger("voxcli.server.guard").warning("1.2.3.4:5 was let go")
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        return Ending(0, None, None)
+
+    monkeypatch.setattr(launch, "serve", serve)
+    assert cli.main(["serve"]) == 0
+    assert capsys.readouterr().err == "voxcli: warning: 1.2.3.4:5 was let go\n"
+    assert place.holder() is None
 
 
 def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: Place) -> None:

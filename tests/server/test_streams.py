@@ -120,12 +120,17 @@ def test_a_slow_client_is_paused_and_stalls_no_other() -> None:
 
 
 @pytest.mark.usefixtures("short_queue")
-def test_a_client_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_takes_nothing_is_let_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(response, "STALLED_S", 0.2)
     with run_server() as running:
-        with begin(running, LONG * 20, sample_rate=48_000):
+        with begin(running, LONG * 20, sample_rate=48_000) as raw:
             until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)
+            client = f"127.0.0.1:{raw.getsockname()[1]}"
         until(lambda: running.worker.num_running == 0)
+    line = f"{client} was let go: it took nothing of its speech for 0.2 s (POST /v1/audio/speech)"
+    assert line in caplog.messages
 
 
 def test_a_stop_lets_what_is_spoken_end_and_refuses_what_waits() -> None:

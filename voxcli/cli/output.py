@@ -8,11 +8,12 @@ exit codes and knows no command.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,24 @@ def error(message: str, hint: str | None = None) -> None:
     """Why the command failed and what to do about it, on one line."""
     text = f"{message}; {hint}" if hint else message
     _print_aside(f"{ERROR}{' '.join(text.split())}")
+
+
+class _LogLines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # who logs is not to fail with a terminal that went away
+            _print_aside(f"voxcli: {record.levelname.lower()}: {self.format(record)}")
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """What voxcli's modules log as warnings or worse goes to stderr, also without `--verbose`."""
+    logger, lines = logging.getLogger("voxcli"), _LogLines(logging.WARNING)
+    if logger.getEffectiveLevel() >= logging.WARNING:  # else it goes there anyway
+        logger.addHandler(lines)
+    try:
+        yield
+    finally:
+        logger.removeHandler(lines)
 
 
 def traceback(error: BaseException) -> None:

@@ -128,7 +128,7 @@ def serve(
         elif state == "stopping":
             output.note("stopping", is_quiet=quiet)
 
-    with _ended_by_sigterm(), ExitStack() as stack:
+    with _ended_by_sigterm(), output.shown_warnings(), ExitStack() as stack:
         hold = None
         if not no_socket and not notes:  # before what takes seconds to import: others can see it
             hold = _hold(place, info)

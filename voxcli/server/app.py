@@ -156,6 +156,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
         body = error_body("the server failed; see its log", "server_error", None, "bug")
         return JSONResponse(body, 500)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.responses import JSONResponse
@@ -16,6 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxcli.hot import wire
 from voxcli.server.failures import error_body
+
+logger = logging.getLogger(__name__)
 
 UNIX_PEER = "unix"  # host of a client on the local socket; nobody on TCP can have it
 TEXT_BYTES = 1 << 20
@@ -48,7 +51,7 @@ class Guard:
         if refusal is None:
             limit = _body_limit(scope["path"])
             refusal = _refuse_length(headers, limit)
-            receive = _bounded(receive, limit)
+            receive = _bounded(scope, receive, limit)
         await (refusal or self._app)(scope, receive, send)
 
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> JSONResponse | None:
@@ -99,7 +102,21 @@ def _refuse_length(headers: dict[str, str], limit: int) -> JSONResponse | None:
     return None
 
 
-def _bounded(receive: Receive, limit: int) -> Receive:
+def log_let_go(scope: Scope, what: str, silence_s: float) -> None:
+    """A line about a client that was waited for in vain.
+
+    Args:
+        what: it did not do in all this time.
+    """
+    host, port = scope["client"] or ("unknown", 0)
+    client = "a command on this machine" if host == UNIX_PEER else f"{host}:{port}"
+    path = scope["raw_path"][:MAX_SHOWN].decode("ascii", "replace")
+    logger.warning(
+        "%s was let go: it %s for %g s (%s %s)", client, what, silence_s, scope["method"], path
+    )
+
+
+def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
     """A body without end or without news ends as if its client had gone."""
     num_bytes, is_whole = 0, False
 
@@ -111,6 +128,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
             async with asyncio.timeout(BODY_SILENCE_S):
                 message = await receive()
         except TimeoutError:
+            log_let_go(scope, "sent nothing more of its body", BODY_SILENCE_S)
             return {"type": "http.disconnect"}
         is_whole = not message.get("more_body", False)
         num_bytes += len(message.get("body", b""))

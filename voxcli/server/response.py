@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from voxcli.errors import VoxError
 from voxcli.server.failures import explain
+from voxcli.server.guard import log_let_go
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class LiveResponse(Response):
             logger.warning("a stream was cut short: %s", err)
             self._outcome = "failed"
         except TimeoutError:
-            logger.warning("a client took nothing for %g s: let go", STALLED_S)
+            log_let_go(scope, "took nothing of its speech", STALLED_S)
             self._outcome = "stalled"
 
 
