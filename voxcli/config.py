@@ -217,9 +217,8 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(base) / "voxcli"
 
 
-def runtime_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where a running server's socket is: a folder of the user's own that ends with the session."""
+def runtime_dirs(environ: Mapping[str, str] = os.environ) -> tuple[Path | None, Path]:
+    """Where a running server's socket is: the user's own folder of this session, where one is
+    named, and the folder in its place."""
     base = environ.get("XDG_RUNTIME_DIR")
-    if base and Path(base).is_dir():
-        return Path(base) / "voxcli"
-    return Path(environ.get("TMPDIR") or "/tmp") / f"voxcli-{os.getuid()}"
+    return Path(base) if base else None, Path(environ.get("TMPDIR") or "/tmp")

@@ -257,11 +257,58 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         connect(url, WANTED)
 
 
-def test_a_folder_that_others_can_enter_is_not_trusted(hot: Running, place: Place) -> None:
+ODD = {
+    "nonsuch": "cannot be used (No such file or directory)",
+    "file": "is not a folder",
+    "x" * 80: "is too long for a socket",
+    "run": "is another user's",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_runtime_folder_is_told_with_the_one_in_its_place(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for folder in ("run", "x" * 80, "tmp"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / name))
+    if "another" in ODD[name]:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    told = f"{tmp_path}/tmp/voxcli-{os.getuid()}: XDG_RUNTIME_DIR is '{tmp_path / name}', which "
+    told += ODD[name]
+    assert cli.main(["serve", "--status"]) == 1
+    assert capsys.readouterr().err == f"the server's files are in {told}\n"
+    assert cli.main(["doctor"]) == 0
+    assert told in capsys.readouterr().out
+
+
+def test_a_relative_runtime_folder_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "tests")
+    assert Place.default().why.endswith("'tests', which is not an absolute path")
+
+
+def test_no_runtime_folder_is_told_of_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert Place.default() == Place(tmp_path / f"voxcli-{os.getuid()}")
+    assert cli.main(["serve", "--status"]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_that_others_can_enter_is_not_trusted(
+    hot: Running, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert stat.S_IMODE(place.socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
     place.folder.chmod(0o755)
     assert connect("auto", WANTED) == (None, None)
+    for option in ("--status", "--stop"):
+        assert cli.main(["serve", option]) == 5
+        assert f"chmod 700 '{place.folder}'" in capsys.readouterr().err
     place.folder.chmod(0o700)
 
 

@@ -5,6 +5,7 @@ Every check is a function that returns one `Check` and never raises; a new one j
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -207,6 +208,23 @@ def _models() -> Check:
     return Check("other models", OK, detail, advice, {"here": here, "absent": absent})
 
 
+def _server() -> Check:
+    from voxcli.hot.place import Place
+
+    if os.name != "posix":
+        return Check("server's folder", OK, "none on this system")
+    place = Place.default()
+    data = {"folder": str(place.folder), "why": place.why}
+    try:
+        place.check()
+    except VoxError as err:
+        return Check("server's folder", WARN, err.message, err.hint or "", data)
+    if place.why:
+        advice = "set it to a folder of yours, or unset it"
+        return Check("server's folder", WARN, f"{place.folder}: {place.why}", advice, data)
+    return Check("server's folder", OK, str(place.folder), data=data)
+
+
 def _disk() -> Check:
     folder = data_dir()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -256,6 +274,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _models,
     _formats,
     _ffmpeg,
+    _server,  # before PortAudio, under which PulseAudio makes the folder
     _sound,
     _disk,
     _settings,

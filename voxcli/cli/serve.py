@@ -101,6 +101,10 @@ def serve(
     if sum((background, stop, status)) > 1:
         raise UsageError("--background, --stop and --status exclude each other", hint="give one")
     place = Place.default()
+    if place.why and not no_socket:
+        output.note(f"the server's files are in {place.folder}: {place.why}", is_quiet=quiet)
+    if status or stop:
+        place.check()
     if status:
         _show_status(place, is_json=json)
         return

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from voxcli.config import runtime_dir
+from voxcli.config import runtime_dirs
 from voxcli.errors import OutputError, UsageError
 
 MAX_SOCKET_PATH = 100  # bytes; the system's limit is 107
@@ -29,13 +29,25 @@ class HeldError(UsageError):
 
 @dataclass(frozen=True)
 class Place:
-    """The files of one hot engine."""
+    """The files of one hot engine.
+
+    Attributes:
+        why: it is not in XDG_RUNTIME_DIR, where that is set.
+    """
 
     folder: Path
+    why: str = ""
 
     @classmethod
     def default(cls) -> Place:
-        return cls(runtime_dir())
+        """Where commands look."""
+        base, temporary = runtime_dirs()
+        fallback = temporary / f"voxcli-{os.getuid()}"
+        if base is None:
+            return cls(fallback)
+        place = cls(base / "voxcli")
+        what = _why_unusable(base, place.socket)
+        return cls(fallback, f"XDG_RUNTIME_DIR is '{base}', which {what}") if what else place
 
     @property
     def socket(self) -> Path:
@@ -63,7 +75,7 @@ class Place:
         """Make the folder.
 
         Raises:
-            OutputError: it cannot be made, is somebody else's, or its name is too long.
+            OutputError: it cannot be made; else as `check`.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,12 +83,20 @@ class Place:
             raise OutputError(
                 f"cannot make {self.folder}: {err.strerror}", hint="set XDG_RUNTIME_DIR"
             ) from err
-        if not self.is_ours:
+        self.check()
+
+    def check(self) -> None:
+        """Refuse a folder that others can write to: it may say anything of a server.
+
+        Raises:
+            OutputError: it is there and not only the user's, or its name is too long.
+        """
+        if os.path.lexists(self.folder) and not self.is_ours:
             raise OutputError(
                 f"{self.folder} is not a folder that only you can enter",
                 hint=f"remove it, or: chmod 700 '{self.folder}'",
             )
-        if len(os.fsencode(self.socket)) > MAX_SOCKET_PATH:
+        if _is_too_long(self.socket):
             raise OutputError(
                 f"{self.socket} is too long for a socket",
                 hint="set XDG_RUNTIME_DIR to a shorter one",
@@ -188,6 +208,27 @@ class Hold:
             self.place.socket.unlink(missing_ok=True)
             self.file.truncate(0)
             self.file.close()
+
+
+def _why_unusable(base: Path, wanted: Path) -> str:
+    """What is wrong with XDG_RUNTIME_DIR; empty where nothing is."""
+    if not base.is_absolute():
+        return "is not an absolute path"
+    try:
+        found = base.stat()
+    except OSError as err:
+        return f"cannot be used ({err.strerror})"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    if found.st_uid != os.getuid():
+        return "is another user's"
+    if not os.access(base, os.W_OK | os.X_OK):
+        return "you cannot write to"
+    return "is too long for a socket" if _is_too_long(wanted) else ""
+
+
+def _is_too_long(path: Path) -> bool:
+    return len(os.fsencode(path)) > MAX_SOCKET_PATH
 
 
 def describe(info: dict[str, Any]) -> str:
