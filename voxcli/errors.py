@@ -116,6 +116,10 @@ class EngineFaultError(EngineError):
     """The engine failed in the middle of a step: only a fresh process can run anything more."""
 
 
+class UnavailableError(EngineFaultError):
+    """A server's engine, to those who ask it: not loaded yet, stopping, failed, or gone."""
+
+
 class AdmissionError(UsageError):
     """A request that cannot fit the engine's static state; the message has the numbers."""
 

@@ -27,12 +27,11 @@ from running import Running, run_server, until
 from voxcli import cli
 from voxcli.audio.pcm import quantise
 from voxcli.config import SamplingParams
-from voxcli.errors import EngineError, TextError, UsageError, VoxError
+from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
 from voxcli.hot import find, wire
 from voxcli.hot.client import RemoteSynthesizer
 from voxcli.hot.find import Wanted, connect
 from voxcli.hot.place import HeldError, Place
-from voxcli.hot.transport import ServerGoneError
 from voxcli.server import launch
 from voxcli.server.run import Ending
 from voxcli.utterance import Recording, Utterance
@@ -578,7 +577,7 @@ def test_a_server_that_is_killed_is_noticed_and_done_without(place: Place, tmp_p
         with found.stream(utterance(text=TEXT * 20)) as stream:
             next(stream)
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(ServerGoneError, match=f"the server \\(pid {pid}"):
+            with pytest.raises(UnavailableError, match=f"the server \\(pid {pid}"):
                 for _ in stream:
                     pass
     finally:

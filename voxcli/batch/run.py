@@ -116,6 +116,8 @@ class BatchRun:
             try:
                 utterance = self._casting.fill(row.job.row, row.utterance)
                 self._speaking[group.add(utterance, is_live=False)] = row
+            except EngineFaultError:  # concerns them all
+                raise
             except VoxError as err:
                 self._end(row, self._keeper.failed(row, err))
         return bool(self._again or queue)

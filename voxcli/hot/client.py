@@ -1,7 +1,7 @@
 """A running server in the place of a `Synthesizer`: the same calls, another process's engine.
 
 The server plans too, so nothing that prepares text is imported here. A server that dies in the
-middle is an `EngineError`.
+middle is an `UnavailableError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from voxcli.closing import Closing
 from voxcli.errors import EngineFaultError, VoxError
 from voxcli.hot import wire
 from voxcli.hot.speech import RemotePlan, RemoteSpeech
-from voxcli.hot.transport import Explained, ServerGoneError, Target, ask, refusal
+from voxcli.hot.transport import Explained, Target, ask, refusal
 from voxcli.setup import Setup
 from voxcli.text.changes import Change
 from voxcli.text.prepared import PreparedText, Segment, Unspeakable
@@ -142,14 +142,15 @@ class RemoteGroup(Closing):
             chunks that arrived, each with its speech; an error in their place ends that speech.
 
         Raises:
-            EngineError: the server is gone or its engine failed, and with it everything in flight.
+            EngineFaultError: the server stops or is gone, or its engine failed, and with it
+                everything in flight.
         """
         events: list[tuple[RemoteSpeech, AudioChunk | VoxError]] = []
         while self._streams and (not events or not self._events.empty()):
             speech, event = self._events.get()
             if speech not in self._streams:  # of a speech that left
                 continue
-            if isinstance(event, (ServerGoneError, EngineFaultError)):
+            if isinstance(event, EngineFaultError):
                 raise event
             if isinstance(event, VoxError) or event.is_last:
                 del self._streams[speech]

@@ -11,14 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from voxcli.errors import EngineError, VoxError
+from voxcli.errors import EngineError, UnavailableError, VoxError
 from voxcli.hot import wire
 
 Target = Path | str  # a socket or a URL
-
-
-class ServerGoneError(EngineError):
-    """The server went away in the middle of an answer."""
 
 
 class Explained:
@@ -31,7 +27,7 @@ class Explained:
 
     def __exit__(self, kind: object, err: BaseException | None, trace: object) -> None:
         if isinstance(err, (OSError, EOFError, http.client.HTTPException, ValueError)):
-            raise ServerGoneError(
+            raise UnavailableError(
                 f"the server ({self._name}) went away while it was asked",
                 hint="run the command again: without a server it loads the model itself",
             ) from err

@@ -18,12 +18,13 @@ from voxcli.errors import (
     OutputExistsError,
     SynthesisError,
     TextError,
+    UnavailableError,
     UsageError,
     VoiceFileError,
     VoiceNotFoundError,
     VoxError,
 )
-from voxcli.server.worker import RETRY_AFTER_S, BusyError, UnavailableError
+from voxcli.server.worker import RETRY_AFTER_S, BusyError
 
 # The first class that fits. What a user can cause is never a 5xx: a text that no attempt turned
 # into good speech is one of those, hence 422.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from voxcli.errors import EngineError, EngineFaultError, VoxError
+from voxcli.errors import EngineError, EngineFaultError, UnavailableError, VoxError
 from voxcli.plan import Plan
 from voxcli.server.limits import WorkerLimits
 from voxcli.speech import Speech
@@ -36,10 +36,6 @@ RETRY_AFTER_S = 2  # what a refused client is told to wait: about one short sent
 
 class BusyError(VoxError):
     """No room for another utterance now."""
-
-
-class UnavailableError(VoxError):
-    """Not loaded yet, stopping, or failed."""
 
 
 class State(StrEnum):
