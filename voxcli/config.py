@@ -218,7 +218,6 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def runtime_dirs(environ: Mapping[str, str] = os.environ) -> tuple[Path | None, Path]:
-    """Where a running server's socket is: the user's own folder of this session, where one is
-    named, and the folder in its place."""
+    """The user's folder of this session, where one is named, and that of temporary files."""
     base = environ.get("XDG_RUNTIME_DIR")
     return Path(base) if base else None, Path(environ.get("TMPDIR") or "/tmp")

@@ -117,7 +117,9 @@ def serve(
     settings = engine.settings()
     listening = Listening(host, port, api_key or settings.api_key, grace)
     limits = WorkerLimits(max_streams, max_queue)
-    info = {"model": settings.model, "grace_s": grace, "status": "starting"}
+    info = {
+        "pid": os.getpid(), "model": settings.model, "grace_s": grace, "status": "starting"
+    }  # fmt: skip
     if background:
         _start(place, info, has_socket=not no_socket, is_json=json, is_quiet=quiet)
         return
@@ -135,8 +137,9 @@ def serve(
     with _ended_by_sigterm(), output.shown_warnings(), ExitStack() as stack:
         hold = None
         if not no_socket and not notes:  # before what takes seconds to import: others can see it
-            hold = _hold(place, info)
+            hold = _hold(place)
             stack.callback(hold.release)
+            hold.write(info)
         from voxcli.server.launch import serve as run_server
 
         try:
@@ -176,12 +179,10 @@ def _require_extra() -> None:
         )
 
 
-def _hold(place: Place, info: dict[str, Any]) -> Hold:
-    """The place in this process's name: taken, or handed on by the one that started it."""
+def _hold(place: Place) -> Hold:
+    """The place: taken, or handed on by the process that started this one in the background."""
     handed = os.environ.pop(HELD, None)
-    hold = place.hold() if handed is None else place.take(int(handed))
-    hold.write({"pid": os.getpid(), **info})
-    return hold
+    return place.hold() if handed is None else place.take(int(handed))
 
 
 def _start(
@@ -196,7 +197,7 @@ def _start(
     stops: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: stops.append(number))
     try:
-        child = _spawn(place, _hold(place, info))
+        child = _spawn(place, info)
         try:
             _wait_until_ready(child, place, stops)
         except (KeyboardInterrupt, VoxError):
@@ -207,10 +208,12 @@ def _start(
     _show_status(place, is_json=is_json, is_quiet=is_quiet)
 
 
-def _spawn(place: Place, hold: Hold) -> subprocess.Popen[bytes]:
+def _spawn(place: Place, info: dict[str, Any]) -> subprocess.Popen[bytes]:
     """The server in a process of its own, which has the place from now on."""
     words = [word for word in sys.argv[1:] if word != "--background"]
+    hold = place.hold()
     try:
+        hold.write(info)
         with place.open_log() as log:
             child = subprocess.Popen(  # -P: not a folder of that name in the present one
                 [sys.executable, "-P", "-m", "voxcli", *words],
@@ -239,7 +242,7 @@ def _wait_until_ready(child: subprocess.Popen[bytes], place: Place, stops: list[
             child.terminate()
         if child.poll() is not None:
             raise _why_ended(child.returncode, place.log)
-        if _health(place).get("status") == "ready":
+        if not stops and _health(place).get("status") == "ready":
             return
         time.sleep(0.1)
     raise EngineError(f"the server was not ready within {START_S:g} s", hint=f"see {place.log}")
