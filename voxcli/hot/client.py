@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +78,16 @@ class _Answer(Closing):
             self._connection = self._server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
         raise EOFError
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
+        """End it for the thread that reads, which closes it; always safe, from any thread."""
         self._is_closed = True
-        if self._connection.sock is not None:
-            try:  # wakes a thread that is reading
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        sock = self._connection.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.hang_up()
         self._connection.close()
 
 
@@ -161,7 +164,7 @@ class RemoteGroup(Closing):
         """Forget one speech; always safe."""
         stream = self._streams.pop(speech, None)
         if stream is not None:
-            stream.close()
+            stream.hang_up()
 
     def close(self) -> None:
         """Abort what is left; always safe."""
