@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +14,6 @@ from fakes import FakeAcousticModel, FakeState, fake_synthesizer
 from torch import Tensor
 
 from voxcli.config import SamplingParams
-from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner
 from voxcli.errors import EngineError
 from voxcli.layers import cores
 from voxcli.models.base import Rows, StepOutput
@@ -122,27 +120,6 @@ def test_the_steps_make_what_a_worker_has_not_begun() -> None:
         while not group.is_idle:
             group.step()
     assert all(speech.is_done for speech in speeches)
-
-
-def test_chunks_grow_where_they_would_wait_for_those_of_others() -> None:
-    model = GatedModel()
-    synthesizer = fake_synthesizer(model, threads=2, max_chars=80)
-    runner, sizes = synthesizer.engine.runner, []
-    assert isinstance(runner, ModelRunner)
-    begin = runner.begin_vocoding
-
-    def begin_vocoding(request: Request) -> Callable[[], np.ndarray]:
-        sizes.append(len(request.pending))
-        return begin(request)
-
-    runner.begin_vocoding = begin_vocoding  # type: ignore[method-assign]
-    with synthesizer.group() as group:
-        for each in utterances([TEXT] * 4):
-            group.add(each, is_live=False)
-        for _ in range(8):
-            group.step()
-        model.gate.set()
-    assert sizes == [4, 4, 8, 8]  # the first is in the worker, the second waits
 
 
 def test_an_abort_waits_for_what_is_in_flight_and_frees_the_slot() -> None:

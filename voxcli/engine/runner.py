@@ -74,7 +74,7 @@ NUM_PREFIXES = 8  # voices kept ready: each takes as much state as a request of 
 # patches: 1.02 s at once, 0.73 s by 32), and each thread's heap would keep the memory of its peak.
 VOCODER_PATCHES = 32
 PROMPT_POSITIONS = 256  # run at once on CPU, of several prompts
-NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU one draw costs a third of that
+NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU they take little longer than 16
 
 
 class ModelRunner:

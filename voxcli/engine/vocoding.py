@@ -25,8 +25,6 @@ from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
 WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of one stream's work
-# A chunk of twice as many patches takes a tenth less of a core for each.
-CROWDED_GROWTH = 2
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,6 @@ class Vocoding:
         ready = [self._take(r) for r, chunk in list(self._in_flight.items()) if chunk.future.done()]
         now: list[Request] = []
         for request in due:
-            if self._may_grow(request):
-                continue
             chunk = self._in_flight.get(request)
             if chunk is None and self._can_wait(request, is_last_work):
                 self._begin(request)
@@ -140,14 +136,6 @@ class Vocoding:
         if request.finish_reason is not None:
             return not is_last_work
         return request.num_vocoded > 0 or not request.is_live
-
-    def _may_grow(self, request: Request) -> bool:
-        """Whether a chunk would wait for others, so that it may have more patches by then."""
-        is_crowded = self._num_unfinished > self._num_workers
-        is_free = not request.is_live and request.finish_reason is None
-        return (
-            is_crowded and is_free and len(request.pending) < CROWDED_GROWTH * request.chunk_patches
-        )
 
     def _begin(self, request: Request) -> None:
         assert self._pool is not None
