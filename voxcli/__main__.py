@@ -18,16 +18,16 @@ _AGAIN_S = 0.01
 
 
 def _take(number: int, frame: FrameType | None) -> None:
-    """KeyboardInterrupt, but not in what a module of torch calls while it is imported.
+    """KeyboardInterrupt, but not in a function of torch's own.
 
-    That may be C++ that calls Python and ends the process where an exception comes out of it.
+    That may be called by C++, or call C++, which ends the process where an exception comes out of
+    Python, or raises one of its own instead.
     """
-    if frame is not None and frame.f_code.co_name == "<module>":
-        name: str = frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] == "torch":
-            _send_again()
-            return
-    raise KeyboardInterrupt
+    module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
+    if module.partition(".")[0] == "torch":
+        _send_again()
+    else:
+        raise KeyboardInterrupt
 
 
 def _take_unraisable(unraisable: Any) -> None:

@@ -31,6 +31,10 @@ NOTES = [
     ("the law (as amended)³ says", "the law, as amended, says"),
     ("Smith (2010)² says", "Smith, twenty ten, says"),
 ]  # fmt: skip
+ROMAN = [
+    ("World War II² ended.", "World War two ended."),
+    ("Chapter IV¹² and Henry VIII³ say", "Chapter four and Henry the eighth say"),
+]
 POWERS = [
     ("10², 10³ and 10¹", "ten squared, ten cubed and ten to the power of one"),
     ("12² and 2¹", "twelve squared and two to the power of one"),
@@ -58,8 +62,8 @@ def test_the_mark_of_a_note_is_not_said(written: str, spoken: str) -> None:
     assert any(change.kind == "markup" for change in done.changes)
 
 
-@pytest.mark.parametrize(("written", "spoken"), POWERS)
-def test_a_power_is_not_taken_for_a_note(written: str, spoken: str) -> None:
+@pytest.mark.parametrize(("written", "spoken"), [*ROMAN, *POWERS])
+def test_a_power_and_a_note_are_told_apart(written: str, spoken: str) -> None:
     assert normalise(written, "en").text == spoken
 
 

@@ -290,20 +290,34 @@ def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None
 def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
     from voxcli.hot.place import describe
 
-    give_up_s = time.monotonic() + LOOK_S
-    while "pid" not in (holder := place.holder() or {}):
-        if time.monotonic() > give_up_s:
+    asked_s = time.monotonic()
+    while not _signal((holder := place.holder() or {}).get("pid", 0), signal.SIGTERM):
+        # one that was started by a process that is gone has the place, and writes its number soon
+        if time.monotonic() - asked_s > (STOP_MARGIN_S if holder else LOOK_S):
             raise UsageError("no server runs", hint="start one with 'voxcli serve --background'")
         time.sleep(0.02)
-    os.kill(holder["pid"], signal.SIGTERM)
+    pid = holder["pid"]
     give_up_s = time.monotonic() + float(holder.get("grace_s", 0)) + STOP_MARGIN_S
-    while place.holder() is not None:
+    while (now := place.holder()) is not None:
+        if now.get("pid") != pid and not _signal(pid, 0):  # another has the place already
+            break
         if time.monotonic() > give_up_s:
             raise EngineError(
-                f"the server does not stop: {describe(holder)}", hint=f"kill -9 {holder['pid']}"
+                f"the server does not stop: {describe(holder)}", hint=f"kill -9 {pid}"
             )
         time.sleep(0.05)
     if is_json:
-        output.result_json({"status": "stopped", "pid": holder["pid"]})
+        output.result_json({"status": "stopped", "pid": pid})
     else:
         output.note(f"stopped: {describe(holder)}", is_quiet=is_quiet)
+
+
+def _signal(pid: int, number: int) -> bool:
+    """Send a signal, 0 for none, to a process; whether there is one."""
+    if not pid:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

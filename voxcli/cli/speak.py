@@ -8,7 +8,7 @@ from voxcli.cli.speaking import ShowOptions, TargetOptions
 
 EXAMPLES = (
     'voxcli speak "The ferry leaves at noon." -o ferry.wav',
-    'voxcli speak "It costs $1,299.50 until 5:30 p.m." --dry-run',
+    "voxcli speak 'It costs $1,299.50 until 5:30 p.m.' --dry-run",
     "voxcli speak --file samples/garden.txt -o garden.mp3 --seed 7",
     'echo "Piped text." | voxcli speak - -o - > piped.wav',
 )  # fmt: skip

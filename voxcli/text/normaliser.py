@@ -62,6 +62,7 @@ def _english(draft: Draft) -> None:
     formulas.formulas(draft, "en")
     raised.raised(draft)
     characters.straighten(draft)
+    symbols.comparisons(draft)
     addresses.addresses(draft)
     numerals.compatible_numbers(draft)
     weekdays.weekdays(draft)

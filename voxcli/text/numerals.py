@@ -61,18 +61,19 @@ _MIXED = re.compile(r"(?<!\w)(?=\w{0,60}\d)\w{2,60}(?!\w)")
 _RUNS = re.compile(r"\d+|[^\W\d_]+|_+")
 _REST = re.compile(r"\d+")
 
+_ENDS = r"[⁰¹²³⁴-⁹]{0,3}(?!\w|['’]|-\w)"  # with the mark of a note, which is not said
 _NUMERAL = r"(?P<roman>[IVXLC]{1,7})"
 _NUMBERED = re.compile(
     r"\b(?P<word>Chapter|Part|Volume|Vol\.|Book|Act|Scene|Section|Figure|Table|Appendix|War|Phase|Level|"
     r"Round|Bowl|Article|Title|Unit|Stage|Mark|Episode|Class|Type|Annex|Tier|Division|Canto|Psalm|"
-    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}(?!\w|['’]|-\w)"
+    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}{_ENDS}"
 )
 _MONARCH = re.compile(
     r"\b(?P<word>(?:King|Queen|Pope|Emperor|Tsar|Prince) [A-Z][a-z]{2,15}|Henry|Louis|George|"
     r"Elizabeth|Charles|Edward|William|James|Richard|Philip|Pius|Napoleon|Catherine|Nicholas|"
     r"Frederick|Alexander|John Paul|Benedict|Leo|Gregory|Innocent|Clement|Ramesses|Ptolemy|Gustav|"
     r"Christian|Ivan|Peter|Otto|Mehmed|Wilhelm) "
-    r"(?P<roman>[IVX]{2,6}|[VX])(?!\w|['’]|-\w)"
+    rf"(?P<roman>[IVX]{{2,6}}|[VX]){_ENDS}"
 )
 _CENTURY = re.compile(r"\b(?P<roman>[IVX]{1,5})(?P<word>(?:th)? (?:century|Century|Olympi\w+))")
 

@@ -39,6 +39,11 @@ _SIGN = re.compile(f"[{re.escape(''.join(_SIGNS))}]")
 _EQUALS = re.compile(
     r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s])<(?=[\s\d])|(?<=[\w\s])>(?=[\s\d]))\s?"
 )
+# A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
+_BEFORE_NUMBER = re.compile(
+    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
+)
+_AMOUNT = {"<": "less than ", ">": "more than "}
 _COMPARE = {
     "<": "is less than",
     ">": "is greater than",
@@ -68,6 +73,16 @@ _STOP_COMMA = re.compile(r"(?P<stop>[!?][\"']?),(?=\s|$)")
 _LINE_START = re.compile(r"^[ ,;:.\-—!?]+(?=[\w\"'$])|^[\s,;:.\-—!?]+$", re.MULTILINE)
 _SPACES = re.compile(r" {2,}")
 _EMPTY_QUOTES = re.compile(r"\"\s?\"|(?<!\w)'\s?'(?!\w)")
+
+
+def comparisons(draft: Draft) -> None:
+    """Say `<` and `>` that touch a number, before it is words."""
+
+    def said(match: re.Match[str]) -> str:
+        sign = match.group("sign")
+        return _AMOUNT[sign] if match.group("value") is None else f" {_COMPARE[sign]} "
+
+    draft.sub(_BEFORE_NUMBER, said, "symbol")
 
 
 def symbols(draft: Draft) -> None:
