@@ -206,13 +206,26 @@ def test_an_interrupt_while_modules_load_is_an_interrupt(tmp_path: Path) -> None
     assert done.stderr == "voxcli: interrupted\n"
 
 
-def test_an_interrupt_waits_for_the_import_of_torch(tmp_path: Path) -> None:
-    """torch's C++ calls Python while it is imported, and ends the process where that raises."""
-    lines = ("import os, signal, time", "os.kill(os.getpid(), signal.SIGINT)", "time.sleep(0.1)")
-    (tmp_path / "torch.py").write_text("\n".join((*lines, "print('imported', flush=True)")))
-    (tmp_path / "typer.py").write_text("import time, torch\ntime.sleep(9)")
+INTERRUPTED_TORCH = """
+import os, signal, time
+
+def work(what):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+    print(what, flush=True)
+
+"""
+
+
+@pytest.mark.parametrize("where", ["import", "call"])
+def test_an_interrupt_waits_for_torchs_own_functions(tmp_path: Path, where: str) -> None:
+    """C++ calls them, and ends the process or raises another error where they raise."""
+    call = "work('done')\n" if where == "import" else ""
+    (tmp_path / "torch.py").write_text(INTERRUPTED_TORCH + call)
+    call = "torch.work('done')\n" if where == "call" else ""
+    (tmp_path / "typer.py").write_text(f"import time, torch\n{call}time.sleep(9)")
     done = _run_with(tmp_path, "speak", "Hello.")
-    assert done.stdout == "imported\n"
+    assert done.stdout == "done\n"
     assert (done.returncode, done.stderr) == (errors.EXIT_INTERRUPTED, "voxcli: interrupted\n")
 
 

@@ -409,6 +409,25 @@ def test_status_and_stop_without_a_server(place: Place, capsys: pytest.CaptureFi
     assert cli.main(["serve", "--stop"]) == 2
 
 
+def test_a_stop_asks_who_lives_and_waits_for_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who has the place: one that is gone, the one that is asked, and then another one."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    asked = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    pids = iter((gone.pid, gone.pid))
+
+    def holder(place: Place) -> dict[str, int]:
+        pid = next(pids, asked.pid if asked.poll() is None else os.getpid())
+        return {"pid": pid}
+
+    monkeypatch.setattr(Place, "holder", holder)
+    assert cli.main(["serve", "--stop"]) == 0
+    assert asked.returncode == -signal.SIGTERM
+    assert capsys.readouterr().err == f"stopped: pid {asked.pid}\n"
+
+
 def test_a_server_that_starts_is_seen_and_can_be_stopped(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
