@@ -14,6 +14,8 @@ from html.entities import html5
 
 from voxcli.text.changes import Draft
 
+RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
+
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
 _INVISIBLE = re.compile(

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import RAISED
 from voxcli.text.units import alternatives, with_prefixes
 
 _PREFIXES = {
@@ -35,7 +36,7 @@ _SIGN = alternatives(set(_UNITS))
 _POWER = r"(?:[²³]|⁻[¹²³])?"
 _PART = rf"(?:{_SIGN}){_POWER}"
 _MEASURE = re.compile(
-    rf"(?<=[\d⁰¹²³⁴-⁹])\s?(?P<unit>{_PART}(?:[·⋅ ]{_PART}){{0,3}}"
+    rf"(?<=[\d{RAISED}])\s?(?P<unit>{_PART}(?:[·⋅ ]{_PART}){{0,3}}"
     rf"(?:/{_PART}|/\({_PART}(?:[·⋅]{_PART}){{1,2}}\)){{0,3}})"
     r"(?![A-Za-z0-9²³^⁻/])"
 )
@@ -44,7 +45,7 @@ _DAILY = r"(?:[kdcmn]?m|[kmn]g|m?L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
 # Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
 _KNOWN = re.compile(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
 _RAISED = re.compile(
-    r"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[⁰¹²³⁴-⁹]{1,3}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
+    rf"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[{RAISED}]{{1,3}}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
 _SPAN = re.compile(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
 _ABOUT = re.compile(r"(?<![\w~])[~∼≈]\s?(?=\d)")

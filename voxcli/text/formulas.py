@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft, apart
+from voxcli.text.characters import RAISED
 from voxcli.text.spell import number
 
 _ELEMENTS_LIST = (
@@ -20,18 +21,17 @@ _ELEMENTS_LIST = (
 )
 _ELEMENTS = frozenset(_ELEMENTS_LIST.split())
 _ELEMENT = f"(?:{'|'.join(sorted(_ELEMENTS, key=len, reverse=True))})"
-_DIGITS = "⁰¹²³⁴-⁹"
 _LOW = r"(?:[₀-₉ₙₓ₊₋]{1,6}(?:\.[₀-₉]{1,3})?(?![₀-₉]|[/⁄][₀-₉]))"
 _ATOM = rf"(?:[A-Z]\u0307?[a-z]?(?:{_LOW}|(?![a-z])))"  # NOTE: the dot is V̇O₂'s, a rate
 _PART = rf"(?:{_ATOM}|\({_ATOM}{{1,9}}\){_LOW}?)"
 _NO_LETTER = r"(?<![^\W\d_])"
 _LOWERED = re.compile(
-    rf"{_NO_LETTER}(?P<mass>[{_DIGITS}]{{2,3}}ᵐ?|[²³](?=H)|[³⁴](?=He)|[⁶⁷](?=Li)|⁷(?=Be))?"
+    rf"{_NO_LETTER}(?P<mass>[{RAISED}]{{2,3}}ᵐ?|[²³](?=H)|[³⁴](?=He)|[⁶⁷](?=Li)|⁷(?=Be))?"
     rf"(?P<formula>{_PART}{{1,12}}(?:[·⋅]\d{{0,2}}{_PART}{{1,12}})?)"
-    rf"(?P<charge>[{_DIGITS}]?[⁺⁻](?![\w⁺⁻{_DIGITS}]))?",
+    rf"(?P<charge>[{RAISED}]?[⁺⁻](?![\w⁺⁻{RAISED}]))?",
     re.ASCII,  # a Chinese character beside is no part of it
 )
-_EVIDENCE = re.compile(f"[₀-₉ₓ{_DIGITS}⁺⁻]")
+_EVIDENCE = re.compile(f"[₀-₉ₓ{RAISED}⁺⁻]")
 _SYMBOL = re.compile("[A-Z][a-z]?")
 _FIGURE = re.compile("[₀-₉]")
 _COUNT = r"(?:[2-9]|[1-9]\d)"

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import RAISED
 
-_DIGITS = "⁰¹²³⁴-⁹"
-_MARKS = rf"(?P<marks>[{_DIGITS}]{{1,3}}(?:[,˒⁻–][{_DIGITS}]{{1,3}})*)"
+_MARKS = rf"(?P<marks>[{RAISED}]{{1,3}}(?:[,˒⁻–][{RAISED}]{{1,3}})*)"
 _STOPS = ".,;:!?…。！？"
 _CJK = "\u3040-\u30ff\u3400-\u9fff"
 # No word, number, charge or fraction goes on after a mark, but a sentence may ("one.¹Next").
@@ -25,9 +25,9 @@ _AFTER_SIGN = re.compile(
     rf"|(?P<price>[$€£¥]\d{{1,9}}(?:[.,]\d{{1,3}})*)){_MARKS}{_END}"
 )
 _NOTE_ITSELF = re.compile(
-    rf"^(?P<mark>[{_DIGITS}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
+    rf"^(?P<mark>[{RAISED}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
 )
-_PLAIN = f"[^\\W_{_DIGITS}₀-ₜ¼-¾⅐-⅞]"  # a letter or a digit that is neither raised nor lowered
+_PLAIN = f"[^\\W_{RAISED}₀-ₜ¼-¾⅐-⅞]"  # a letter or a digit that is neither raised nor lowered
 _AFTER_WORD = re.compile(
     rf"(?<!{_PLAIN})(?:(?P<label>[A-Za-z]{{1,9}})\.?[ \u00a0])?"
     rf"(?P<lead>\d{{1,9}}[.,:]|[^\W\d_]{{2,9}}-|['’])?(?P<base>{_PLAIN}{{1,40}}){_MARKS}{_END}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft, apart
+from voxcli.text.characters import RAISED
 from voxcli.text.quantities import NUM, START, mixed
 from voxcli.text.spell import cardinal, fraction, number, ordinal, plural, roman, year
 
@@ -61,7 +62,7 @@ _MIXED = re.compile(r"(?<!\w)(?=\w{0,60}\d)\w{2,60}(?!\w)")
 _RUNS = re.compile(r"\d+|[^\W\d_]+|_+")
 _REST = re.compile(r"\d+")
 
-_ENDS = r"[⁰¹²³⁴-⁹]{0,3}(?!\w|['’]|-\w)"  # with the mark of a note, which is not said
+_ENDS = rf"[{RAISED}]{{0,3}}(?!\w|['’]|-\w)"  # with the mark of a note, which is not said
 _NUMERAL = r"(?P<roman>[IVXLC]{1,7})"
 _NUMBERED = re.compile(
     r"\b(?P<word>Chapter|Part|Volume|Vol\.|Book|Act|Scene|Section|Figure|Table|Appendix|War|Phase|Level|"

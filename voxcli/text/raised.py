@@ -11,25 +11,25 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import RAISED
 from voxcli.text.spell import cardinal
 
-_DIGITS = "⁰¹²³⁴-⁹"
 _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
 _LOW_LETTERS = "ₐ-ₜᵢ-ᵪⱼ"
-_LETTER = rf"[^\W\d_{_DIGITS}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
-_TERM = rf"(?:[{_DIGITS}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
+_LETTER = rf"[^\W\d_{RAISED}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
+_TERM = rf"(?:[{RAISED}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
 _FRACTION = re.compile(
-    rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{_DIGITS}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
+    rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{RAISED}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
 )
 _WORD = re.compile(rf"[{_LETTERS}]{{2,}}")  # 1ˢᵗ, nᵗʰ, Mᵐᵉ
-_MASS = re.compile(rf"(?<![\w)⁺⁻])[{_DIGITS}]{{2,3}}")  # ²³⁵U
+_MASS = re.compile(rf"(?<![\w)⁺⁻])[{RAISED}]{{2,3}}")  # ²³⁵U
 _INDEX = re.compile(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
 _SPEED = re.compile("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
 _LOWERED = re.compile("[₀-₎]")
-_CHARGE = re.compile(rf"(?<=[^\W_])(?P<count>[{_DIGITS}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
+_CHARGE = re.compile(rf"(?<=[^\W_])(?P<count>[{RAISED}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
 # After one letter, a digit or a bracket; a negative one after any word ("min⁻¹").
 _EXPONENT = re.compile(
-    rf"(?:(?<=[\d)])|(?<=(?<!{_LETTER}){_LETTER})|(?<={_LETTER})(?=⁻))(?![²³](?![{_DIGITS}{_LETTERS}⁺⁻]))"
+    rf"(?:(?<=[\d)])|(?<=(?<!{_LETTER}){_LETTER})|(?<={_LETTER})(?=⁻))(?![²³](?![{RAISED}{_LETTERS}⁺⁻]))"
     rf"(?P<power>[⁺⁻]?{_TERM}(?:[⁺⁻]{_TERM})*)"
 )
 
