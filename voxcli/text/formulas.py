@@ -12,6 +12,7 @@ import unicodedata
 from voxcli.text.changes import Draft, apart
 from voxcli.text.characters import RAISED
 from voxcli.text.spell import number
+from voxcli.text.units import alternatives
 
 _ELEMENTS_LIST = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se "
@@ -20,7 +21,7 @@ _ELEMENTS_LIST = (
     "Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og"
 )
 _ELEMENTS = frozenset(_ELEMENTS_LIST.split())
-_ELEMENT = f"(?:{'|'.join(sorted(_ELEMENTS, key=len, reverse=True))})"
+_ELEMENT = f"(?:{alternatives(_ELEMENTS)})"
 _LOW = r"(?:[₀-₉ₙₓ₊₋]{1,6}(?:\.[₀-₉]{1,3})?(?![₀-₉]|[/⁄][₀-₉]))"
 _ATOM = rf"(?:[A-Z]\u0307?[a-z]?(?:{_LOW}|(?![a-z])))"  # NOTE: the dot is V̇O₂'s, a rate
 _PART = rf"(?:{_ATOM}|\({_ATOM}{{1,9}}\){_LOW}?)"

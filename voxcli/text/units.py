@@ -7,6 +7,7 @@ no number.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from voxcli.text.spell import plural
 
@@ -74,7 +75,7 @@ LENGTHS = ("meter", "inch", "foot", "yard", "mile")  # their powers are areas an
 _SAME = ("hertz", "molar", "lux")  # their own plurals
 
 
-def alternatives(signs: set[str]) -> str:
+def alternatives(signs: Iterable[str]) -> str:
     """A pattern of any of these signs, the longest first."""
     return "|".join(re.escape(sign) for sign in sorted(signs, key=lambda s: (-len(s), s)))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
+from voxcli.text.units import alternatives
 
 _TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -72,7 +73,7 @@ SENTENCE_ENDING = frozenset(
 _TITLE = re.compile(rf"(?<![\w.])(?P<name>{'|'.join(_TITLES)})\.(?=\s+(?:[A-Z]|and M))")
 _TITLE_BARE = re.compile(r"(?<![\w.])(?P<name>Mr|Mrs|Ms|Dr)(?=\s+[A-Z][a-z]*)")
 _PLAIN_PATTERN = re.compile(
-    rf"(?<![\w.])(?P<name>{'|'.join(re.escape(n) for n in sorted(_PLAIN, key=len, reverse=True))})"
+    rf"(?<![\w.])(?P<name>{alternatives(_PLAIN)})"
     r"(?P<dot>\.|\b(?<=vs|ka))(?!\w)(?=(?P<ends>[\"')\]]{0,3}(?:\Z|\n|\s+[\"'(]?[A-Z]))?)"
 )
 _EG_BARE = re.compile(r"(?<![\w.])(?P<name>eg|ie)(?=[,:])")
