@@ -42,10 +42,20 @@ def inference_mode() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def compiled_kernels() -> None:
-    """Skips where nothing was compiled at install; in CI that is a failure."""
+@pytest.fixture(params=["DEFAULT", "AVX2", "AVX512"])
+def compiled_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each set of instructions in turn; where nothing was compiled, a skip, and a failure in CI."""
     found = native.find()
     if found.library is None and not os.environ.get("CI"):
         pytest.skip(f"no native kernels: {found.detail}")
     assert found.library is not None, found.detail
+    own = native.INSTRUCTIONS.index(found.detail)
+    try:
+        chosen = native.choose(found.library, request.param)
+        if request.param != "DEFAULT" and chosen == native.INSTRUCTIONS[0]:
+            pytest.skip("this processor has no AVX2")
+        if request.param == "AVX512" and chosen != native.INSTRUCTIONS[2]:
+            pytest.skip("this processor has no AVX-512")
+        yield
+    finally:
+        found.library.vox_choose(own)

@@ -6,10 +6,12 @@ import logging
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from cases import MINI
+from cases import CASES, MINI
 from conftest import Models, random
+from replay import Replay, replay
 from torch import Tensor
 
 from voxcli.engine.device import resolve_device
@@ -57,10 +59,11 @@ def test_depthwise_is_its_reference(B: int, T: int, C: int, dilation: int, has_s
     torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)
 
 
-@pytest.mark.skipif(not native_product.is_available(), reason="no AVX2, or no threads to lend")
 @pytest.mark.parametrize("dilation", [1, 9])
 @pytest.mark.parametrize(("B", "T", "C"), [*SIZES, (2, 700, 18)])
 def test_a_residual_unit_is_its_reference(B: int, T: int, C: int, dilation: int) -> None:
+    if not native_product.is_available():
+        pytest.skip("no AVX2, or no threads to lend")
     x, slots = 3 * random(B, T, C), some_slots(B)
     snake = kernels.table(random(2, C, seed=1))
     taps = kernels.filter_table(random(7, C, seed=2), random(C, seed=4))
@@ -186,6 +189,24 @@ def test_the_decoder_is_the_plain_one(models: Models, name: str) -> None:
     for context, wanted in zip(state.contexts, expected_state.contexts, strict=True):
         # what is kept is up to a hundred in size, and rounded where it is made
         torch.testing.assert_close(context, wanted, atol=1e-4, rtol=1e-5)
+
+
+def test_a_voice_speaks_the_same_bits_with_both_widths_of_vectors(
+    request: pytest.FixtureRequest,
+) -> None:
+    if request.node.callspec.params["compiled_kernels"] != "AVX512":
+        pytest.skip("one width alone")
+    case = CASES["mini"][4]
+
+    def speak() -> Replay:
+        return replay(load(MINI, torch.device("cpu"), torch.float32), case)
+
+    wide = speak()
+    assert native.choose(native.loaded(), "AVX2") == "AVX2"
+    narrow = speak()
+    assert np.array_equal(wide.patches, narrow.patches)
+    assert np.array_equal(wide.logits, narrow.logits)
+    assert np.array_equal(wide.samples, narrow.samples)
 
 
 def test_without_them_the_plain_decoder_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

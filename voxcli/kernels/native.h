@@ -1,8 +1,8 @@
-/* What the compiled kernels share: one source for plain processors and for those with AVX2.
+/* What the compiled kernels share: one source for plain processors and for those with AVX2 or AVX-512.
 
    Plain C99 for any compiler; where GCC or clang compile for x86-64, each function is there a
-   second time for AVX2. No state, no allocation, no threads, no library but libc's memcpy. Compile
-   it with -ffp-contract=off: what is rounded is then what stands here, so that a number does not
+   second time for AVX2 and a third for AVX-512, which give the same bits. No state but which of
+   them to use, no allocation, no threads, no library but libc's memcpy. Compile it with -ffp-contract=off: what is rounded is then what stands here, so that a number does not
    depend on whether it was in a vector or in what was left over behind the last whole one. */
 
 #ifndef VOX_NATIVE_H
@@ -19,20 +19,26 @@
 
 #if defined(_MSC_VER)
 #define API __declspec(dllexport)
+#define HIDDEN
 #define ALWAYS_INLINE static __forceinline
 #define restrict __restrict
 #else
 #define API __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden")))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_AVX2_TWIN 1
-#define AVX2 __attribute__((target("avx2,fma")))
-#define USE_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define HAS_TWINS 1
+#define AVX2 __attribute__((target("avx2,fma,f16c"))) /* there is no AVX2 without F16C */
+#define AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,f16c")))
 #else
-#define HAS_AVX2_TWIN 0
+#define HAS_TWINS 0
 #endif
+
+/* What a processor can do; each level is there with all before it. */
+enum { BASELINE, WITH_AVX2, WITH_AVX512 };
+extern HIDDEN int vox_level;
 
 /* What a loop writes is not what it reads; inlining makes compilers forget `restrict`. */
 #if defined(__clang__)
@@ -59,12 +65,15 @@ enum { LANES = 16 };
 
 ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Each function once or twice, under one name; a body's first argument is `fused`. */
-#if HAS_AVX2_TWIN
+/* Each function up to three times, under one name; a body's first argument is `fused`. */
+#if HAS_TWINS
 #define DEFINE(name, body, parameters, ...)                                                        \
     AVX2 static void name##_avx2 parameters { body(1, __VA_ARGS__); }                              \
+    AVX512 static void name##_avx512 parameters { body(1, __VA_ARGS__); }                          \
     API void name parameters {                                                                     \
-        if (USE_AVX2())                                                                            \
+        if (vox_level == WITH_AVX512)                                                              \
+            name##_avx512(__VA_ARGS__);                                                            \
+        else if (vox_level == WITH_AVX2)                                                           \
             name##_avx2(__VA_ARGS__);                                                              \
         else                                                                                       \
             body(FUSED, __VA_ARGS__);                                                              \

@@ -15,21 +15,24 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+import torch
+
 logger = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent
 STRING_TABLE = 3  # the kind of an ELF section with names
 POINTER, NUMBER, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+INSTRUCTIONS = ("baseline", "AVX2", "AVX-512")  # the levels of `native.h`
 # of each function: pointers in front, then a float where there is one, as in the sources
 PARAMETERS = {
     "vox_depthwise": [*[POINTER] * 8, *[NUMBER] * 5],
     "vox_pairs": [*[POINTER] * 7, *[NUMBER] * 4],
     "vox_last": [*[POINTER] * 6, FLOAT, *[POINTER] * 2, *[NUMBER] * 4],
-    "vox_unit": [*[POINTER] * 10, *[NUMBER] * 6],
+    "vox_unit": [*[POINTER] * 10, *[NUMBER] * 7],
     "vox_norm": [*[POINTER] * 4, *[FLOAT] * 2, *[NUMBER] * 2],
     "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
     "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],
-    "vox_product": [*[POINTER] * 5, *[NUMBER] * 5],
+    "vox_product": [*[POINTER] * 5, *[NUMBER] * 6],
     "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }
 
@@ -73,6 +76,15 @@ def _is_whole(path: Path) -> bool:
     return bool(kind == STRING_TABLE)  # and no hole in a file that kept its size
 
 
+def choose(library: ctypes.CDLL, capability: str) -> str:
+    """Have a library use instructions up to these, by torch's name of them; those it will use.
+
+    `ATEN_CPU_CAPABILITY` lowers torch's own, and so these.
+    """
+    most = 2 if capability.startswith("AVX512") else int(capability == "AVX2")
+    return INSTRUCTIONS[library.vox_choose(most)]
+
+
 def find(folder: Path = HERE) -> Found:
     """Look for the compiled functions in a folder with their sources."""
     paths = [folder / f"_native{suffix}" for suffix in EXTENSION_SUFFIXES]
@@ -86,8 +98,7 @@ def find(folder: Path = HERE) -> Found:
         library.vox_mark.restype = ctypes.c_uint32
         if library.vox_mark() != _mark(folder):
             return Found(None, f"{path.name} was compiled from another version of voxcli", True)
-        library.vox_instructions.restype = ctypes.c_char_p
-        instructions = library.vox_instructions().decode()
+        instructions = choose(library, torch.backends.cpu.get_cpu_capability())
         for name, parameters in PARAMETERS.items():
             function = getattr(library, name)
             function.argtypes, function.restype = parameters, None

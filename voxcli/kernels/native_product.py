@@ -23,7 +23,7 @@ from voxcli.kernels.native import load, loaded
 from voxcli.layers import cores
 from voxcli.layers.linear import Layout, Linear
 
-VECTOR, VECTORS = 8, 3  # numbers, and vectors of a panel, as in `native_panels.h`
+VECTORS = 3  # of a panel, as in `native_panels.h`
 # Multiply-adds from which on a product is split over threads; below, the split costs more.
 MIN_THREADED = 1_000_000
 
@@ -35,10 +35,12 @@ class Panels:
     Attributes:
         weight: panels of `[K, columns]`, one behind the other; fp16 or fp32.
         bias: `[N]` and zeros up to a whole vector; None for no bias.
+        vector: numbers of a vector.
     """
 
     weight: Tensor
     bias: Tensor | None
+    vector: int
     out_features: int
     in_features: int
 
@@ -46,13 +48,14 @@ class Panels:
     def of(cls, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Panels:
         """Of a weight `[N, K]`, kept in `dtype`."""
         N, K = weight.shape
-        num_vectors = -(-N // VECTOR)
+        vector = loaded().vox_vector()
+        num_vectors = -(-N // vector)
         num_panels = -(-num_vectors // VECTORS)
-        missing = num_vectors * VECTOR - N
-        ends = [VECTOR * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
+        missing = num_vectors * vector - N
+        ends = [vector * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
         rows = F.pad(weight, (0, 0, 0, missing)).to(dtype)
         packed = torch.cat([rows[first:stop].T.flatten() for first, stop in pairwise(ends)])
-        return cls(packed, None if bias is None else F.pad(bias, (0, missing)), N, K)
+        return cls(packed, None if bias is None else F.pad(bias, (0, missing)), vector, N, K)
 
     @property
     def addresses(self) -> tuple[int, int]:
@@ -71,7 +74,7 @@ def product(x: Tensor, panels: Panels) -> Tensor:
     num_threads = cores.num_threads() if M * N * K >= MIN_THREADED else 1
     loaded().vox_product(
         x.data_ptr(), *panels.addresses, y.data_ptr(), _parallel(),
-        M, N, K, panels.weight.dtype == torch.half, num_threads,
+        M, N, K, panels.weight.dtype == torch.half, panels.vector, num_threads,
     )  # fmt: skip
     return y
 
@@ -86,11 +89,10 @@ def _parallel() -> int | None:
         return None
 
 
-@cache
 def is_available() -> bool:
     """Whether the kernel runs here, and torch lends it threads."""
     library = load()
-    has_kernel = library is not None and library.vox_instructions() == b"AVX2"
+    has_kernel = library is not None and library.vox_vector() > 0
     return has_kernel and _parallel() is not None
 
 

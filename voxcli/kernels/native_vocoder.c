@@ -169,38 +169,41 @@ DEFINE(
      int64_t B, int64_t T, int64_t C, int64_t W),
     x, scale, shift, contexts, slots, taps, bias, padded, out, B, T, C, W)
 
-#if HAS_AVX2_TWIN
+#if HAS_TWINS
 /* `depthwise_rows` of a part of a row at a time, and each part's product added to x, so that all of
    it stays in the near caches. */
-AVX2 static void unit_rows(
-    float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
-    const float *taps, const Panels *panels, float *padded, float *inner,
-    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {
-    const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;
-    for (int64_t b = 0; b < B; b++, x += size) {
-        float *context = contexts + slots[b] * past;
-        memcpy(padded, context, past * sizeof(float));
-        for (int64_t start = 0; start < size; start += part) {
-            const int64_t length = least(part, size - start);
-            depthwise_part(1, inner, x + start, scale, shift, taps, padded, length, W, step);
-            multiply(panels, inner, x + start, length / C, 0, num_panels(panels));
-            memmove(padded, padded + length, past * sizeof(float));
-        }
-        memcpy(context, padded, past * sizeof(float));
+#define DEFINE_UNIT(twin, target)                                                                  \
+    target static void unit_##twin(                                                                \
+        float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,   \
+        const float *taps, const Panels *panels, float *padded, float *inner,                      \
+        int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {              \
+        const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;                    \
+        for (int64_t b = 0; b < B; b++, x += size) {                                               \
+            float *context = contexts + slots[b] * past;                                           \
+            memcpy(padded, context, past * sizeof(float));                                         \
+            for (int64_t start = 0; start < size; start += part) {                                 \
+                const int64_t n = least(part, size - start);                                       \
+                depthwise_part(1, inner, x + start, scale, shift, taps, padded, n, W, step);       \
+                multiply_##twin(panels, inner, x + start, n / C, 0, num_panels_##twin(panels));    \
+                memmove(padded, padded + n, past * sizeof(float));                                 \
+            }                                                                                      \
+            memcpy(context, padded, past * sizeof(float));                                         \
+        }                                                                                          \
     }
-}
+DEFINE_UNIT(avx2, AVX2)
+DEFINE_UNIT(avx512, AVX512)
 #endif
 
-/* What `vox_depthwise` makes of x, times a weight [C, C] in panels, plus bias, added to x in place.
-   padded: scratch of J C + part; inner: scratch of `part`, a multiple of W. Only where
-   `vox_instructions` says AVX2. */
+/* What `vox_depthwise` makes of x, times a weight [C, C] in fp32 panels of vectors of `vector`
+   numbers, as many as `vox_vector` said, plus bias, added to x in place. padded: scratch of
+   J C + part; inner: scratch of `part`, a multiple of W. */
 API void vox_unit(
     float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
     const float *taps, const float *weight, const float *bias, float *padded, float *inner,
-    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {
-#if HAS_AVX2_TWIN
+    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part, int64_t vector) {
+#if HAS_TWINS
     const Panels panels = {weight, bias, C, C, 0, 1};
-    unit_rows(
+    (vector == 16 ? unit_avx512 : unit_avx2)(
         x, scale, shift, contexts, slots, taps, &panels, padded, inner, B, T, C, W, dilation, part);
 #endif
 }

@@ -192,6 +192,7 @@ def unit(
     loaded().vox_unit(
         x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
         *panels.addresses, padded.data_ptr(), inner.data_ptr(), B, T, C, W, dilation, part,
+        panels.vector,
     )  # fmt: skip
     return x
 
