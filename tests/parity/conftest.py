@@ -23,15 +23,20 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    """`models("mini")`, `models("tiny")`, `models("tiny_mean")`: fp32 on CPU, loaded once."""
-    loaded: dict[str, VoxCPM2] = {}
+    """`models("mini")`, `models("tiny")`, `models("tiny_mean")`: fp32 on CPU.
+
+    Each is loaded once for each set of instructions, for which weights are laid out.
+    """
+    loaded: dict[tuple[str, int], VoxCPM2] = {}
 
     def get(name: str) -> VoxCPM2:
-        if name not in loaded:
+        library = native.load()
+        key = name, 0 if library is None else library.vox_vector()
+        if key not in loaded:
             empty: Path = tmp_path_factory.mktemp(name)
             folder = cases.checkpoint_folder(name, empty, write_random_checkpoint)
-            loaded[name] = load(folder, torch.device("cpu"), torch.float32)
-        return loaded[name]
+            loaded[key] = load(folder, torch.device("cpu"), torch.float32)
+        return loaded[key]
 
     return get
 

@@ -73,21 +73,14 @@ def test_a_residual_unit_is_its_reference(B: int, T: int, C: int, dilation: int)
     expected = kernels.unit_reference(
         x, snake, taps, dilation, weight, bias, expected_contexts, slots
     )
-    panels = Panels.of(weight, bias, torch.float32)
+    unit = kernels.Unit(snake, taps, dilation, Panels.of(weight, bias, torch.float32))
+    units = kernels.Units([unit])
     parts = [
-        kernels.unit(
-            part.clone(memory_format=torch.contiguous_format),
-            snake,
-            taps,
-            dilation,
-            panels,
-            parts_contexts,
-            slots,
-        )
+        units(part.clone(memory_format=torch.contiguous_format), [parts_contexts], slots)
         for part in x.split([T // 3, T - T // 3], dim=1)
         if part.shape[1]
     ]
-    found = kernels.unit(x.clone(), snake, taps, dilation, panels, contexts, slots)
+    found = units(x.clone(), [contexts], slots)
     torch.testing.assert_close(found, expected, atol=5e-5, rtol=1e-5)
     torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)
     assert torch.equal(torch.cat(parts, dim=1), found), "the same bits for any cut"

@@ -267,5 +267,5 @@ def test_products_are_native_where_they_run_and_half_where_that_holds_the_weight
 
 
 def test_without_threads_to_lend_there_is_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_product, "_parallel", lambda: None)
+    monkeypatch.setattr(native_product, "parallel", lambda: None)
     assert not native_product.is_available()

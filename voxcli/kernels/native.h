@@ -65,6 +65,26 @@ enum { LANES = 16 };
 
 ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* The sum of LANES parts: of halves, of their halves and so on. */
+#if defined(__GNUC__) /* as a loop it goes through memory each time, written out lane by lane */
+ALWAYS_INLINE float total(const float *parts) {
+    typedef float Eight __attribute__((vector_size(32)));
+    typedef float Four __attribute__((vector_size(16)));
+    union { Eight whole; Four half[2]; } low, high;
+    memcpy(&low, parts, sizeof low);
+    memcpy(&high, parts + 8, sizeof high);
+    low.whole += high.whole;
+    const Four four = low.half[0] + low.half[1];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+#else
+ALWAYS_INLINE float total(float *parts) {
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++) parts[lane] += parts[lane + width];
+    return parts[0];
+}
+#endif
+
 /* Each function up to three times, under one name; a body's first argument is `fused`. */
 #if HAS_TWINS
 #define DEFINE(name, body, parameters, ...)                                                        \

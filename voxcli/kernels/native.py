@@ -28,11 +28,13 @@ PARAMETERS = {
     "vox_depthwise": [*[POINTER] * 8, *[NUMBER] * 5],
     "vox_pairs": [*[POINTER] * 7, *[NUMBER] * 4],
     "vox_last": [*[POINTER] * 6, FLOAT, *[POINTER] * 2, *[NUMBER] * 4],
-    "vox_unit": [*[POINTER] * 10, *[NUMBER] * 7],
+    "vox_units": [*[POINTER] * 6, *[NUMBER] * 7],
     "vox_norm": [*[POINTER] * 4, *[FLOAT] * 2, *[NUMBER] * 2],
     "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
     "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],
     "vox_product": [*[POINTER] * 5, *[NUMBER] * 6],
+    "vox_local_layer": [*[POINTER] * 9, *[NUMBER] * 9],
+    "vox_causal_layer": [*[POINTER] * 13, *[NUMBER] * 7],
     "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }
 

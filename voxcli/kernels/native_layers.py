@@ -9,6 +9,7 @@ heads, `G` key/value heads, `C` head width.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
+from voxcli.kernels.native_product import Panels, PanelsStruct, parallel
+from voxcli.layers import cores
 from voxcli.layers.rope import rotate_
 
 LANES = 16
+# Positions that a thread takes at once in a whole layer: no more than the second cache holds, and
+# enough to read weights for; where there are more, parts, so that a late thread is helped.
+MAX_TAKEN, MIN_TAKEN, PARTS = 48, 16, 2
 
 
 @dataclass(frozen=True)
@@ -181,13 +187,10 @@ def decode_attention(
     B = len(slots)
     _, G, N, C = keys.shape
     _check(qkv, keys, values, out)
+    _check_cache(keys, values, slots, positions, heads)
     assert qkv.shape[1] == heads.width, (qkv.shape, heads)
     assert min(len(qkv), len(out), len(positions)) >= B, (qkv.shape, out.shape, B)
     assert out.shape[1] == heads.num_heads * C, (out.shape, heads)
-    assert keys.shape == values.shape, (keys.shape, values.shape)
-    assert heads.num_kv_heads == G, (keys.shape, heads)
-    assert heads.head_dim == C, (keys.shape, heads)
-    assert slots.dtype == positions.dtype == torch.int64, (slots.dtype, positions.dtype)
     scores = qkv.new_empty(_whole(N))
     library = loaded()
     library.vox_decode_attention(
@@ -195,6 +198,138 @@ def decode_attention(
         positions.data_ptr(), scores.data_ptr(), out.data_ptr(), heads.scale,
         B, N, heads.num_heads, G, C,
     )  # fmt: skip
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, PanelsStruct) for name in ("qkv", "output", "gate_up", "down")),
+        *((name, ctypes.c_void_p) for name in ("input_norm", "mlp_norm", "next_norm", "rotation")),
+        *((name, ctypes.c_int64) for name in ("D", "F", "H", "G", "C")),
+        *((name, ctypes.c_float) for name in ("attention_scale", "residual_scale", "eps")),
+    )
+
+
+class Layer:
+    """A whole layer in one call, whose rows are shared out to threads.
+
+    Args:
+        products: to queries, keys and values, of what attention gives, to gate and up, and down.
+        norms: before attention, before the feed-forward half, and of what comes behind; `[D]`.
+        rotation: complex64 `[positions, 1, C / 2]`, or None.
+        residual_scale: of what attention and feed-forward add.
+    """
+
+    def __init__(
+        self, products: tuple[Panels, Panels, Panels, Panels],
+        norms: tuple[Tensor, Tensor, Tensor], rotation: Tensor | None, heads: Heads, *,
+        residual_scale: float, eps: float,
+    ) -> None:  # fmt: skip
+        qkv, output, gate_up, down = products
+        self._kept = products, norms, rotation  # read by address
+        self._heads = heads
+        self._vector = qkv.vector
+        self._width, self._hidden = output.out_features, down.in_features
+        self._num_rotations = None if rotation is None else len(rotation)
+        _check(*norms)
+        assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
+        assert qkv.out_features == heads.width, (qkv.out_features, heads)
+        assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
+        self._layer = _Layer(
+            *(panels.as_struct() for panels in products),
+            *(norm.data_ptr() for norm in norms), _address(rotation), self._width, self._hidden,
+            heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
+        )  # fmt: skip
+
+    def local(
+        self, x: Tensor, normed: Tensor | None, keep: slice, known: Tensor | None = None,
+        changed: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Over all positions of each row at once.
+
+        Args:
+            x: `[B, N, D]`.
+            normed: its norm; None where `known` is given.
+            keep: positions that are read behind it.
+            known: `[B, N, (H + 2 G) C]`, queries, keys and values of the last call, which this one
+                brings up to date.
+            changed: int64, the positions that differ from those of the last call; None for all.
+
+        Returns:
+            what is read behind the layer and the next norm of it, `[B, M, D]` each.
+        """
+        B, N, D = x.shape
+        first, stop, _ = keep.indices(N)
+        M = stop - first
+        heads = self._heads
+        _check(x, *(tensor for tensor in (normed, known) if tensor is not None))
+        assert (normed is None) != (known is None)
+        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
+        assert known is None or known.shape == (B, N, heads.width), (known.shape, heads)
+        assert changed is None or changed.dtype == torch.int64, changed.dtype
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        sums, out = x.new_empty(B, M, D), x.new_empty(B, M, D)
+        num_threads = cores.num_threads()
+        num_taken = max(1, _num_taken(B * N, num_threads) // N)
+        size = num_taken * N * self._scratch + _whole(N) * (heads.head_dim + M * heads.group)
+        scratch = x.new_empty(num_threads * size)
+        loaded().vox_local_layer(
+            ctypes.addressof(self._layer), x.data_ptr(), _address(normed), _address(known),
+            _address(changed), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
+            B, N, 0 if changed is None else len(changed), first, M, num_taken, size, self._vector,
+            num_threads,
+        )  # fmt: skip
+        return sums, out
+
+    def causal(
+        self, x: Tensor, normed: Tensor, keys: Tensor, values: Tensor, slots: Tensor,
+        positions: Tensor, kept: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Over one position of each row; of rows of one slot each sees those in front of it.
+
+        Args:
+            x, normed: `[B, D]`.
+            keys, values, slots, positions: as of `decode_attention`.
+            kept: int64 `[E]`, the rows that are read behind it; None for all.
+
+        Returns:
+            what is read behind the layer and the next norm of it, `[E, D]` each.
+        """
+        B, D = x.shape
+        heads = self._heads
+        N = keys.shape[2]
+        _check(x, normed, keys, values)
+        _check_cache(keys, values, slots, positions, heads)
+        assert len(slots) == len(positions) == B, (slots.shape, positions.shape, B)
+        assert normed.shape == x.shape, (normed.shape, x.shape)
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        assert kept is None or kept.dtype == torch.int64, kept.dtype
+        E = B if kept is None else len(kept)
+        qkv, sums, out = x.new_empty(B, heads.width), x.new_empty(E, D), x.new_empty(E, D)
+        num_threads = cores.num_threads()
+        num_taken = _num_taken(B, num_threads)
+        size = num_taken * (self._scratch + D) + _whole(N)
+        scratch = x.new_empty(num_threads * size)
+        loaded().vox_causal_layer(
+            ctypes.addressof(self._layer), x.data_ptr(), normed.data_ptr(), keys.data_ptr(),
+            values.data_ptr(), slots.data_ptr(), positions.data_ptr(), _address(kept),
+            qkv.data_ptr(), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
+            B, N, E, num_taken, size, self._vector, num_threads,
+        )  # fmt: skip
+        return sums, out
+
+    @property
+    def _scratch(self) -> int:
+        """Numbers of a position, as `native_layers.c` says."""
+        heads, D, F = self._heads, self._width, self._hidden
+        attended = heads.num_heads * heads.head_dim
+        return heads.width + attended + max(2 * D + 3 * F, D + heads.width)
+
+
+def _num_taken(num_positions: int, num_threads: int) -> int:
+    """Positions that a thread takes at once."""
+    return max(MIN_TAKEN, min(MAX_TAKEN, -(-num_positions // (PARTS * num_threads))))
 
 
 def _whole(N: int) -> int:
@@ -210,3 +345,12 @@ def _check(*tensors: Tensor) -> None:
     for tensor in tensors:
         assert tensor.dtype == torch.float32, tensor.dtype
         assert tensor.is_contiguous(), tensor.stride()
+
+
+def _check_cache(
+    keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, heads: Heads
+) -> None:
+    assert keys.shape == values.shape, (keys.shape, values.shape)
+    assert keys.shape[1] == heads.num_kv_heads, (keys.shape, heads)
+    assert keys.shape[3] == heads.head_dim, (keys.shape, heads)
+    assert slots.dtype == positions.dtype == torch.int64, (slots.dtype, positions.dtype)

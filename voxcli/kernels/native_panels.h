@@ -36,6 +36,12 @@ typedef struct {
     int is_half, is_sum;
 } Panels;
 
+/* What `multiply_columns` of either twin is. */
+typedef void Multiply(const Panels *, const float *, float *, int64_t, int64_t, int64_t);
+
+/* OpenMP's own call: a function for each of so many threads. */
+typedef void Parallel(void (*)(void *), void *, unsigned, unsigned);
+
 /* TWIN: a name of this twin. TARGET: its instructions. VECTOR: numbers of a vector, of type
    VECTOR_TYPE. DEPTH of K at once: TILE_ROWS rows and a panel of it stay in the nearest cache. */
 #define TWIN(name) name##_avx2
@@ -51,7 +57,7 @@ typedef struct {
 #define VECTOR 16
 #define VECTOR_TYPE __m512
 #define TILE_ROWS 8
-#define DEPTH 256
+#define DEPTH 384
 #include "native_panels_twin.h"
 #endif
 

@@ -119,7 +119,7 @@ TARGET ALWAYS_INLINE void TWIN(tile)(
 }
 
 /* Few rows take several panels at once: with fewer sums each would wait for the one before. */
-TARGET static void TWIN(tiles)(
+TARGET static inline void TWIN(tiles)(
     int64_t rows, int64_t panels, int64_t vectors, const Panels *p, const float *x, float *y,
     int64_t n, int64_t k, int64_t depth) {
 #define TILE(r, q, v)                                                                              \
@@ -150,7 +150,7 @@ ALWAYS_INLINE int64_t TWIN(num_panels)(const Panels *p) {
 }
 
 /* Panels `first` to `stop` of M rows. A panel is read once from afar for HEIGHT of them. */
-TARGET static void TWIN(multiply)(
+TARGET static inline void TWIN(multiply)(
     const Panels *p, const float *x, float *y, int64_t M, int64_t first, int64_t stop) {
     const int64_t V = TWIN(num_vectors)(p), Q = TWIN(num_panels)(p), K = p->K, N = p->N;
     for (int64_t top = 0; top < M; top += HEIGHT) {
@@ -172,6 +172,16 @@ TARGET static void TWIN(multiply)(
             }
         }
     }
+}
+
+/* Columns `first` to `stop`, and what shares a panel with them. */
+TARGET static inline void TWIN(multiply_columns)(
+    const Panels *p, const float *x, float *y, int64_t M, int64_t first, int64_t stop) {
+    const int64_t V = TWIN(num_vectors)(p), Q = TWIN(num_panels)(p);
+    int64_t from = 0, to = Q;
+    while (VECTOR * (V * (from + 1) / Q) <= first) from++;
+    while (VECTOR * (V * (to - 1) / Q) >= stop) to--;
+    TWIN(multiply)(p, x, y, M, from, to);
 }
 
 #undef TWIN

@@ -4,9 +4,6 @@
 
 #include "native_panels.h"
 
-/* OpenMP's own call: a function for each of so many threads. */
-typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
-
 #if HAS_TWINS
 enum { PARTS = 4 }; /* of a thread's panels, so that a late one leaves some to the others */
 
@@ -33,7 +30,7 @@ static void work(void *argument) {
 /* x W^T + bias, if there is one. x: [M, K]; weight: panels of vectors of `vector` numbers, as
    many as `vox_vector` said, fp16 if `is_half`; y: [M, N]. */
 API void vox_product(
-    const float *x, const void *weight, const float *bias, float *y, Parallel parallel,
+    const float *x, const void *weight, const float *bias, float *y, Parallel *parallel,
     int64_t M, int64_t N, int64_t K, int64_t is_half, int64_t vector, int64_t num_threads) {
 #if HAS_TWINS
     const Panels panels = {weight, bias, N, K, (int)is_half, 0};

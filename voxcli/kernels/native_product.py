@@ -28,6 +28,19 @@ VECTORS = 3  # of a panel, as in `native_panels.h`
 MIN_THREADED = 1_000_000
 
 
+class PanelsStruct(ctypes.Structure):
+    """`Panels` of `native_panels.h`."""
+
+    _fields_ = (
+        ("weight", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("N", ctypes.c_int64),
+        ("K", ctypes.c_int64),
+        ("is_half", ctypes.c_int),
+        ("is_sum", ctypes.c_int),
+    )
+
+
 @dataclass(frozen=True)
 class Panels:
     """A weight and its bias as `native_panels.h` reads them.
@@ -57,6 +70,15 @@ class Panels:
         packed = torch.cat([rows[first:stop].T.flatten() for first, stop in pairwise(ends)])
         return cls(packed, None if bias is None else F.pad(bias, (0, missing)), vector, N, K)
 
+    def as_struct(self, *, is_sum: bool = False) -> PanelsStruct:
+        """As C reads them.
+
+        Args:
+            is_sum: the product is added to what it is written to.
+        """
+        is_half = self.weight.dtype == torch.half
+        return PanelsStruct(*self.addresses, self.out_features, self.in_features, is_half, is_sum)
+
     @property
     def addresses(self) -> tuple[int, int]:
         """Of weight and bias."""
@@ -73,14 +95,14 @@ def product(x: Tensor, panels: Panels) -> Tensor:
     y = x.new_empty(M, N)
     num_threads = cores.num_threads() if M * N * K >= MIN_THREADED else 1
     loaded().vox_product(
-        x.data_ptr(), *panels.addresses, y.data_ptr(), _parallel(),
+        x.data_ptr(), *panels.addresses, y.data_ptr(), parallel(),
         M, N, K, panels.weight.dtype == torch.half, panels.vector, num_threads,
     )  # fmt: skip
     return y
 
 
 @cache
-def _parallel() -> int | None:
+def parallel() -> int | None:
     """Address of the call that runs a function in torch's own threads, where torch has OpenMP."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
@@ -93,7 +115,7 @@ def is_available() -> bool:
     """Whether the kernel runs here, and torch lends it threads."""
     library = load()
     has_kernel = library is not None and library.vox_vector() > 0
-    return has_kernel and _parallel() is not None
+    return has_kernel and parallel() is not None
 
 
 class NativeLinear(Linear):

@@ -132,9 +132,7 @@ ALWAYS_INLINE void last_rows(
             for (int64_t i = 0; i < K * C; i += LANES)
                 for (int lane = 0; lane < LANES; lane++)
                     sums[lane] = FMA(taps[i + lane], window[i + lane], sums[lane]);
-            for (int width = LANES / 2; width > 0; width /= 2)
-                for (int lane = 0; lane < width; lane++) sums[lane] += sums[lane + width];
-            out[t] = bias + sums[0];
+            out[t] = bias + total(sums);
         }
         memcpy(context, padded + size, past * sizeof(float));
     }
@@ -170,40 +168,65 @@ DEFINE(
     x, scale, shift, contexts, slots, taps, bias, padded, out, B, T, C, W)
 
 #if HAS_TWINS
+/* What `vox_depthwise` takes, and a product [C, C] behind it. */
+typedef struct {
+    const float *scale, *shift, *taps;
+    Panels product; /* added to what it is given */
+    int64_t dilation;
+} Unit;
+
 /* `depthwise_rows` of a part of a row at a time, and each part's product added to x, so that all of
    it stays in the near caches. */
-#define DEFINE_UNIT(twin, target)                                                                  \
-    target static void unit_##twin(                                                                \
-        float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,   \
-        const float *taps, const Panels *panels, float *padded, float *inner,                      \
-        int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part) {              \
-        const int64_t size = T * C, step = dilation * C, past = (K - 1) * step;                    \
-        for (int64_t b = 0; b < B; b++, x += size) {                                               \
-            float *context = contexts + slots[b] * past;                                           \
-            memcpy(padded, context, past * sizeof(float));                                         \
-            for (int64_t start = 0; start < size; start += part) {                                 \
-                const int64_t n = least(part, size - start);                                       \
-                depthwise_part(1, inner, x + start, scale, shift, taps, padded, n, W, step);       \
-                multiply_##twin(panels, inner, x + start, n / C, 0, num_panels_##twin(panels));    \
-                memmove(padded, padded + n, past * sizeof(float));                                 \
-            }                                                                                      \
-            memcpy(context, padded, past * sizeof(float));                                         \
-        }                                                                                          \
+ALWAYS_INLINE void unit_row(
+    int fused, Multiply *multiply, float *x, const Unit *unit, float *context, float *padded,
+    float *inner, int64_t size, int64_t C, int64_t W, int64_t part) {
+    const int64_t step = unit->dilation * C, past = (K - 1) * step;
+    memcpy(padded, context, past * sizeof(float));
+    for (int64_t start = 0; start < size; start += part) {
+        const int64_t length = least(part, size - start);
+        depthwise_part(
+            fused, inner, x + start, unit->scale, unit->shift, unit->taps, padded, length, W, step);
+        multiply(&unit->product, inner, x + start, length / C, 0, C);
+        memmove(padded, padded + length, past * sizeof(float));
     }
-DEFINE_UNIT(avx2, AVX2)
-DEFINE_UNIT(avx512, AVX512)
+    memcpy(context, padded, past * sizeof(float));
+}
+
+ALWAYS_INLINE void unit_rows(
+    int fused, Multiply *multiply, float *x, const Unit *units, float *const *contexts,
+    const int64_t *slots, float *padded, float *inner, int64_t num_units, int64_t B, int64_t size,
+    int64_t C, int64_t W, int64_t part) {
+    for (int64_t b = 0; b < B; b++, x += size)
+        for (int64_t i = 0; i < num_units; i++)
+            unit_row(
+                fused, multiply, x, units + i,
+                contexts[i] + slots[b] * (K - 1) * units[i].dilation * C, padded, inner, size, C, W,
+                part);
+}
+
+#define DEFINE_UNITS(twin, target)                                                                 \
+    target static void units_##twin(                                                               \
+        float *x, const Unit *units, float *const *contexts, const int64_t *slots, float *padded,  \
+        float *inner, int64_t num_units, int64_t B, int64_t size, int64_t C, int64_t W,            \
+        int64_t part) {                                                                            \
+        unit_rows(                                                                                 \
+            1, multiply_columns_##twin, x, units, contexts, slots, padded, inner, num_units, B,    \
+            size, C, W, part);                                                                     \
+    }
+DEFINE_UNITS(avx2, AVX2)
+DEFINE_UNITS(avx512, AVX512)
 #endif
 
-/* What `vox_depthwise` makes of x, times a weight [C, C] in fp32 panels of vectors of `vector`
-   numbers, as many as `vox_vector` said, plus bias, added to x in place. padded: scratch of
-   J C + part; inner: scratch of `part`, a multiple of W. */
-API void vox_unit(
-    float *x, const float *scale, const float *shift, float *contexts, const int64_t *slots,
-    const float *taps, const float *weight, const float *bias, float *padded, float *inner,
-    int64_t B, int64_t T, int64_t C, int64_t W, int64_t dilation, int64_t part, int64_t vector) {
+/* What `vox_depthwise` makes of x, times a weight, plus bias, added to x in place; one `Unit` of
+   `num_units` behind the other, row by row. x: [B, T, C]; contexts: of each unit [slots, J, C];
+   weights in fp32 panels of vectors of `vector` numbers, as many as `vox_vector` said; padded:
+   scratch of the largest J C + part; inner: scratch of `part`, a multiple of W. */
+API void vox_units(
+    float *x, const void *units, float *const *contexts, const int64_t *slots, float *padded,
+    float *inner, int64_t num_units, int64_t B, int64_t T, int64_t C, int64_t W, int64_t part,
+    int64_t vector) {
 #if HAS_TWINS
-    const Panels panels = {weight, bias, C, C, 0, 1};
-    (vector == 16 ? unit_avx512 : unit_avx2)(
-        x, scale, shift, contexts, slots, taps, &panels, padded, inner, B, T, C, W, dilation, part);
+    (vector == 16 ? units_avx512 : units_avx2)(
+        x, units, contexts, slots, padded, inner, num_units, B, T * C, C, W, part);
 #endif
 }

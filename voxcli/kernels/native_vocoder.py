@@ -9,14 +9,17 @@ Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps, `
 
 from __future__ import annotations
 
+import ctypes
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
-from voxcli.kernels.native_product import Panels
+from voxcli.kernels.native_product import Panels, PanelsStruct
 
 LANES = 16
 PART = 4608  # numbers of a row that a residual unit has in work
@@ -156,45 +159,92 @@ def last(
     return torch.tanh_(out)
 
 
+class _Unit(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("scale", "shift", "taps")),
+        ("product", PanelsStruct),
+        ("dilation", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A residual unit: what `depthwise` makes times a weight `[C, C]`, and its bias, added to `x`.
+
+    Attributes:
+        snake, taps, dilation: as of `depthwise`.
+        panels: weight and bias, where `native_product.is_available`.
+    """
+
+    snake: Tensor
+    taps: Tensor
+    dilation: int
+    panels: Panels
+
+
+class Units:
+    """Residual units one behind the other, in one call.
+
+    Each runs over a part of a row at a time, so that what is between stays in the near caches.
+    """
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units = units  # read by address
+        W = units[0].taps.shape[0] * LANES
+        C = units[0].panels.out_features
+        for unit in units:
+            shape = unit.panels.out_features, unit.panels.in_features
+            assert shape == (C, C), (shape, C)
+            assert unit.panels.weight.dtype == torch.float32, unit.panels.weight.dtype
+            assert unit.taps.shape[0] * LANES == W, (unit.taps.shape, W)
+            assert unit.taps.is_contiguous(), unit.taps.stride()
+            assert unit.snake.is_contiguous(), unit.snake.stride()
+        structs = [
+            _Unit(
+                *_addresses(unit.snake),
+                unit.taps.data_ptr(),
+                unit.panels.as_struct(is_sum=True),
+                unit.dilation,
+            )
+            for unit in units
+        ]
+        self._structs = (_Unit * len(units))(*structs)
+        self._num_channels, self._table, self._part = C, W, max(1, PART // W) * W
+        self._past = [6 * unit.dilation for unit in units]
+        self._vector = units[0].panels.vector
+
+    def __call__(self, x: Tensor, contexts: Sequence[Tensor], slots: Tensor) -> Tensor:
+        """Run them.
+
+        Args:
+            x: `[B, T, C]`; the sum takes its place.
+            contexts: of each unit, as of `depthwise`.
+            slots: int64 `[B]`.
+
+        Returns:
+            `x`.
+        """
+        B, T, C = x.shape
+        assert self._num_channels == C, (x.shape, self._num_channels)
+        assert [context.shape[1] for context in contexts] == self._past, self._past
+        for context in contexts:
+            _check(x, context, slots)
+        padded, inner = x.new_empty(max(self._past) * C + self._part), x.new_empty(self._part)
+        addresses = (ctypes.c_void_p * len(contexts))(*(c.data_ptr() for c in contexts))
+        loaded().vox_units(
+            x.data_ptr(), ctypes.addressof(self._structs), ctypes.addressof(addresses),
+            slots.data_ptr(), padded.data_ptr(), inner.data_ptr(), len(contexts), B, T, C,
+            self._table, self._part, self._vector,
+        )  # fmt: skip
+        return x
+
+
 def unit_reference(
     x: Tensor, snake: Tensor, taps: Tensor, dilation: int, weight: Tensor, bias: Tensor,
     contexts: Tensor, slots: Tensor,
 ) -> Tensor:  # fmt: skip
     inner = depthwise_reference(x, snake, taps, dilation, contexts, slots)
     return x + F.linear(inner, weight, bias)
-
-
-def unit(
-    x: Tensor, snake: Tensor, taps: Tensor, dilation: int, panels: Panels, contexts: Tensor,
-    slots: Tensor,
-) -> Tensor:  # fmt: skip
-    """A residual unit: what `depthwise` makes times a weight `[C, C]`, and its bias, added to `x`.
-
-    It runs over a part of a row at a time, so that what is between stays in the near caches.
-
-    Args:
-        x: `[B, T, C]`; the sum takes its place.
-        panels: weight and bias, where `native_product.is_available`.
-
-    Returns:
-        `x`.
-    """
-    B, T, C = x.shape
-    W = taps.shape[0] * LANES
-    J = contexts.shape[1]
-    part = max(1, PART // W) * W  # a table begins with each part
-    assert 6 * dilation == J, (dilation, J)
-    assert panels.out_features == panels.in_features == C, (panels.out_features, C)
-    assert panels.weight.dtype == torch.float32, panels.weight.dtype
-    _check(x, contexts, slots, taps=(taps, 8 * W))
-    padded = x.new_empty(J * C + part)
-    inner = x.new_empty(part)
-    loaded().vox_unit(
-        x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
-        *panels.addresses, padded.data_ptr(), inner.data_ptr(), B, T, C, W, dilation, part,
-        panels.vector,
-    )  # fmt: skip
-    return x
 
 
 def _addresses(snake: Tensor | None) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.layers.linear import Linear
-from voxcli.models.voxcpm2.backbone import LocalStack
+from voxcli.models.voxcpm2.backbone import LocalStack, Repeats
 
 TIME_SCALE = 1000  # diffusion time in [0, 1] is embedded as [0, 1000]
 ZERO_INIT_SHARE = 0.04  # of the schedule's points: steps whose velocity is taken as zero
@@ -133,11 +133,13 @@ class LocalDiT:
             self._schedules[num_steps] = Schedule(sizes[first:].tolist(), embeddings)
         return self._schedules[num_steps]
 
-    def velocity(self, x: Tensor, prefix: Tensor, time: Tensor, cond: Tensor) -> Tensor:
+    def velocity(
+        self, x: Tensor, prefix: Tensor, time: Tensor, cond: Tensor, repeats: Repeats
+    ) -> Tensor:
         """Velocity of `x [B, P, W]` (projected) under `prefix [B, 2, W]`; `[B, P, D]`."""
         tokens = torch.cat((prefix, time.expand(len(x), 1, -1), cond, x), dim=1)
         first = tokens.shape[1] - x.shape[1]
-        return self.out_proj(self.stack(tokens, slice(first, None)))
+        return self.out_proj(self.stack(tokens, slice(first, None), repeats))
 
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
@@ -159,12 +161,15 @@ class LocalDiT:
         if cfg is not None:
             mu = torch.cat((mu, torch.zeros_like(mu)))
             projected_cond = torch.cat((projected_cond, projected_cond))
+        num_fixed, P = mu.shape[1], cond.shape[1]
+        places = range(num_fixed + 1 + 2 * P)  # of mu, time, the condition and x
+        repeats = Repeats(torch.tensor([num_fixed, *places[-P:]]))
         x = noise
         for size, time in zip(schedule.step_sizes, schedule.embeddings, strict=True):
             projected = self.in_proj(x)
             if cfg is not None:
                 projected = torch.cat((projected, projected))
-            velocity = self.velocity(projected, mu, time, projected_cond)
+            velocity = self.velocity(projected, mu, time, projected_cond, repeats)
             if cfg is not None:
                 conditional, unconditional = velocity.chunk(2)
                 velocity = guide(conditional, unconditional, cfg)

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
@@ -84,6 +85,11 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Ten
         with suppress(OSError):  # a system without huge pages
             pages.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype).view(*shape)
+
+
+def ends_of(spans: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Rows of the last positions of spans that lie one behind the other."""
+    return [end - 1 for end in accumulate(length for _, _, length in spans)]
 
 
 @dataclass
@@ -163,15 +169,30 @@ class Stack:
         return block.down.add(hidden, residual)
 
 
+@dataclass
+class Repeats:
+    """Calls of a `LocalStack` one behind the other, the same in most of their input.
+
+    Attributes:
+        changed: int64, the positions that are new in each call.
+        known: what a stack keeps of the last call, if it keeps anything.
+    """
+
+    changed: Tensor
+    known: Tensor | None = None
+
+
 class LocalStack(Stack):
     """Bidirectional layers over the few positions of one patch."""
 
-    def __call__(self, x: Tensor, keep: slice) -> Tensor:
+    def __call__(self, x: Tensor, keep: slice, repeats: Repeats | None = None) -> Tensor:
         """Run all layers and the final norm.
 
         Args:
             x: `[B, N, D]`.
             keep: positions whose output is wanted; the last layer computes no other.
+            repeats: what this call shares with the last one that was given the same; a subclass
+                may leave out what it knows from there.
 
         Returns:
             `[B, len(keep), D]`.
@@ -240,6 +261,13 @@ class CausalStack(Stack):
         parts = zip(x.split([length for _, _, length in spans]), spans, strict=True)
         done = [self.prefill(part, cache, slot, start) for part, (slot, start, _) in parts]
         return done[0] if len(done) == 1 else torch.cat(done)
+
+    def prefill_ends(
+        self, x: Tensor, cache: KVCache, spans: Sequence[tuple[int, int, int]]
+    ) -> Tensor:
+        """`prefill_spans` where only the last position of each is read; `[N, D] -> [spans, D]`."""
+        every = self.prefill_spans(x, cache, spans)
+        return torch.stack([every[end] for end in ends_of(spans)])
 
     def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
         """Spans of prompts from positions `starts [B]` on, in tensors alone; `[B, N, D]` to same.

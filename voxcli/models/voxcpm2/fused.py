@@ -20,7 +20,7 @@ from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.models.base import Rows
 from voxcli.models.voxcpm2.acoustic import LocalDiT
-from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, rms_norm
+from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Repeats, rms_norm
 from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 
@@ -94,7 +94,7 @@ class FusedLocalStack(LocalStack):
                 x, rows = linear_add_norm(inner, block.down.weight, x, next_norm, self.eps)
         return fused_norm(x, self.norm, self.eps)
 
-    def __call__(self, x: Tensor, keep: slice) -> Tensor:
+    def __call__(self, x: Tensor, keep: slice, repeats: Repeats | None = None) -> Tensor:
         start = keep.start or 0
         normed = self.normed(x, start)
         return normed if keep.stop is None else normed[:, : keep.stop - start]

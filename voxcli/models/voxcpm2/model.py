@@ -25,7 +25,7 @@ from torch import Tensor
 from voxcli.errors import CheckpointError
 from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
 from voxcli.models.voxcpm2 import vae_weights, weights
-from voxcli.models.voxcpm2.backbone import KVCache
+from voxcli.models.voxcpm2.backbone import KVCache, ends_of
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.sources import Source
 from voxcli.models.voxcpm2.tokenize import (
@@ -174,11 +174,9 @@ class VoxCPM2:
         hidden, residual = self._run_prompts(
             state, [(prompt, slot, start, len(prompt)) for prompt, slot, start in spans]
         )
-        last = -1
-        for prompt, slot, start in spans:
-            last += len(prompt) - start
-            state.hidden[slot, 0] = hidden[last]
-            state.hidden[slot, 1] = residual[last]
+        for index, (prompt, slot, _) in enumerate(spans):
+            state.hidden[slot, 0] = hidden[index]
+            state.hidden[slot, 1] = residual[index]
             state.vocoder.reset(slot)
             state.cond[slot].zero_()
             if prompt.is_continuation:
@@ -198,7 +196,7 @@ class VoxCPM2:
         """Both language models over positions of prompts: each with its slot, first and end.
 
         Returns:
-            what they say, `[N, H]` each, one prompt behind the other.
+            what they say behind each span, `[spans, H]` each.
         """
         own = np.concatenate([prompt.is_audio[start:end] for prompt, _, start, end in spans])
         token_ids = np.concatenate([prompt.token_ids[start:end] for prompt, _, start, end in spans])
@@ -218,7 +216,8 @@ class VoxCPM2:
         if len(patches):
             hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
         fused = self.fusion(torch.cat((hidden, audio), dim=-1))
-        return hidden, self.residual_lm.prefill_spans(fused, state.residual_cache, places)
+        residual = self.residual_lm.prefill_ends(fused, state.residual_cache, places)
+        return torch.stack([hidden[end] for end in ends_of(places)]), residual
 
     def prefill_rows(
         self, state: SlotState, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,

@@ -36,6 +36,16 @@ class _Block:
     snake: Tensor
     upsample: Linear
     units: list[_Unit]
+    fused: kernels.Units | None  # all of them, where their products are the kernel's
+
+
+def _fuse(units: list[_Unit]) -> kernels.Units | None:
+    fused = [
+        kernels.Unit(unit.snake, unit.taps, unit.dilation, unit.pointwise.panels)
+        for unit in units
+        if isinstance(unit.pointwise, NativeLinear)
+    ]
+    return kernels.Units(fused) if len(fused) == len(units) else None
 
 
 def _snake(scale: Tensor, shift: Tensor | None = None) -> Tensor:
@@ -60,17 +70,19 @@ class NativeDecoder(Decoder):
             plain.last_bias,
         )  # fmt: skip
         self._first_taps = _taps(plain.first)
-        self._blocks = [
-            _Block(
-                _snake(block.scale, block.shift),
-                block.upsample,
-                [
-                    _Unit(_snake(u.scale), _taps(u.depthwise), u.depthwise.dilation, u.pointwise)
-                    for u in block.units
-                ],
-            )
-            for block in plain.blocks
-        ]
+        self._blocks = []
+        for block in plain.blocks:
+            units = [
+                _Unit(
+                    _snake(unit.scale),
+                    _taps(unit.depthwise),
+                    unit.depthwise.dilation,
+                    unit.pointwise,
+                )
+                for unit in block.units
+            ]
+            snake = _snake(block.scale, block.shift)
+            self._blocks.append(_Block(snake, block.upsample, units, _fuse(units)))
         self._last_snake = _snake(plain.last_scale)
         C = len(plain.last_scale)
         taps = plain.last(torch.eye(C)).T.flatten()  # [KERNEL * C]
@@ -92,8 +104,14 @@ class NativeDecoder(Decoder):
         for block in self._blocks:
             x = block.upsample(kernels.pairs(x, block.snake, next(contexts), slots, scratch, out))
             x = x.view(B, -1, block.units[0].pointwise.in_features)  # [B, T, s C] -> [B, T s, C]
-            for unit in block.units:
-                x = _run_unit(unit, x, next(contexts), slots, scratch, out)
+            own = [next(contexts) for _ in block.units]
+            if block.fused is not None:
+                x = block.fused(x, own, slots)
+                continue
+            for unit, context in zip(block.units, own, strict=True):
+                conv = unit.snake, unit.taps, unit.dilation
+                inner = kernels.depthwise(x, *conv, context, slots, scratch, out)
+                x = unit.pointwise.add(inner, x)
         return kernels.last(
             x, self._last_snake, self._last_taps, self._last_bias, next(contexts), slots, scratch
         )
@@ -101,13 +119,3 @@ class NativeDecoder(Decoder):
     @property
     def _widest_table(self) -> int:
         return max(block.snake.shape[1] for block in self._blocks)
-
-
-def _run_unit(
-    unit: _Unit, x: Tensor, context: Tensor, slots: Tensor, scratch: Tensor, out: Tensor
-) -> Tensor:
-    conv = unit.snake, unit.taps, unit.dilation
-    if isinstance(unit.pointwise, NativeLinear):
-        return kernels.unit(x, *conv, unit.pointwise.panels, context, slots)
-    inner = kernels.depthwise(x, *conv, context, slots, scratch, out)
-    return unit.pointwise.add(inner, x)

@@ -1,7 +1,8 @@
 """The transformer layers over native kernels: what runs on a CPU where they were compiled.
 
-Products are the parents'; all between them is four calls a layer. Weights, state and results (up to
-rounding) are the parents' too. Long prompts run as in the parents.
+Many rows run a whole layer a call and are shared out to threads. Of few rows the products are
+shared out instead, and all between them is four calls a layer. The bits are the same. Weights,
+state and results (up to rounding) are the parents'; long prompts run as in the parents.
 
 Letters: `B` rows, `N` positions, `D` width, `H` query heads, `C` head width.
 """
@@ -9,6 +10,7 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `C` head width.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +18,18 @@ from torch import Tensor
 
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
+from voxcli.kernels.native_product import NativeLinear
 from voxcli.models.base import Rows
-from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Stack
+from voxcli.models.voxcpm2.backbone import (
+    CausalStack,
+    KVCache,
+    LocalStack,
+    Repeats,
+    Stack,
+    ends_of,
+)
 
+MIN_SHARED = 32  # positions; with fewer, each thread would read all weights for too little
 MAX_PROMPT = 128  # positions; from about there on torch's attention over all of them is faster
 
 
@@ -31,10 +42,62 @@ def _heads(stack: Stack) -> kernels.Heads:
     return kernels.Heads(stack.num_heads, stack.num_kv_heads, stack.head_dim, stack.scale)
 
 
-class NativeLocalStack(LocalStack):
-    """`LocalStack` in four calls and four products a layer."""
+def _layers(stack: Stack) -> list[kernels.Layer]:
+    """None where a product is not the kernel's."""
+    layers = []
+    next_norms = [*(block.input_norm for block in stack.blocks[1:]), stack.norm]
+    for block, next_norm in zip(stack.blocks, next_norms, strict=True):
+        qkv, output, gate_up, down = block.qkv, block.output, block.gate_up, block.down
+        if not (
+            isinstance(qkv, NativeLinear)
+            and isinstance(output, NativeLinear)
+            and isinstance(gate_up, NativeLinear)
+            and isinstance(down, NativeLinear)
+        ):
+            return []
+        layer = kernels.Layer(
+            (qkv.panels, output.panels, gate_up.panels, down.panels),
+            (block.input_norm, block.mlp_norm, next_norm),
+            stack.rotation,
+            _heads(stack),
+            residual_scale=stack.config.residual_scale,
+            eps=stack.eps,
+        )
+        layers.append(layer)
+    return layers
 
-    def __call__(self, x: Tensor, keep: slice) -> Tensor:
+
+class NativeLocalStack(LocalStack):
+    """`LocalStack` in one call a layer, which shares rows out to threads.
+
+    Fewer positions than `MIN_SHARED` share products out instead, and take four calls and four
+    products a layer.
+    """
+
+    @cached_property
+    def _layers(self) -> list[kernels.Layer]:
+        return _layers(self)
+
+    def __call__(self, x: Tensor, keep: slice, repeats: Repeats | None = None) -> Tensor:
+        if x.shape[0] * x.shape[1] < MIN_SHARED or not self._layers:
+            return self._run_together(x, keep)
+        known, changed = None, None
+        if repeats is not None:
+            known, changed = repeats.known, repeats.changed
+            if known is None:
+                known = repeats.known = x.new_empty(*x.shape[:2], _heads(self).width)
+                changed = None
+        normed = None
+        if known is None:
+            normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
+        for layer in self._layers:
+            kept = keep if layer is self._layers[-1] else slice(None)
+            x, normed = layer.local(x, normed, kept, known, changed)
+            known, changed = None, None
+        assert normed is not None
+        return normed
+
+    def _run_together(self, x: Tensor, keep: slice) -> Tensor:
         heads, scale = _heads(self), self.config.residual_scale
         normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
         next_norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
@@ -50,7 +113,11 @@ class NativeLocalStack(LocalStack):
 
 
 class NativeCausalStack(CausalStack):
-    """`CausalStack` in four calls and four products a layer, but for long prompts."""
+    """`CausalStack` as `NativeLocalStack` is, but for long prompts."""
+
+    @cached_property
+    def _layers(self) -> list[kernels.Layer]:
+        return _layers(self)
 
     def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
         if len(x) > MAX_PROMPT:
@@ -62,12 +129,14 @@ class NativeCausalStack(CausalStack):
     ) -> Tensor:
         if any(length > MAX_PROMPT for _, _, length in spans):
             return super().prefill_spans(x, cache, spans)
-        num_positions = cache.keys.shape[3]
-        assert all(start + length <= num_positions for _, start, length in spans), num_positions
-        # rows are written and read in their order, so each sees those in front of it
-        slots = torch.cat([torch.full((length,), slot) for slot, _, length in spans])
-        positions = torch.cat([torch.arange(start, start + n) for _, start, n in spans])
-        return self._run(x, cache, slots, positions)
+        return self._run(x, cache, *_places(cache, spans))
+
+    def prefill_ends(
+        self, x: Tensor, cache: KVCache, spans: Sequence[tuple[int, int, int]]
+    ) -> Tensor:
+        if any(length > MAX_PROMPT for _, _, length in spans):
+            return super().prefill_ends(x, cache, spans)
+        return self._run(x, cache, *_places(cache, spans), torch.tensor(ends_of(spans)))
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         if rows.host_slots_positions is None:
@@ -76,8 +145,23 @@ class NativeCausalStack(CausalStack):
         assert all(at < num_positions for _, at in rows.host_slots_positions), num_positions
         return self._run(x, cache, rows.slots, rows.positions)
 
-    def _run(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor) -> Tensor:
-        """One position of each row, in their order; `[B, D] -> [B, D]`."""
+    def _run(
+        self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor,
+        kept: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """One position of each row, in their order; `[B, D] -> [B, D]`, or of rows `kept` alone."""
+        if len(x) < MIN_SHARED or not self._layers:
+            every = self._run_together(x, cache, slots, positions)
+            return every if kept is None else every[kept]
+        normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
+        for index, layer in enumerate(self._layers):
+            x, normed = layer.causal(
+                x, normed, cache.keys[index], cache.values[index], slots, positions,
+                kept if layer is self._layers[-1] else None,
+            )  # fmt: skip
+        return normed
+
+    def _run_together(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor) -> Tensor:
         B = len(x)
         heads, scale = _heads(self), self.config.residual_scale
         num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
@@ -94,3 +178,11 @@ class NativeCausalStack(CausalStack):
             inner = kernels.swiglu(block.gate_up(normed))
             x, normed = kernels.add_norm(x, block.down(inner), scale, next_norm, self.eps)
         return normed[:B]
+
+
+def _places(cache: KVCache, spans: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Tensor]:
+    """Slot and position of each row of spans; rows are written and read in this order."""
+    num_positions = cache.keys.shape[3]
+    assert all(start + length <= num_positions for _, start, length in spans), num_positions
+    slots = torch.cat([torch.full((length,), slot) for slot, _, length in spans])
+    return slots, torch.cat([torch.arange(start, start + n) for _, start, n in spans])
