@@ -14,10 +14,12 @@ from fakes import FakeAcousticModel, FakeState, fake_synthesizer
 from torch import Tensor
 
 from voxcli.config import SamplingParams
+from voxcli.engine import vocoding
 from voxcli.errors import EngineError
 from voxcli.layers import cores
 from voxcli.models.base import Rows, StepOutput
-from voxcli.utterance import Utterance
+from voxcli.speech import Speech
+from voxcli.utterance import AudioChunk, Utterance
 
 TEXT = "A sentence of quite ordinary length, and some more of it."
 TEXTS = [TEXT, "One sentence.", "Another sentence here, a little longer than it."]
@@ -43,9 +45,11 @@ class GatedModel(FakeAcousticModel):
         self.gate = threading.Event()
         self.is_failing = is_failing
         self.threads: list[str] = []  # of each chunk
+        self.counts: list[int] = []  # of chunks made together
 
     def vocode(self, state: FakeState, slots: Sequence[int], patches: Tensor) -> Tensor:
-        self.threads.append(threading.current_thread().name)
+        self.threads += len(patches) * [threading.current_thread().name]
+        self.counts.append(len(patches))
         if threading.current_thread() is not threading.main_thread():
             if self.is_failing:
                 raise RuntimeError("the vocoder broke")
@@ -78,21 +82,21 @@ def test_steps_go_on_while_the_vocoder_works() -> None:
 
 def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends() -> None:
     class CountingModel(GatedModel):
-        counts: ClassVar[list[int]] = []
+        free: ClassVar[list[int]] = []
 
         def decode(self, state: FakeState, rows: Rows) -> StepOutput:
             if "vocoder_0" in self.threads and not self.gate.is_set():
-                self.counts.append(cores.num_threads())
+                self.free.append(cores.num_threads())
                 self.gate.set()
                 until = time.monotonic() + 60
                 while cores.num_threads() == 1 and time.monotonic() < until:
                     time.sleep(0.001)
-                self.counts.append(cores.num_threads())
+                self.free.append(cores.num_threads())
             return super().decode(state, rows)
 
     model = CountingModel()
     fake_synthesizer(model, threads=2).synthesize(utterances([TEXT]))
-    assert model.counts == [1, 2]
+    assert model.free == [1, 2]
     assert cores.num_threads() == torch.get_num_threads() == 2
 
 
@@ -108,7 +112,18 @@ def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
     assert shares[-1] > 0.5
 
 
-def test_the_steps_make_what_a_worker_has_not_begun() -> None:
+def test_chunks_that_nobody_listens_to_are_made_together() -> None:
+    model = GatedModel()
+    model.gate.set()
+    synthesizer = fake_synthesizer(model, threads=2)
+    together = synthesizer.synthesize(utterances(6 * [TEXT]))
+    assert max(model.counts) == vocoding.MAX_TOGETHER
+    alone = fake_synthesizer(threads=1).synthesize(utterances([TEXT]))[0]
+    assert all(np.array_equal(each.samples, alone.samples) for each in together)
+
+
+def test_the_steps_make_what_a_worker_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocoding, "MAX_TOGETHER", 1)
     model = GatedModel()
     with fake_synthesizer(model, threads=2, max_chars=80).group() as group:
         speeches = [group.add(each, is_live=False) for each in utterances(TEXTS[1:])]
@@ -135,6 +150,31 @@ def test_an_abort_waits_for_what_is_in_flight_and_frees_the_slot() -> None:
     again = synthesizer.synthesize(utterances([TEXT]))[0]
     alone = fake_synthesizer(threads=1, max_chars=80).synthesize(utterances([TEXT]))[0]
     assert np.array_equal(again.samples, alone.samples)
+
+
+def test_who_leaves_takes_nothing_from_those_whose_chunks_are_made_with_its_own() -> None:
+    model = GatedModel()
+    synthesizer = fake_synthesizer(model, threads=2, max_chars=80)
+    with synthesizer.group() as group:
+        group.add(utterances([TEXT])[0], is_live=True)
+        while not any(name.startswith("vocoder") for name in model.threads):
+            group.step()  # its second chunk is stuck in the worker
+        leaves, stays = (group.add(each, is_live=False) for each in utterances(2 * TEXTS[1:2]))
+        while len(synthesizer.engine.vocoding.in_flight) < 3:
+            group.step()
+        num_made = len(model.threads)
+        group.leave(leaves)
+        assert len(model.threads) == num_made + 2, "both, while the slot is still its own"
+        again = group.add(utterances(TEXTS[1:2])[0], is_live=False)
+        model.gate.set()
+        samples: dict[Speech, list[np.ndarray]] = {stays: [], again: []}
+        while not group.is_idle:
+            for speech, event in group.step():
+                assert isinstance(event, AudioChunk)
+                samples.setdefault(speech, []).append(event.samples)
+    alone = fake_synthesizer(threads=1, max_chars=80).synthesize(utterances(TEXTS[1:2]))[0]
+    for speech in (stays, again):
+        assert np.array_equal(np.concatenate(samples[speech]), alone.samples)
 
 
 def test_a_vocoder_that_fails_beside_the_steps_ends_the_engine() -> None:

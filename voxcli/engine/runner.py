@@ -163,14 +163,17 @@ class ModelRunner:
             samples |= zip(group, decoded.cpu().numpy(), strict=True)
         return [samples[request] for request in requests]
 
-    def begin_vocoding(self, request: Request) -> Callable[[], np.ndarray]:
-        """Take the pending patches off; the returned function makes the samples, in any thread."""
-        slots, patches = [self._slot(request)], _take_pending(request).unsqueeze(0)
+    def begin_vocoding(self, requests: Sequence[Request]) -> Callable[[], list[np.ndarray]]:
+        """Take the pending patches off, of each as many; the returned function makes the samples.
+
+        It may be called in any thread.
+        """
+        slots = [self._slot(request) for request in requests]
+        patches = torch.stack([_take_pending(request) for request in requests])
 
         @torch.inference_mode()
-        def make() -> np.ndarray:
-            samples: np.ndarray = self.model.vocode(self.state, slots, patches)[0].cpu().numpy()
-            return samples
+        def make() -> list[np.ndarray]:
+            return list(self.model.vocode(self.state, slots, patches).cpu().numpy())
 
         return make
 

@@ -1,11 +1,11 @@
 """Frames to samples: at once, or in threads beside the next steps.
 
 On a CPU a step is many small operations that gain little from a second core, while the vocoder is
-a few large ones. So it works in threads of its own, a request's chunk each, while the next patches
-are generated. What somebody waits for is made at once: the first chunk of a live stream, and the
-last one where nothing else runs. The steps' thread helps where the others fall behind. Samples are
-the same either way: a request's chunks are made in their order, and no product depends on its
-neighbours or on the number of threads. Knows no model and no schedule.
+a few large ones. So it works in threads of its own, on chunks of a few requests at once, while the
+next patches are generated. What somebody waits for is made at once: the first chunk of a live
+stream, and the last one where nothing else runs. The steps' thread helps where the others fall
+behind. Samples are the same either way: a request's chunks are made in their order, and no product
+depends on its neighbours or on the number of threads. Knows no model and no schedule.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
 WORKER_SHARE = 3  # one core in so many; the vocoder takes about a third of one stream's work
+MAX_TOGETHER = 4  # chunks of a worker at once, which read the largest weights but once
 
 
 @dataclass(frozen=True)
@@ -36,23 +37,45 @@ class Ready:
     finish_reason: FinishReason | None
 
 
+class _Work:
+    """Chunks that a worker makes, one of each of a few requests.
+
+    Args:
+        pool: of the workers.
+        make: makes the samples of all, in any thread.
+        on_end: called once, when the future of them is done or cancelled.
+    """
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        make: Callable[[], list[np.ndarray]],
+        on_end: Callable[[Future[list[np.ndarray]]], None],
+    ) -> None:
+        self._make = make
+        self._samples: list[np.ndarray] | None = None
+        self.future = pool.submit(make)
+        self.future.add_done_callback(on_end)
+
+    def samples(self) -> list[np.ndarray]:
+        """Of each request; made here if no worker has begun."""
+        if self._samples is None:
+            self._samples = self._make() if self.future.cancel() else self.future.result()
+        return self._samples
+
+
 @dataclass(frozen=True)
 class _Chunk:
-    """A chunk that a worker has begun or will begin.
+    """A request's share of a worker's work.
 
     Attributes:
-        make: makes the samples, in any thread.
-        future: of `make`.
+        index: of the request in it.
         finish_reason: set where the chunk is its request's last.
     """
 
-    make: Callable[[], np.ndarray]
-    future: Future[np.ndarray]
+    work: _Work
+    index: int
     finish_reason: FinishReason | None
-
-    def result(self) -> np.ndarray:
-        """The samples; made here if no worker has begun."""
-        return self.make() if self.future.cancel() else self.future.result()
 
 
 class Vocoding:
@@ -61,14 +84,17 @@ class Vocoding:
     Args:
         runner: what makes samples of frames.
         num_threads: of steps and vocoder together; with one there is no worker.
+
+    Attributes:
+        in_flight: chunks that workers have begun or will begin, in this order.
     """
 
     def __init__(self, runner: Runner, num_threads: int) -> None:
         self._runner = runner
-        self._in_flight: dict[Request, _Chunk] = {}  # in the order they were begun
+        self.in_flight: dict[Request, _Chunk] = {}
         self._num_threads = num_threads
         self._num_workers = max(1, num_threads // WORKER_SHARE)
-        self._num_unfinished = 0  # chunks that workers have begun or will begin
+        self._num_unfinished = 0  # works that workers have begun or will begin
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         if isinstance(runner, ModelRunner) and runner.device.type == "cpu" and num_threads > 1:
@@ -107,27 +133,36 @@ class Vocoding:
             all that is ready, a request's chunks in order; with `is_last_work` at least one chunk
             if any was begun.
         """
-        ready = [self._take(r) for r, chunk in list(self._in_flight.items()) if chunk.future.done()]
+        begun = list(self.in_flight.items())
+        ready = [self._take(request) for request, chunk in begun if chunk.work.future.done()]
+        later: list[Request] = []
         now: list[Request] = []
         for request in due:
-            chunk = self._in_flight.get(request)
+            chunk = self.in_flight.get(request)
             if chunk is None and self._can_wait(request, is_last_work):
-                self._begin(request)
-            elif chunk is None or is_last_work or chunk.future.cancel():
+                later.append(request)
+            elif chunk is None or is_last_work or chunk.work.future.cancel():
                 now.append(request)  # where a chunk was cancelled the workers are behind: help
+        for group in _groups(later):
+            self._begin(group)
         with self.cores_shared():
-            ready += [self._take(request) for request in now if request in self._in_flight]
+            ready += [self._take(request) for request in now if request in self.in_flight]
             for request, samples in zip(now, self._runner.vocode(now), strict=True):
                 ready.append(Ready(request, samples, request.finish_reason))
-            if is_last_work and not ready and self._in_flight:
-                ready.append(self._take(next(reversed(self._in_flight))))  # workers take it last
+            if is_last_work and not ready and self.in_flight:
+                ready.append(self._take(next(reversed(self.in_flight))))  # workers take it last
         return ready
 
     def forget(self, requests: Iterable[Request] | None = None) -> None:
         """Drop what is in flight, of all or of some; their slots may be used anew after it."""
-        dropped = list(self._in_flight) if requests is None else requests
-        chunks = [self._in_flight.pop(request, None) for request in dropped]
-        wait([chunk.future for chunk in chunks if chunk is not None and not chunk.future.cancel()])
+        dropped = list(self.in_flight) if requests is None else requests
+        chunks = [self.in_flight.pop(request, None) for request in dropped]
+        others = {chunk.work for chunk in self.in_flight.values()}
+        for work in {chunk.work for chunk in chunks if chunk is not None}:
+            if work in others:  # to be made, but not in a slot that somebody has by then
+                work.samples()
+            elif not work.future.cancel():
+                wait([work.future])
 
     def _can_wait(self, request: Request, is_last_work: bool) -> bool:
         """Whether a chunk may be made beside the next steps."""
@@ -137,23 +172,37 @@ class Vocoding:
             return not is_last_work
         return request.num_vocoded > 0 or not request.is_live
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, requests: list[Request]) -> None:
         assert self._pool is not None
         assert isinstance(self._runner, ModelRunner)
-        make = self._runner.begin_vocoding(request)
+        make = self._runner.begin_vocoding(requests)
         with self._lock:
             self._num_unfinished += 1
-        future = self._pool.submit(make)
-        future.add_done_callback(self._count_done)
-        self._in_flight[request] = _Chunk(make, future, request.finish_reason)
+        work = _Work(self._pool, make, self._count_done)
+        for index, request in enumerate(requests):
+            self.in_flight[request] = _Chunk(work, index, request.finish_reason)
 
-    def _count_done(self, _: Future[np.ndarray]) -> None:
+    def _count_done(self, _: Future[list[np.ndarray]]) -> None:
         with self._lock:
             self._num_unfinished -= 1
 
     def _take(self, request: Request) -> Ready:
-        chunk = self._in_flight.pop(request)
-        return Ready(request, chunk.result(), chunk.finish_reason)
+        chunk = self.in_flight.pop(request)
+        return Ready(request, chunk.work.samples()[chunk.index], chunk.finish_reason)
+
+
+def _groups(requests: Sequence[Request]) -> list[list[Request]]:
+    """Requests whose chunks are made together: as long, and nobody listens."""
+    groups: list[list[Request]] = []
+    open_groups: dict[int, list[Request]] = {}
+    for request in requests:
+        group = [] if request.is_live else open_groups.setdefault(len(request.pending), [])
+        if not group:
+            groups.append(group)
+        group.append(request)
+        if len(group) == MAX_TOGETHER:
+            open_groups.pop(len(request.pending), None)
+    return groups
 
 
 def _use_one_thread() -> None:
