@@ -269,7 +269,7 @@ def test_rate_and_depth_are_as_asked_and_the_duration_stays(
 
 
 def test_an_interrupt_leaves_no_file_and_ends_with_130() -> None:
-    text = "This is a longer text that takes a while to speak. " * 20
+    text = "This is a longer text that takes a while to speak. " * 200
     child = subprocess.Popen([VOXCLI, "speak", text, "-o", "a.wav"], stderr=subprocess.PIPE)
     time.sleep(4)
     child.send_signal(signal.SIGINT)
