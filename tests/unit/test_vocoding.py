@@ -184,3 +184,14 @@ def test_a_vocoder_that_fails_beside_the_steps_ends_the_engine() -> None:
         synthesizer.synthesize(utterances([TEXT]))
     with pytest.raises(EngineError, match="runs nothing more"):
         synthesizer.synthesize(utterances([TEXT]))
+
+
+def test_who_leaves_is_not_told_that_the_vocoder_failed() -> None:
+    model = GatedModel(is_failing=True)
+    with fake_synthesizer(model, threads=2, max_chars=80).group() as group:
+        leaves, _ = (group.add(each, is_live=False) for each in utterances(2 * TEXTS[1:2]))
+        while not model.threads:
+            group.step()
+        group.leave(leaves)
+        with pytest.raises(EngineError, match="the vocoder broke"):
+            group.step()

@@ -53,15 +53,27 @@ class _Work:
         on_end: Callable[[Future[list[np.ndarray]]], None],
     ) -> None:
         self._make = make
-        self._samples: list[np.ndarray] | None = None
         self.future = pool.submit(make)
         self.future.add_done_callback(on_end)
 
+    def finish(self) -> None:
+        """Wait for it; it is made here if no worker has begun."""
+        if self.future.cancel():
+            self.future = Future()
+            try:
+                self.future.set_result(self._make())
+            except Exception as err:
+                self.future.set_exception(err)
+        wait([self.future])
+
     def samples(self) -> list[np.ndarray]:
-        """Of each request; made here if no worker has begun."""
-        if self._samples is None:
-            self._samples = self._make() if self.future.cancel() else self.future.result()
-        return self._samples
+        """Of each request, once it is finished.
+
+        Raises:
+            RuntimeError, MemoryError: as the vocoder did.
+        """
+        self.finish()
+        return self.future.result()
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,7 @@ class Vocoding:
         others = {chunk.work for chunk in self.in_flight.values()}
         for work in {chunk.work for chunk in chunks if chunk is not None}:
             if work in others:  # to be made, but not in a slot that somebody has by then
-                work.samples()
+                work.finish()
             elif not work.future.cancel():
                 wait([work.future])
 
