@@ -102,9 +102,15 @@ def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends(
 
 def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
     """Most of them; other programs may take the worker's processor, but hardly five times."""
+
+    class SlowModel(GatedModel):
+        def decode(self, state: FakeState, rows: Rows) -> StepOutput:
+            time.sleep(0.005)  # as a step of many rows; one of none leaves the worker no time
+            return super().decode(state, rows)
+
     shares: list[float] = []
     while not shares or (shares[-1] <= 0.5 and len(shares) < 5):
-        model = GatedModel()
+        model = SlowModel()
         model.gate.set()
         fake_synthesizer(model, threads=2).synthesize(utterances(TEXTS))
         beside = [name for name in model.threads if name.startswith("vocoder")]
