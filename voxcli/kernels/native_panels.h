@@ -1,4 +1,4 @@
-/* Products of any number of rows with weights of any width, on an x86-64 processor with AVX2.
+/* Products of any number of rows with weights of any width, on x86-64 with AVX2 or AVX-512.
 
    A weight lies in panels of up to VECTORS vectors of columns, as even as they can be, each of all K
    rows; behind the last column there are zeros. It is fp32, or fp16 where that holds it. Sums are

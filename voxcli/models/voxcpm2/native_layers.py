@@ -43,7 +43,7 @@ def _heads(stack: Stack) -> kernels.Heads:
 
 
 def _layers(stack: Stack) -> list[kernels.Layer]:
-    """None where a product is not the kernel's."""
+    """Of a stack; an empty list where a product is not the kernel's."""
     layers = []
     next_norms = [*(block.input_norm for block in stack.blocks[1:]), stack.norm]
     for block, next_norm in zip(stack.blocks, next_norms, strict=True):
