@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.speech, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-STARTUP_S = 8.0  # kills that wait for no row fall within it
+# Kills that wait for no row fall within the start, others soon after a row: sixty are few.
+STARTUP_S, MOMENT_S = 2.0, 0.1
 
 
 def command(table: Path, out: Path) -> list[str]:
@@ -38,7 +39,7 @@ def spawning(table: Path, out: Path, chance: random.Random) -> Run:
         if num_rows is not None:
             while num_rows and process.poll() is None and len(list(out.glob("*.wav"))) < wanted:
                 time.sleep(0.005)
-            time.sleep(chance.uniform(0.0, 0.5 if num_rows else STARTUP_S))
+            time.sleep(chance.uniform(0.0, MOMENT_S if num_rows else STARTUP_S))
             process.kill()
         process.communicate()
         assert process.returncode in ((0,) if num_rows is None else (0, -9))  # 0: all was done
