@@ -49,7 +49,7 @@ EXAMPLES = (
     "voxcli batch samples/dubbing.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
 )  # fmt: skip
 
-NUM_SLOTS = 32  # nobody waits for the first sound: the wider a step, the less a row of it costs
+NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
 ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 
 
