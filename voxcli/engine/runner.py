@@ -178,16 +178,11 @@ class ModelRunner:
         return make
 
     def _vocoder_groups(self, requests: Sequence[Request]) -> list[list[Request]]:
-        by_count: dict[int, list[Request]] = {}
-        for request in requests:
-            by_count.setdefault(len(request.pending), []).append(request)
         if self.device.type != "cpu":
-            return list(by_count.values())
-        groups = []
-        for count, group in by_count.items():
-            most = max(1, VOCODER_PATCHES // count)
-            groups += [group[start : start + most] for start in range(0, len(group), most)]
-        return groups
+            return equal_groups(requests, len)
+        return equal_groups(
+            requests, lambda group: max(1, VOCODER_PATCHES // len(group[0].pending))
+        )
 
     def _noise_of(self, requests: Sequence[Request]) -> Tensor:
         """This step's noise `[B, P, D]`; each slot's block is drawn when its request gets there."""
@@ -211,6 +206,24 @@ class ModelRunner:
     def _slot(request: Request) -> int:
         assert request.slot is not None
         return request.slot
+
+
+def equal_groups(
+    requests: Sequence[Request], most: Callable[[list[Request]], int]
+) -> list[list[Request]]:
+    """Groups of requests with the same number of pending patches.
+
+    Args:
+        most: of a group, how many of it may stay together.
+    """
+    by_count: dict[int, list[Request]] = {}
+    for request in requests:
+        by_count.setdefault(len(request.pending), []).append(request)
+    return [
+        group[start : start + most(group)]
+        for group in by_count.values()
+        for start in range(0, len(group), most(group))
+    ]
 
 
 def _take_pending(request: Request) -> Tensor:

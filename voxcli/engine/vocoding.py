@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner, Runner
+from voxcli.engine.runner import ModelRunner, Runner, equal_groups
 from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
@@ -205,16 +205,9 @@ class Vocoding:
 
 def _groups(requests: Sequence[Request]) -> list[list[Request]]:
     """Requests whose chunks are made together: as long, and nobody listens."""
-    groups: list[list[Request]] = []
-    open_groups: dict[int, list[Request]] = {}
-    for request in requests:
-        group = [] if request.is_live else open_groups.setdefault(len(request.pending), [])
-        if not group:
-            groups.append(group)
-        group.append(request)
-        if len(group) == MAX_TOGETHER:
-            open_groups.pop(len(request.pending), None)
-    return groups
+    live = [[request] for request in requests if request.is_live]
+    others = [request for request in requests if not request.is_live]
+    return live + equal_groups(others, lambda _: MAX_TOGETHER)
 
 
 def _use_one_thread() -> None:

@@ -1,9 +1,10 @@
-/* What the compiled kernels share: one source for plain processors and for those with AVX2 or AVX-512.
+/* What the compiled kernels share: one source for plain processors and those with AVX2 or AVX-512.
 
    Plain C99 for any compiler; where GCC or clang compile for x86-64, each function is there a
    second time for AVX2 and a third for AVX-512, which give the same bits. No state but which of
-   them to use, no allocation, no threads, no library but libc's memcpy. Compile it with -ffp-contract=off: what is rounded is then what stands here, so that a number does not
-   depend on whether it was in a vector or in what was left over behind the last whole one. */
+   them to use, no allocation, no threads, no library but libc's memcpy. Compile it with
+   -ffp-contract=off: what is rounded is then what stands here, so that a number does not depend on
+   whether it was in a vector or in what was left over behind the last whole one. */
 
 #ifndef VOX_NATIVE_H
 #define VOX_NATIVE_H

@@ -270,10 +270,7 @@ static float *own_scratch(Shares *shares) {
 static void share_out(
     void (*work)(void *), void *call, Shares *shares, Parallel *parallel, int64_t num_threads) {
     shares->next = shares->next_scratch = 0;
-    if (num_threads > 1)
-        parallel(work, call, (unsigned)num_threads, 0);
-    else
-        work(call);
+    run_in(parallel, num_threads, work, call);
 }
 
 /* What a layer does behind its attention, to n times M rows; M of x lie side by side, `step` numbers

@@ -42,6 +42,15 @@ typedef void Multiply(const Panels *, const float *, float *, int64_t, int64_t, 
 /* OpenMP's own call: a function for each of so many threads. */
 typedef void Parallel(void (*)(void *), void *, unsigned, unsigned);
 
+/* `work` on one call in so many threads, or in this one. */
+static inline void run_in(
+    Parallel *parallel, int64_t num_threads, void (*work)(void *), void *call) {
+    if (num_threads > 1)
+        parallel(work, call, (unsigned)num_threads, 0);
+    else
+        work(call);
+}
+
 /* TWIN: a name of this twin. TARGET: its instructions. VECTOR: numbers of a vector, of type
    VECTOR_TYPE. DEPTH of K at once: TILE_ROWS rows and a panel of it stay in the nearest cache. */
 #define TWIN(name) name##_avx2

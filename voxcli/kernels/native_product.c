@@ -35,9 +35,6 @@ API void vox_product(
 #if HAS_TWINS
     const Panels panels = {weight, bias, N, K, (int)is_half, 0};
     Product p = {panels, x, y, M, vector, num_threads > 1 ? PARTS * num_threads : 1, 0};
-    if (num_threads > 1)
-        parallel(work, &p, (unsigned)num_threads, 0);
-    else
-        work(&p);
+    run_in(parallel, num_threads, work, &p);
 #endif
 }
