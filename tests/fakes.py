@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from voxcli.catalog import ModelSettings
+from voxcli.hub.catalog import ModelSettings
 from voxcli.config import EngineConfig
-from voxcli.engine.engine import Engine
+from voxcli.engine.native.core import Engine
 from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
 from voxcli.plan import VoiceModel
-from voxcli.setup import Setup
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.base import Setup
+from voxcli.engine.native.engine import Synthesizer
 
 SAMPLE_RATE = 8000
 HOP = 1280  # 0.16 s

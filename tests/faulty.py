@@ -20,11 +20,11 @@ import torch
 from fakes import FakeAcousticModel, FakeState, fake_synthesizer
 
 from voxcli import cli
-from voxcli.engine.graph import GraphRunner
-from voxcli.engine.request import Request
-from voxcli.engine.runner import Result
+from voxcli.engine.native.graph import GraphRunner
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import Result
 from voxcli.models.base import Rows, StepOutput
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 
 STEP_S = 0.002  # so that two clients find each other
 NEVER = (1 << 30, 0)

@@ -17,7 +17,7 @@ _EXPORTS = {
     "Recording": "voxcli.utterance",
     "Result": "voxcli.utterance",
     "SamplingParams": "voxcli.config",
-    "Synthesizer": "voxcli.synthesizer",
+    "Synthesizer": "voxcli.engine.native.engine",
     "Utterance": "voxcli.utterance",
     "VoxError": "voxcli.errors",
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from voxcli.audio.pace import min_speech_seconds, speaking_time
-from voxcli.catalog import ModelSettings, known_models, models_with
+from voxcli.hub.catalog import ModelSettings, known_models, models_with
 from voxcli.config import MAX_SEED, random_seed
 from voxcli.errors import UsageError, VoiceNotFoundError
 from voxcli.hub import ModelFiles

@@ -18,7 +18,7 @@ from shell import VOXCLI
 from voxcli import cli
 from voxcli.bench import launch
 from voxcli.bench.metrics import DEFINITIONS
-from voxcli.catalog import bundled_folder
+from voxcli.hub.catalog import bundled_folder
 from voxcli.errors import (
     EXIT_INTERRUPTED,
     EXIT_ITEM_FAILED,
@@ -26,7 +26,7 @@ from voxcli.errors import (
     EXIT_OUTPUT,
     EXIT_USAGE,
 )
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 
 ROOT = Path(__file__).resolve().parents[2]
 VOICES = ROOT / "samples" / "voices"

@@ -15,9 +15,9 @@ from fakes import FakeAcousticModel, fake_synthesizer
 
 from voxcli import cli
 from voxcli.audio.resample import resample
-from voxcli.engine.engine import Engine
-from voxcli.engine.request import Request
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.engine import Synthesizer
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = ROOT / "tests" / "inputs" / "reference"
@@ -228,7 +228,7 @@ def test_verify_compares_the_result_with_the_recording(
     run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "voxcli.similarity.similarity",
+        "voxcli.voices.likeness.similarity",
         lambda a, rate, b, other: 0.4 if (rate, other) == (8000, 16000) else 0.0,
     )
     code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify", "--json")

@@ -19,7 +19,8 @@ import typer
 from shell import VOXCLI
 from typer.main import get_command
 
-from voxcli import cli, hub
+from voxcli import cli
+from voxcli.hub import files as hub
 from voxcli.cli import docs
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 

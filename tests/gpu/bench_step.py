@@ -22,10 +22,10 @@ import numpy as np
 import torch
 
 from voxcli.config import EngineConfig
-from voxcli.engine.device import resolve_dtype
-from voxcli.engine.engine import Engine
-from voxcli.engine.graph import GraphRunner
-from voxcli.engine.request import Request
+from voxcli.engine.native.device import resolve_dtype
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.graph import GraphRunner
+from voxcli.engine.native.request import Request
 from voxcli.models.base import Prompt, Rows
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.family import random_model

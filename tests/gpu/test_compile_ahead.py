@@ -19,8 +19,8 @@ MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
 START = """
 import sys
 from pathlib import Path
-from voxcli import ahead as module
-from voxcli.ahead import Ahead
+from voxcli.engine.native import ahead as module
+from voxcli.engine.native.ahead import Ahead
 from voxcli.config import EngineConfig
 
 module._PROGRAM = sys.argv[3] or module._PROGRAM
@@ -29,7 +29,7 @@ with Ahead.begin(folder, config) as ahead:
     assert "torch" not in sys.modules
     import torch
     from triton import knobs
-    from voxcli.engine.engine import Engine
+    from voxcli.engine.native.core import Engine
     from voxcli.models import load_model
 
     compiled = []

@@ -24,8 +24,8 @@ import json, sys
 from pathlib import Path
 import torch
 from voxcli.config import EngineConfig
-from voxcli.engine.engine import Engine
-from voxcli.engine.request import Request
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.request import Request
 from voxcli.errors import EngineError
 from voxcli.models import load_model
 

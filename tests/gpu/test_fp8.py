@@ -23,8 +23,8 @@ if DEVICE.type == "cuda" and torch.cuda.get_device_capability() < (8, 9):
     pytest.skip("no e4m3 before compute capability 8.9", allow_module_level=True)
 
 from voxcli.config import EngineConfig  # noqa: E402
-from voxcli.engine.engine import Engine  # noqa: E402
-from voxcli.engine.request import Request  # noqa: E402
+from voxcli.engine.native.core import Engine  # noqa: E402
+from voxcli.engine.native.request import Request  # noqa: E402
 from voxcli.kernels import fp8, fp8_rows, linear  # noqa: E402
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows  # noqa: E402
 from voxcli.kernels.patch_attention import local_attention, local_attention_fp8  # noqa: E402

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 from voxcli.config import EngineConfig
-from voxcli.engine.engine import Engine
-from voxcli.engine.graph import GraphRunner
-from voxcli.engine.request import Request
-from voxcli.engine.runner import NUM_PREFIXES
-from voxcli.engine.scheduler import PrefillLimits
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.graph import GraphRunner
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import NUM_PREFIXES
+from voxcli.engine.native.scheduler import PrefillLimits
 from voxcli.errors import AdmissionError
 from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.model import VoxCPM2

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from voxcli.config import EngineConfig
-from voxcli.engine.engine import Engine
-from voxcli.engine.request import Request
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.request import Request
 from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.family import random_model

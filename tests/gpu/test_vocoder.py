@@ -28,8 +28,8 @@ MIN_SNR = {torch.float32: 90.0, torch.float16: 50.0}
 def speech() -> tuple[VoxCPM2, torch.Tensor, torch.Tensor]:
     """The CPU's model, latents `[1, T, D]` of real speech it made, and their samples."""
     from voxcli.config import EngineConfig
-    from voxcli.engine.engine import Engine
-    from voxcli.engine.request import Request
+    from voxcli.engine.native.core import Engine
+    from voxcli.engine.native.request import Request
 
     model = load(MINI, torch.device("cpu"), torch.float32)
     engine = Engine(model, model.device, EngineConfig(max_slots=1, max_positions=200))

@@ -14,7 +14,7 @@ from conftest import Models, random
 from replay import Replay, replay
 from torch import Tensor
 
-from voxcli.engine.device import resolve_device
+from voxcli.engine.native.device import resolve_device
 from voxcli.kernels import native, native_product
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native_product import Panels

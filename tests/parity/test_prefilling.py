@@ -11,11 +11,11 @@ import pytest
 import torch
 from cases import MINI
 
-from voxcli.engine.prefilling import Prefilling
-from voxcli.engine.program import Program
-from voxcli.engine.prompts import PromptShape
-from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner
+from voxcli.engine.native.prefilling import Prefilling
+from voxcli.engine.native.program import Program
+from voxcli.engine.native.prompts import PromptShape
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import ModelRunner
 from voxcli.layers.noise import normal
 from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.family import load

@@ -12,8 +12,8 @@ from replay import encode
 from test_rows import all_equal, slot_tensors
 from torch import Tensor
 
-from voxcli.engine.request import Request
-from voxcli.engine.runner import NUM_PREFIXES, ModelRunner
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import NUM_PREFIXES, ModelRunner
 from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.model import VoxCPM2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running import Running, run_server
 
-from voxcli.hot.place import Place
+from voxcli.engine.remote.place import Place
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import numpy as np
 from fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
 
 from voxcli.config import EngineConfig
-from voxcli.hot.place import Place
+from voxcli.engine.remote.place import Place
 from voxcli.hub import resolve_model
 from voxcli.models.base import Rows, StepOutput
 from voxcli.server.app import build_app

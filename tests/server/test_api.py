@@ -21,7 +21,7 @@ from running import Running, run_server
 
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
-from voxcli.hot import wire
+from voxcli.engine.remote import wire
 from voxcli.server import guard, run, service
 from voxcli.server.guard import TEXT_BYTES
 from voxcli.utterance import Recording, Utterance

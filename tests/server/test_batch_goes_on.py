@@ -12,11 +12,11 @@ from batches import digests, prepare, speak, statuses
 from running import Running, run_server
 
 from voxcli.errors import UnavailableError
-from voxcli.hot.client import RemoteSynthesizer
-from voxcli.hot.find import Wanted, connect
-from voxcli.hot.place import Place
-from voxcli.synthesizer import Synthesizer
-from voxcli.takeover import TakeOver
+from voxcli.engine.remote.client import RemoteSynthesizer
+from voxcli.engine.remote.find import Wanted, connect
+from voxcli.engine.remote.place import Place
+from voxcli.engine.native.engine import Synthesizer
+from voxcli.engine.takeover import TakeOver
 
 NUM_ROWS = 20  # more than are spoken or written at once
 

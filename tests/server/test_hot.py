@@ -28,10 +28,10 @@ from voxcli import cli
 from voxcli.audio.pcm import quantise
 from voxcli.config import SamplingParams
 from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
-from voxcli.hot import find, wire
-from voxcli.hot.client import RemoteSynthesizer
-from voxcli.hot.find import Wanted, connect
-from voxcli.hot.place import HeldError, Place
+from voxcli.engine.remote import find, wire
+from voxcli.engine.remote.client import RemoteSynthesizer
+from voxcli.engine.remote.find import Wanted, connect
+from voxcli.engine.remote.place import HeldError, Place
 from voxcli.server import launch
 from voxcli.server.run import Ending
 from voxcli.utterance import Recording, Utterance
@@ -549,7 +549,7 @@ def test_what_cannot_be_served_is_refused_at_once(
 
 def test_the_client_side_imports_nothing_heavy() -> None:
     code = (
-        "import sys; import voxcli.hot.find; "
+        "import sys; import voxcli.engine.remote.find; "
         "print({'torch', 'numpy', 'fastapi', 'pydantic', 'uvicorn'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

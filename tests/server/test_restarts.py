@@ -15,8 +15,8 @@ import pytest
 from running import until
 
 from voxcli.errors import EngineError
-from voxcli.hot.find import health
-from voxcli.hot.place import Place
+from voxcli.engine.remote.find import health
+from voxcli.engine.remote.place import Place
 from voxcli.server import launch
 
 FAULTY = Path(__file__).parents[1] / "faulty.py"

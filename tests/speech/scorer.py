@@ -26,7 +26,7 @@ from faster_whisper import WhisperModel
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-from voxcli.similarity import SpeakerEncoder, mel_power
+from voxcli.voices.likeness import SpeakerEncoder, mel_power
 
 Samples = NDArray[np.float32]
 

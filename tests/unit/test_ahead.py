@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from voxcli import ahead
-from voxcli.ahead import Ahead, Order
+from voxcli.engine.native import ahead
+from voxcli.engine.native.ahead import Ahead, Order
 from voxcli.config import EngineConfig
 
 CONFIG = EngineConfig(solver=((10, True), (6, False)), max_slots=3)
@@ -100,5 +100,5 @@ def test_a_process_that_is_not_waited_for_or_hangs_is_ended(
 
 
 def test_it_can_begin_before_torch_is_imported() -> None:
-    program = "import sys, voxcli.synthesizer; sys.exit('torch' in sys.modules)"
+    program = "import sys, voxcli.engine.native.engine; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -14,7 +14,7 @@ from fakes import FakeAcousticModel, FakeState
 from voxcli.batch.session import Choices
 from voxcli.errors import EngineError, EngineFaultError
 from voxcli.models.base import Rows, StepOutput
-from voxcli.takeover import TakeOver
+from voxcli.engine.takeover import TakeOver
 
 ROWS = ("The first one is short.", "The second one is a bit longer.", "Three.",
         "Number four is here.", "And the fifth of six.", "The last one of them all.")  # fmt: skip

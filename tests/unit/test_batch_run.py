@@ -37,7 +37,7 @@ from voxcli.errors import (
     OutputError,
     OutputExistsError,
 )
-from voxcli.takeover import TakeOver
+from voxcli.engine.takeover import TakeOver
 
 
 @pytest.fixture

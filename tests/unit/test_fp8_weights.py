@@ -10,7 +10,7 @@ from torch import Tensor
 
 from voxcli import kernels
 from voxcli.config import EngineConfig
-from voxcli.engine.device import resolve_dtype
+from voxcli.engine.native.device import resolve_dtype
 from voxcli.errors import UsageError
 from voxcli.layers.fp8 import FORMAT, LARGEST, SMALLEST_SCALE, Fp8Linear, Fp8Weight, quantize
 from voxcli.layers.linear import Linear

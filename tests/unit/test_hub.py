@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from voxcli import catalog, download, hub
-from voxcli.catalog import AssetFile
-from voxcli.checkpoint import LAYOUTS, inspect_checkpoint
+from voxcli.hub import catalog, download
+from voxcli.hub import files as hub
+from voxcli.hub.catalog import AssetFile
+from voxcli.hub.checkpoint import LAYOUTS, inspect_checkpoint
 from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 from voxcli.models import FAMILIES
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from voxcli.engine import memory
-from voxcli.engine.prompts import (
+from voxcli.engine.native import memory
+from voxcli.engine.native.prompts import (
     SPAN,
     PromptShape,
     Span,

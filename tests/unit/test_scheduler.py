@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from voxcli.engine.request import Request, Status
-from voxcli.engine.scheduler import PrefillLimits, Scheduler
+from voxcli.engine.native.request import Request, Status
+from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
 from voxcli.errors import AdmissionError
 from voxcli.models.base import Prompt
 from voxcli.utterance import FinishReason

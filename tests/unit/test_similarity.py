@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from voxcli.errors import UsageError
-from voxcli.similarity import LOW_SIMILARITY, RATE, SpeakerEncoder, similarity
+from voxcli.voices.likeness import LOW_SIMILARITY, RATE, SpeakerEncoder, similarity
 
 VOICES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 

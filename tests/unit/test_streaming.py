@@ -23,7 +23,7 @@ from voxcli.plan import Plan, make_plan
 from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
 from voxcli.streaming.source import Item, OneText
 from voxcli.streaming.streamer import Streamer
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
 from voxcli.utterance import Utterance
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from fakes import FakeAcousticModel, fake_synthesizer
 
-from voxcli import cli, takeover
+from voxcli import cli
+from voxcli.engine import takeover
 from voxcli.errors import EngineFaultError
-from voxcli.synthesizer import Synthesizer
-from voxcli.takeover import TakeOver, replace_process, take_notes
+from voxcli.engine.native.engine import Synthesizer
+from voxcli.engine.takeover import TakeOver, replace_process, take_notes
 
 FAULT = EngineFaultError("the engine failed: a fault")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from voxcli import catalog
+from voxcli.hub import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,11 +14,11 @@ from fakes import FakeAcousticModel, FakeState, fake_synthesizer
 from torch import Tensor
 
 from voxcli.config import SamplingParams
-from voxcli.engine import vocoding
+from voxcli.engine.native import vocoding
 from voxcli.errors import EngineError
 from voxcli.layers import cores
 from voxcli.models.base import Rows, StepOutput
-from voxcli.speech import Speech
+from voxcli.engine.native.speech import Speech
 from voxcli.utterance import AudioChunk, Utterance
 
 TEXT = "A sentence of quite ordinary length, and some more of it."

@@ -20,7 +20,7 @@ from voxcli.batch.casting import Casting
 from voxcli.batch.names import Namer
 from voxcli.batch.rows import Defaults, Problem, Row, parse_row, utterance_of
 from voxcli.batch.tables import Table
-from voxcli.catalog import known_models
+from voxcli.hub.catalog import known_models
 from voxcli.config import SamplingParams
 from voxcli.errors import UsageError, VoxError
 from voxcli.plan import VoiceModel, make_plan

@@ -25,8 +25,8 @@ from voxcli.errors import EngineError, EngineFaultError, OutputError, SynthesisE
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
-    from voxcli.speech import Speech
-    from voxcli.synthesizer import SpeechGroup, Synthesizer
+    from voxcli.engine.native.speech import Speech
+    from voxcli.engine.native.engine import SpeechGroup, Synthesizer
 
 NUM_WRITERS = 2
 WINDOW = 128  # rows among which the longest starts first

@@ -41,10 +41,10 @@ from voxcli.errors import (
     OutputExistsError,
     UsageError,
 )
-from voxcli.takeover import TakeOver
+from voxcli.engine.takeover import TakeOver
 
 if TYPE_CHECKING:
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 MAX_BARREN_FAULTS = 3  # one more without a row done between them, and the run ends
 

@@ -18,8 +18,8 @@ import numpy as np
 from voxcli.bench.cells import Job, utterance_of
 from voxcli.bench.metrics import Run, underrun
 from voxcli.errors import VoxError
-from voxcli.speech import Speech
-from voxcli.synthesizer import SpeechGroup
+from voxcli.engine.native.speech import Speech
+from voxcli.engine.native.engine import SpeechGroup
 from voxcli.utterance import AudioChunk, FinishReason, Utterance
 
 MAX_NAP_S = 0.05  # an idle open loop looks up this often, so that Ctrl-C and the table stay alive

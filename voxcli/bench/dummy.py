@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from voxcli.audio.joins import PauseFitter
-from voxcli.catalog import ModelSettings
+from voxcli.hub.catalog import ModelSettings
 from voxcli.config import EngineConfig
-from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
-from voxcli.engine.engine import Engine
-from voxcli.engine.request import Request
+from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
+from voxcli.engine.native.core import Engine
+from voxcli.engine.native.request import Request
 from voxcli.errors import CheckpointError, UsageError
 from voxcli.models import FAMILIES
 from voxcli.models.base import AcousticModel
 from voxcli.plan import Plan, VoiceModel
-from voxcli.speech import Speech
-from voxcli.synthesizer import Synthesizer, setup_of
+from voxcli.engine.native.speech import Speech
+from voxcli.engine.native.engine import Synthesizer, setup_of
 from voxcli.utterance import FinishReason, SegmentReport
 
 TOKENS_PER_CHARACTER = 0.3

@@ -13,7 +13,7 @@ from typing import Any
 import voxcli
 from voxcli.config import EngineConfig, num_cores
 from voxcli.hub import ModelFiles, file_sha256, joint_checksum
-from voxcli.setup import Setup
+from voxcli.engine.base import Setup
 from voxcli.utterance import Utterance
 
 

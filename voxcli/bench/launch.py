@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.bench.cells import BenchOptions, check_files, utterance_of
 from voxcli.bench.prompts import Prompt, choose_languages, load_prompts
 from voxcli.bench.report import RANDOM_WEIGHTS, Report, build_report
-from voxcli.catalog import ModelSettings
+from voxcli.hub.catalog import ModelSettings
 from voxcli.config import EngineConfig
 from voxcli.errors import UsageError
 from voxcli.hub import ModelFiles
@@ -25,7 +25,7 @@ from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.bench.live import LiveTable
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 DEFAULT_PATCHES = 125  # of random weights; 20 s of audio with VoxCPM2
 
@@ -157,7 +157,7 @@ def measure(
 
 
 def _load(launch: Launch) -> Synthesizer:
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
     if launch.dummy is not None:
         began_s = time.perf_counter()

@@ -21,7 +21,7 @@ from voxcli.bench.pace import probe, taken_s
 from voxcli.bench.prompts import Prompt
 from voxcli.bench.stages import STAGES, timed_stages
 from voxcli.errors import VoxError
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 from voxcli.utterance import Utterance
 
 MODEL_VOICE = Utterance("")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 
 STAGES = ("prefill", "decode", "vocode")
 

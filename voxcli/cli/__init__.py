@@ -38,7 +38,7 @@ from voxcli.errors import (
     VoxError,
     nearest,
 )
-from voxcli.takeover import TakeOver, replace_process
+from voxcli.engine.takeover import TakeOver, replace_process
 
 # With what `voxcli --help` says of each: it imports none of them.
 COMMANDS = {

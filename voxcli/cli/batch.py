@@ -31,7 +31,7 @@ from voxcli.cli.options import (
 from voxcli.cli.references import load_reference
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
-from voxcli.takeover import TakeOver, take_notes
+from voxcli.engine.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits

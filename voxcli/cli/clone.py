@@ -143,7 +143,7 @@ def _recordings(
 def _similarity(path: str, recording: Recording) -> float:
     """How near the voice of the written file is to the recording's: 1 is the same."""
     from voxcli.audio.read import read_audio
-    from voxcli.similarity import LOW_SIMILARITY, similarity
+    from voxcli.voices.likeness import LOW_SIMILARITY, similarity
 
     spoken = read_audio(path)
     assert recording.samples is not None, "a recording from a file has samples"

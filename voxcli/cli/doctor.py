@@ -189,7 +189,7 @@ def _bundled_voice() -> Check:
 
 
 def _models() -> Check:
-    from voxcli.catalog import BUNDLED, known_models
+    from voxcli.hub.catalog import BUNDLED, known_models
     from voxcli.hub import resolve_model
 
     here, absent = [], []
@@ -209,7 +209,7 @@ def _models() -> Check:
 
 
 def _server() -> Check:
-    from voxcli.hot.place import Place
+    from voxcli.engine.remote.place import Place
 
     if os.name != "posix":
         return Check("server's folder", OK, "none on this system")

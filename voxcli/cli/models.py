@@ -31,7 +31,7 @@ NameArgument = Annotated[
 @app.command("list")
 def list_models(json: JsonOption = False) -> None:
     """List the models that voxcli knows by name."""
-    from voxcli.catalog import known_models
+    from voxcli.hub.catalog import known_models
 
     rows = [_state(name) for name in known_models()]
     if json:
@@ -55,7 +55,7 @@ def list_models(json: JsonOption = False) -> None:
 @app.command()
 def info(name: NameArgument, json: JsonOption = False) -> None:
     """Show what a model is, its best settings, and where its files are."""
-    from voxcli.catalog import known_models
+    from voxcli.hub.catalog import known_models
     from voxcli.hub import resolve_model
 
     known, settings = known_models().get(name), load_settings()
@@ -146,7 +146,7 @@ def pull(
 
 def _state(name: str) -> dict[str, Any]:
     """The row of the table for one known model, with whether it is here."""
-    from voxcli.catalog import BUNDLED, known_models
+    from voxcli.hub.catalog import BUNDLED, known_models
     from voxcli.hub import resolve_model
 
     known, settings = known_models()[name], load_settings()
@@ -182,7 +182,7 @@ def _describe(model: ModelFiles) -> dict[str, Any]:
 
 def _models_here(name: str | None) -> list[ModelFolder]:
     """The model of that name, or every known one that is on this machine."""
-    from voxcli.catalog import known_models
+    from voxcli.hub.catalog import known_models
     from voxcli.hub import locate_model
 
     settings = load_settings()

@@ -33,10 +33,10 @@ from voxcli.errors import UsageError
 from voxcli.utterance import Mode, Utterance
 
 if TYPE_CHECKING:
-    from voxcli.hot.client import RemoteSynthesizer
+    from voxcli.engine.remote.client import RemoteSynthesizer
     from voxcli.hub import ModelFiles
     from voxcli.plan import Plan
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 STDIN = "-"
 
@@ -372,7 +372,7 @@ class HotEngineOptions(EngineOptions):
         Raises:
             UsageError, EngineError: the server at a URL does not answer, or does not fit.
         """
-        from voxcli.hot.find import Wanted, connect
+        from voxcli.engine.remote.find import Wanted, connect
 
         wanted = Wanted(
             settings.model, settings.device, self.precision, self.eager, settings.cache_dir,
@@ -395,7 +395,7 @@ class HotEngineOptions(EngineOptions):
         if remote is not None:
             say_server(remote, is_quiet=is_quiet)
             return cast("Synthesizer", remote)
-        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
 
         return Synthesizer.load_files(files, config)
 

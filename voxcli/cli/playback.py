@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from voxcli.streaming.outlet import Outlet
     from voxcli.streaming.source import Source
     from voxcli.streaming.streamer import Streamer, StreamReport
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 COMPUTE_DEVICES = ("cpu", "cuda", "mps", "gpu", "auto")  # what people give other commands
 

@@ -32,10 +32,10 @@ from voxcli.errors import (
     UsageError,
     VoxError,
 )
-from voxcli.takeover import TakeOver, take_notes
+from voxcli.engine.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
-    from voxcli.hot.place import Hold, Place
+    from voxcli.engine.remote.place import Hold, Place
     from voxcli.server.worker import State
 
 EXAMPLES = (
@@ -96,7 +96,7 @@ def serve(
     quiet: QuietOption = False,
 ) -> None:
     """Keep a model loaded: OpenAI-style speech API, a page to try it, hot engine for voxcli."""
-    from voxcli.hot.place import Place
+    from voxcli.engine.remote.place import Place
 
     if sum((background, stop, status)) > 1:
         raise UsageError("--background, --stop and --status exclude each other", hint="give one")
@@ -261,13 +261,13 @@ def _why_ended(code: int, log: Path) -> VoxError:
 
 
 def _health(place: Place) -> dict[str, Any]:
-    from voxcli.hot.find import health
+    from voxcli.engine.remote.find import health
 
     return health(place)
 
 
 def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None:
-    from voxcli.hot.place import describe
+    from voxcli.engine.remote.place import describe
 
     holder = place.holder()
     if holder is None:
@@ -288,7 +288,7 @@ def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None
 
 
 def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
-    from voxcli.hot.place import describe
+    from voxcli.engine.remote.place import describe
 
     asked_s = time.monotonic()
     while not _signal((holder := place.holder() or {}).get("pid", 0), signal.SIGTERM):

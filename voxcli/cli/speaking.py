@@ -33,8 +33,8 @@ from voxcli.utterance import Utterance
 if TYPE_CHECKING:
     from voxcli.audio.write import WrittenAudio
     from voxcli.plan import Plan
-    from voxcli.speech import Speech
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.speech import Speech
+    from voxcli.engine.native.engine import Synthesizer
 
 STDOUT = "-"
 
@@ -207,7 +207,7 @@ def prepare(
     plan = make_plan(resolve_voice(utterance, files), voice_model(files))
 
     def load() -> Synthesizer:
-        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
 
         return Synthesizer.load_files(files, engine.config(settings, (plan,)))
 

@@ -11,9 +11,9 @@ from voxcli.cli import output
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan
-    from voxcli.setup import Setup
-    from voxcli.speech import Speech
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.base import Setup
+    from voxcli.engine.native.speech import Speech
+    from voxcli.engine.native.engine import Synthesizer
 
 
 def describe_text(plan: Plan) -> str:

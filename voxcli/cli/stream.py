@@ -36,7 +36,7 @@ from voxcli.utterance import Mode, Utterance
 if TYPE_CHECKING:
     from voxcli.plan import Plan, VoiceModel
     from voxcli.streaming.source import Source
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
@@ -233,7 +233,7 @@ def _prepare(
     config = replace(engine.config(settings), max_slots=1, solver=_solver(utterance, model))
 
     def load() -> Synthesizer:
-        from voxcli.synthesizer import Synthesizer  # imports torch: only now is it needed
+        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
 
         return Synthesizer.load_files(files, config)
 

@@ -211,7 +211,7 @@ def import_voice(
 
 def _require_modes(files: ModelFiles) -> None:
     """Refuse a model that cannot imitate a recording."""
-    from voxcli.catalog import models_with
+    from voxcli.hub.catalog import models_with
 
     if Mode.REFERENCE not in files.modes:
         others = ", ".join(models_with(Mode.REFERENCE))
@@ -225,7 +225,7 @@ def _encode(
 ) -> Encoding:
     """What the model hears in a recording; loads the model."""
     from voxcli.hub import encoder_checksum
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
     from voxcli.voices import Encoding
 
     config = replace(engine.config(settings), eager=True, max_slots=1)  # nothing is spoken

@@ -1,1 +1,1 @@
-"""The engine: requests in, patches and samples out, one step at a time. Knows no family by name."""
+"""Who speaks: `base` says what every engine does, `choose` decides which one it is."""

@@ -19,7 +19,7 @@ from typing import Self
 
 from voxcli.closing import Closing
 from voxcli.errors import OutputError, UsageError
-from voxcli.hot.place import Hold, Place, describe
+from voxcli.engine.remote.place import Hold, Place, describe
 
 BACKLOG = 256
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from voxcli.errors import UsageError
 from voxcli.server.worker import RETRY_AFTER_S, BusyError, EngineWorker
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.native.engine import Synthesizer
 from voxcli.utterance import Recording, Utterance
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Encoder:
         return await asyncio.wrap_future(future)
 
     def _serve(self) -> None:
-        from voxcli.engine.device import set_threads
+        from voxcli.engine.native.device import set_threads
 
         assert self._worker.synthesizer is not None
         # as many as an engine of one's own has: the number shows in the last bits

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from voxcli.hot import wire
+from voxcli.engine.remote import wire
 from voxcli.server.failures import error_body
 
 logger = logging.getLogger(__name__)

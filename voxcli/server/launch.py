@@ -13,7 +13,7 @@ from typing import Any
 
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import EngineError, EngineFaultError
-from voxcli.hot.place import Hold
+from voxcli.engine.remote.place import Hold
 from voxcli.hub import resolve_model
 from voxcli.plan import voice_model
 from voxcli.server.app import build_app
@@ -23,8 +23,8 @@ from voxcli.server.limits import Listening, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
-from voxcli.synthesizer import Synthesizer
-from voxcli.takeover import TakeOver
+from voxcli.engine.native.engine import Synthesizer
+from voxcli.engine.takeover import TakeOver
 
 SWITCH_INTERVAL_S = 0.0005  # the engine's thread waits no longer for Python's lock than this
 MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time, and the server ends

@@ -19,7 +19,7 @@ from typing import Self
 from voxcli.errors import VoxError
 from voxcli.plan import Plan
 from voxcli.server.worker import EngineWorker, Job
-from voxcli.speech import Speech
+from voxcli.engine.native.speech import Speech
 from voxcli.utterance import AudioChunk
 
 QUEUE_BYTES = 4 << 20  # 44 s of 24 kHz audio; segments in flight still come on top

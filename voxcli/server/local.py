@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from voxcli.audio.pcm import quantise
 from voxcli.audio.resample import Samples
 from voxcli.errors import UsageError, VoxError
-from voxcli.hot import wire
+from voxcli.engine.remote import wire
 from voxcli.server.listener import Listener
 from voxcli.server.response import LiveResponse, Pieces, error_response
 from voxcli.server.service import Service, mismatch

@@ -21,8 +21,8 @@ from voxcli.server.encoder import Encoder
 from voxcli.server.listener import Listener
 from voxcli.server.metrics import Metrics
 from voxcli.server.worker import EngineWorker
-from voxcli.setup import Setup
-from voxcli.synthesizer import Synthesizer
+from voxcli.engine.base import Setup
+from voxcli.engine.native.engine import Synthesizer
 from voxcli.utterance import Mode, Recording, Utterance
 from voxcli.voices import Encoding, VoiceStore
 
@@ -138,7 +138,7 @@ def mismatch(
     Args: as `hot.client.Wanted`; `is_near` when the command runs on this machine, so that its files
         can be compared.
     """
-    from voxcli.engine.device import resolve_device
+    from voxcli.engine.native.device import resolve_device
 
     setup = service.synthesizer.setup
     if eager:

@@ -22,8 +22,8 @@ from typing import TypeVar
 from voxcli.errors import EngineError, EngineFaultError, UnavailableError, VoxError
 from voxcli.plan import Plan
 from voxcli.server.limits import WorkerLimits
-from voxcli.speech import Speech
-from voxcli.synthesizer import SpeechGroup, Synthesizer
+from voxcli.engine.native.speech import Speech
+from voxcli.engine.native.engine import SpeechGroup, Synthesizer
 from voxcli.utterance import AudioChunk
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from voxcli.audio.joins import PauseFitter
     from voxcli.audio.resample import Samples
     from voxcli.plan import Plan
-    from voxcli.synthesizer import Synthesizer
+    from voxcli.engine.native.engine import Synthesizer
 
 IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full
 

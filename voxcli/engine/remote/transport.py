@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from voxcli.errors import EngineError, UnavailableError, VoxError
-from voxcli.hot import wire
+from voxcli.engine.remote import wire
 
 Target = Path | str  # a socket or a URL
 

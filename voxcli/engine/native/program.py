@@ -2,7 +2,7 @@
 
 Each is a function of no arguments that reads and writes tensors made here, before any capture, so
 it may be captured, run as it is, or run on tensors without data to learn which kernels it needs
-(`voxcli.ahead`). Rows that a batch does not fill work on a reserved slot.
+(`voxcli.engine.native.ahead`). Rows that a batch does not fill work on a reserved slot.
 
 Knows no model family and no graph. Letters: `R` rows of the largest bucket, `S` samples a patch.
 """
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from voxcli import kernels
-from voxcli.engine.prompts import PromptShape, StaticPrompts, prompt_shapes
-from voxcli.engine.runner import NUM_PREFIXES
+from voxcli.engine.native.prompts import PromptShape, StaticPrompts, prompt_shapes
+from voxcli.engine.native.runner import NUM_PREFIXES
 from voxcli.layers import noise
 from voxcli.models.base import AcousticModel, Rows
 

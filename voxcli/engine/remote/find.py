@@ -19,10 +19,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from voxcli.errors import EngineError, UsageError, VoxError
-from voxcli.hot import wire
-from voxcli.hot.client import RemoteSynthesizer
-from voxcli.hot.place import Place
-from voxcli.hot.transport import Target, ask, ended_after, refusal
+from voxcli.engine.remote import wire
+from voxcli.engine.remote.client import RemoteSynthesizer
+from voxcli.engine.remote.place import Place
+from voxcli.engine.remote.transport import Target, ask, ended_after, refusal
 
 logger = logging.getLogger(__name__)
 

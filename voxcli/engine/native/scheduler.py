@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from voxcli.engine.request import Request, Status
+from voxcli.engine.native.request import Request, Status
 from voxcli.errors import AdmissionError
 from voxcli.utterance import FinishReason
 

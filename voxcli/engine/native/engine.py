@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from voxcli.ahead import Ahead
+from voxcli.engine.native.ahead import Ahead
 from voxcli.audio.resample import resample
 from voxcli.closing import Closing
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.errors import VoxError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.plan import Plan, VoiceModel, make_plan, voice_model
-from voxcli.setup import Setup
-from voxcli.speech import Speech
+from voxcli.engine.base import Setup
+from voxcli.engine.native.speech import Speech
 from voxcli.utterance import AudioChunk, Recording, Result, Utterance
 
 if TYPE_CHECKING:
     import torch
 
-    from voxcli.engine.device import Device
-    from voxcli.engine.engine import Engine
-    from voxcli.engine.request import Request
+    from voxcli.engine.native.device import Device
+    from voxcli.engine.native.core import Engine
+    from voxcli.engine.native.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def setup_of(
         started_s: on `time.perf_counter`, behind the imports.
         import_s: what those took.
     """
-    from voxcli.engine.device import PRECISION_NAMES
+    from voxcli.engine.native.device import PRECISION_NAMES
 
     return Setup(
         model=model,
@@ -265,9 +265,9 @@ class Synthesizer(Closing):
     def _load_beside(
         cls, files: ModelFiles, config: EngineConfig, ahead: Ahead, began_s: float
     ) -> Self:
-        from voxcli.engine.device import resolve_device, resolve_dtype, set_threads
-        from voxcli.engine.engine import Engine
-        from voxcli.engine.memory import require_memory
+        from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
+        from voxcli.engine.native.core import Engine
+        from voxcli.engine.native.memory import require_memory
         from voxcli.models import load_model
 
         started_s = time.perf_counter()

@@ -34,7 +34,7 @@ class RemotePlan:
 
 
 class RemoteSpeech:
-    """What `voxcli.speech.Speech` tells of itself, as far as it is known here."""
+    """What `voxcli.engine.native.speech.Speech` tells of itself, as far as it is known here."""
 
     def __init__(self, plan: RemotePlan, *, is_live: bool) -> None:
         self.plan = plan

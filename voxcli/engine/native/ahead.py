@@ -88,7 +88,7 @@ class Order:
         """The file that exists when Triton's cache holds all of this."""
         digest = hashlib.sha256(f"{self.config} {self.capability}".encode())
         digest.update((Path(self.folder) / "config.json").read_bytes())
-        package = Path(__file__).parent
+        package = Path(__file__).parents[2]
         for path in sorted(path for part in SOURCES for path in (package / part).rglob("*.py")):
             digest.update(path.read_bytes())
         digest.update(f"{version('torch')} {version('triton')} {sys.version}".encode())
@@ -205,7 +205,7 @@ class _Card:
 # What the second process runs: this module, found where the first process found it.
 _PROGRAM = """import sys
 order, *sys.path = sys.argv[1:]
-from voxcli.ahead import main
+from voxcli.engine.native.ahead import main
 sys.exit(main(order))"""
 
 
@@ -220,9 +220,9 @@ def main(text: str) -> int:
     import torch
 
     from voxcli import kernels
-    from voxcli.engine.device import resolve_dtype
-    from voxcli.engine.engine import num_positions_of
-    from voxcli.engine.program import Program
+    from voxcli.engine.native.device import resolve_dtype
+    from voxcli.engine.native.core import num_positions_of
+    from voxcli.engine.native.program import Program
     from voxcli.kernels.ahead import Compilers
     from voxcli.kernels.launch import naming
     from voxcli.models import load_shapes

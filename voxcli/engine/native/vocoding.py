@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner, Runner, equal_groups
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import ModelRunner, Runner, equal_groups
 from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from voxcli.engine.prefixes import PrefixCache
-from voxcli.engine.request import Request
+from voxcli.engine.native.prefixes import PrefixCache
+from voxcli.engine.native.request import Request
 from voxcli.layers.noise import normal
 from voxcli.models.base import AcousticModel, Prompt, Rows
 

@@ -23,7 +23,7 @@ from voxcli.audio.guard import check_audio, max_audio_seconds
 from voxcli.audio.joins import PauseFitter
 from voxcli.audio.resample import resample
 from voxcli.audio.stretch import TimeStretch
-from voxcli.engine.request import Request
+from voxcli.engine.native.request import Request
 from voxcli.errors import SynthesisError, UsageError
 from voxcli.models.base import AcousticModel, ModelInfo
 from voxcli.plan import Plan, segment_seed

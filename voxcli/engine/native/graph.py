@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 
 from voxcli import kernels
-from voxcli.engine.memory import GIB, free_memory, require_memory
-from voxcli.engine.prefilling import Prefilling
-from voxcli.engine.program import Branch, Program, Setting, StepKey
-from voxcli.engine.prompts import PromptShape
-from voxcli.engine.request import Request
-from voxcli.engine.runner import Result
+from voxcli.engine.native.memory import GIB, free_memory, require_memory
+from voxcli.engine.native.prefilling import Prefilling
+from voxcli.engine.native.program import Branch, Program, Setting, StepKey
+from voxcli.engine.native.prompts import PromptShape
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import Result
 from voxcli.errors import EngineError
 from voxcli.models.base import AcousticModel
 

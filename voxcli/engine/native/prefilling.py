@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from voxcli.engine.prefixes import PrefixCache
-from voxcli.engine.program import Program
-from voxcli.engine.prompts import (
+from voxcli.engine.native.prefixes import PrefixCache
+from voxcli.engine.native.program import Program
+from voxcli.engine.native.prompts import (
     PromptShape,
     Span,
     audio_shape,
@@ -20,7 +20,7 @@ from voxcli.engine.prompts import (
     padded_length,
     spans,
 )
-from voxcli.engine.request import Request
+from voxcli.engine.native.request import Request
 from voxcli.models.base import Prompt
 
 

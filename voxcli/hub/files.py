@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from voxcli.catalog import (
+from voxcli.hub.catalog import (
     BUNDLED,
     AssetFile,
     KnownModel,
@@ -24,7 +24,7 @@ from voxcli.catalog import (
     known_models,
     similar_name,
 )
-from voxcli.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
+from voxcli.hub.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
 from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, nearest
 from voxcli.utterance import Mode
 
@@ -177,7 +177,7 @@ def pull_model(
     if known:  # pinned: what is complete cannot have changed
         with suppress(ModelError):
             return resolve_model(name, cache_dir=cache_dir)
-    from voxcli.download import download
+    from voxcli.hub.download import download
 
     patterns = [file.name for file in known.files] if known else list(CHECKPOINT_PATTERNS)
     wanted = known.revision if known else revision

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.closing import Closing
 from voxcli.errors import EngineFaultError, VoxError
-from voxcli.hot import wire
-from voxcli.hot.speech import RemotePlan, RemoteSpeech
-from voxcli.hot.transport import Explained, Target, ask, refusal
-from voxcli.setup import Setup
+from voxcli.engine.remote import wire
+from voxcli.engine.remote.speech import RemotePlan, RemoteSpeech
+from voxcli.engine.remote.transport import Explained, Target, ask, refusal
+from voxcli.engine.base import Setup
 from voxcli.text.changes import Change
 from voxcli.text.prepared import PreparedText, Segment, Unspeakable
 from voxcli.utterance import AudioChunk, PcmChunk, Result, Utterance

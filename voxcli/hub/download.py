@@ -20,7 +20,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
-from voxcli.catalog import similar_name
+from voxcli.hub.catalog import similar_name
 from voxcli.errors import ModelError, ModelNotFoundError
 
 _TIMEOUT_S = 10.0

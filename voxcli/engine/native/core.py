@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from voxcli.config import EngineConfig
-from voxcli.engine.request import Request
-from voxcli.engine.runner import ModelRunner, Runner
-from voxcli.engine.scheduler import PrefillLimits, Scheduler
-from voxcli.engine.vocoding import Vocoding
+from voxcli.engine.native.request import Request
+from voxcli.engine.native.runner import ModelRunner, Runner
+from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
+from voxcli.engine.native.vocoding import Vocoding
 from voxcli.errors import EngineError, EngineFaultError, VoxError
 from voxcli.utterance import FinishReason
 
@@ -55,7 +55,7 @@ def make_runner(
     num_positions = num_positions_of(model.info, config)
     if device.type != "cuda" or config.eager:
         return ModelRunner(model, device, config.max_slots, num_positions)
-    from voxcli.engine.graph import GraphRunner
+    from voxcli.engine.native.graph import GraphRunner
 
     settings = settings_of(model.info, config)
     return GraphRunner(model, device, config.max_slots, num_positions, settings, is_compiled)
