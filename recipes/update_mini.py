@@ -1,9 +1,9 @@
 """Replace the bundled voice: copy a checkpoint folder into the package and rewrite its manifest.
 
-    python recipes/update_mini.py FOLDER [--steps 6] [--cfg 1.0] [--clone-cfg 1.5] [--max-chars 150]
+    python recipes/update_mini.py FOLDER --settings '{"parameters": {"steps": 6}, "max_chars": 150}'
 
 `voxcli/assets/mini/manifest.json` is the only place that names the bundled files and their hashes.
-Without FOLDER the files already there are hashed again. Options that are not given keep the value
+Without FOLDER the files already there are hashed again. Settings that are not given keep the value
 of the present manifest. Expected result: one line a file, then `voxcli models verify mini` is ok.
 """
 
@@ -14,6 +14,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 ASSETS = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "mini"
 MANIFEST = ASSETS / "manifest.json"
@@ -25,7 +26,12 @@ NAMES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
-SETTINGS = {"steps": 6, "cfg": 1.0, "clone_cfg": 1.5, "max_chars": 120, "clone_mode": "reference"}
+SETTINGS: dict[str, Any] = {
+    "parameters": {"steps": 6, "guidance_scale": 1.0},
+    "clone_parameters": {"guidance_scale": 1.5},
+    "max_chars": 120,
+    "clone_mode": "reference",
+}
 MODES = ["zero-shot", "reference", "continuation", "both"]  # never trained on style in words
 
 
@@ -36,11 +42,21 @@ def describe(path: Path) -> dict[str, str | int]:
     return {"name": path.name, "size": path.stat().st_size, "sha256": digest}
 
 
+def updated(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Settings with what is given in their place, parameter by parameter."""
+    if surplus := set(given) - set(SETTINGS):
+        raise SystemExit(f"no setting {', '.join(sorted(surplus))}; known: {', '.join(SETTINGS)}")
+    both = {
+        name: {**settings[name], **value} if isinstance(value, dict) else value
+        for name, value in given.items()
+    }
+    return {**settings, **both}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Replace the bundled voice.")
     parser.add_argument("folder", type=Path, nargs="?", default=ASSETS)
-    for name, default in SETTINGS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default))
+    parser.add_argument("--settings", type=json.loads, default={}, metavar="JSON")
     given = parser.parse_args()
     missing = [name for name in NAMES if not (given.folder / name).is_file()]
     if missing:
@@ -50,16 +66,15 @@ def main() -> None:
             shutil.copyfile(given.folder / name, ASSETS / name)
     old = json.loads(MANIFEST.read_text("utf-8")) if MANIFEST.is_file() else {}
     config = json.loads((ASSETS / "config.json").read_text("utf-8"))
-    settings = SETTINGS | old.get("settings", {})
-    settings |= {name: value for name in SETTINGS if (value := getattr(given, name)) is not None}
     manifest = {
         "name": "mini",
         "title": "bundled English voice",
         "licence": "Apache-2.0",
+        "family": config["architecture"],
         "sample_rate": config["audio_vae_config"]["out_sample_rate"],
         "languages": ["en"],
         "modes": MODES,
-        "settings": settings,
+        "settings": updated(SETTINGS | old.get("settings", {}), given.settings),
         "files": [describe(ASSETS / name) for name in NAMES],
     }
     MANIFEST.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")

@@ -1,11 +1,11 @@
 """What the user asked and what comes back: `Utterance`, `AudioChunk`, `Result`.
 
-Plain data, no torch. Letters: `S` samples, `A` patches, `P` latent vectors in a patch, `D` latent
-width.
+Plain data, no torch. Letter: `S` samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -34,15 +34,37 @@ class Mode(StrEnum):
     STYLE = "style"
 
 
+class Use(StrEnum):
+    """What a recording is for; a model hears it differently."""
+
+    REFERENCE = "reference"  # its voice is imitated
+    PROMPT = "prompt"  # the speech continues it
+
+
+@dataclass(frozen=True, eq=False)
+class VoiceEncoding:
+    """What one model hears in a recording: named arrays that only its family looks into.
+
+    Attributes:
+        model: its name, for messages.
+        encoder: SHA-256 of what the encoding depends on.
+        arrays: by name; several uses of a recording may stand beside each other.
+    """
+
+    model: str
+    encoder: str
+    arrays: Mapping[str, np.ndarray]
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """Speech that a model hears before it speaks.
 
     Attributes:
-        samples: float32 `[S]`, mono; None where only latents are kept.
+        samples: float32 `[S]`, mono; None where only an encoding is kept.
         sample_rate: Hz.
         text: its transcript; empty when unknown.
-        latents: float32 `[A, P, D]` where a model has encoded it already, padded as needed.
+        encoding: where a model has encoded it already.
         key: SHA-256 in hex; recordings with the same key are encoded once. Made from the content
             when empty.
     """
@@ -50,17 +72,20 @@ class Recording:
     samples: np.ndarray | None
     sample_rate: int
     text: str = ""
-    latents: np.ndarray | None = None
+    encoding: VoiceEncoding | None = None
     key: str = ""
 
     def __post_init__(self) -> None:
-        content = self.samples if self.latents is None else self.latents
-        assert content is not None, "a recording needs samples or latents"
+        content = [] if self.samples is None else [self.samples]
+        if self.encoding is not None:
+            content = [array for _, array in sorted(self.encoding.arrays.items())]
+        assert content, "a recording needs samples or an encoding"
         if not self.key:
             import hashlib  # loads OpenSSL, which a text alone can do without
 
-            digest = hashlib.sha256(f"{self.sample_rate} {content.shape}".encode())
-            digest.update(content.tobytes())
+            digest = hashlib.sha256(str(self.sample_rate).encode())
+            for array in content:
+                digest.update(f" {array.shape}".encode() + array.tobytes())
             object.__setattr__(self, "key", digest.hexdigest())
 
 
@@ -72,7 +97,7 @@ class Utterance:
         text: what the user wrote, before any normalisation.
         voice: name of a voice, or None for the model's own; a name other than "default" comes with
             the recordings that it stands for.
-        sampling: seed, steps, guidance and limits.
+        sampling: seed, the model's parameters and limits.
         language: ISO 639-1 code, or None to detect it.
         speed: tempo with the pitch kept; 2.0 halves the duration.
         is_normalised: whether numbers, abbreviations and the like are written out first.
@@ -135,12 +160,10 @@ class Pcm:
 
 
 @dataclass(frozen=True)
-class PcmChunk:
-    """An `AudioChunk` as integers."""
+class PcmChunk(AudioChunk):
+    """The same as integers, for who said that it takes them."""
 
-    samples: Pcm
-    sample_rate: int
-    is_last: bool = False
+    samples: Pcm  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -151,7 +174,7 @@ class SegmentReport:
         text: as the model had it.
         seed: of the attempt that was kept.
         attempts: tries in all.
-        steps: patches generated in the attempt that was kept.
+        num_frames: generated in the attempt that was kept.
         audio_s: seconds of speech, before speed and pauses.
         warnings: what the output guard found doubtful.
         refused: why earlier attempts were not kept.
@@ -160,7 +183,7 @@ class SegmentReport:
     text: str
     seed: int
     attempts: int
-    steps: int
+    num_frames: int
     audio_s: float
     finish_reason: FinishReason
     warnings: tuple[str, ...] = ()

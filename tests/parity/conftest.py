@@ -11,7 +11,7 @@ from checkpoints import write_random_checkpoint
 from torch import Tensor
 
 from voxcli.kernels import native
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
 Models = Callable[[str], VoxCPM2]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from asking import new_rows
 from cases import Case, speech_like
 from torch import Tensor
 
-from voxcli.layers.noise import normal
-from voxcli.models.base import Prompt, Rows
+from voxcli.models.data import Rows
 from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
+from voxcli.models.voxcpm2.prompt import Prompt
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,8 @@ def make_rows(
     num_steps: int = 6,
     cfg: Sequence[float] | float = 1.0,
 ) -> Rows:
-    cfgs = [cfg] * len(slots) if isinstance(cfg, (int, float)) else list(cfg)
-    size = int(np.prod(model.info.patch_shape))
-    noise = normal(torch.tensor(seeds), torch.tensor(steps), size)
-    return Rows(
-        slots=torch.tensor(slots),
-        positions=torch.tensor(positions),
-        noise=noise.view(-1, *model.info.patch_shape),
-        cfg=torch.tensor(cfgs, dtype=torch.float32),
-        num_steps=num_steps,
-        is_guided=any(value != 1.0 for value in cfgs),
-        host_slots_positions=list(zip(slots, positions, strict=True)),
-    )
+    """Rows of a step; the state keeps their noise in blocks, so each is drawn for its own step."""
+    return new_rows(slots, positions, seeds, steps, num_steps=num_steps, guidance=cfg)
 
 
 def stop_logits(model: VoxCPM2, lm_hidden: Tensor) -> Tensor:
@@ -86,7 +77,7 @@ def replay(model: VoxCPM2, case: Case, *, slot: int = 0, num_slots: int = 1) -> 
         )  # fmt: skip
         output = model.decode(state, rows)
         assert bool(output.is_end[0]) == bool(logits[-1].argmax())
-        patches.append(output.patches[0])
+        patches.append(output.frames[0])
     stacked = torch.stack(patches)
     samples = model.vocode(state, [slot], stacked.unsqueeze(0))[0]
     return Replay(

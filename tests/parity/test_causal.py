@@ -76,7 +76,7 @@ def test_generated_patches_in_the_prompt_equal_generated_patches_decoded(
     patches = []
     for step in range(9):
         rows = make_rows(model, [0], [len(prompt) + step], [3], [step])
-        patches.append(model.decode(decoded, rows).patches[0])
+        patches.append(model.decode(decoded, rows).frames[0])
     continued = model.encode_prompt(text, prompt_audio=torch.stack(patches).numpy())
     model.prefill(prefilled, continued, 0)
     torch.testing.assert_close(prefilled.hidden, decoded.hidden, atol=1e-4, rtol=0)
@@ -87,7 +87,7 @@ def test_generated_patches_in_the_prompt_equal_generated_patches_decoded(
 @pytest.mark.parametrize("name", NAMES)
 def test_streamed_samples_equal_offline_samples(models: Models, name: str, chunk: int) -> None:
     model = models(name)
-    P, D = model.info.patch_shape
+    P, D = model.patch_shape
     patches = random(1, 11, P, D)
     state = fresh_state(model, 2)
     offline = model.vocode(state, [0], patches)
@@ -99,7 +99,7 @@ def test_streamed_samples_equal_offline_samples(models: Models, name: str, chunk
 @pytest.mark.parametrize("name", NAMES)
 def test_a_prefix_of_patches_gives_a_prefix_of_samples(models: Models, name: str) -> None:
     model = models(name)
-    P, D = model.info.patch_shape
+    P, D = model.patch_shape
     patches = random(1, 9, P, D)
     changed = torch.cat((patches[:, :5], random(1, 4, P, D, seed=1)), dim=1)
     state = fresh_state(model, 3)

@@ -17,7 +17,7 @@ from checkpoints import (
 )
 
 from voxcli.errors import CheckpointError
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
 SOME_WEIGHTS = [
@@ -187,7 +187,7 @@ def test_pickle_files_load_equal_to_safetensors(tmp_path: Path, files: Files) ->
             model = load_cpu(folder)
             state = model.new_state(1, 64)
             model.prefill(state, model.encode_prompt(prompt_text), 0)
-            samples = model.vocode(state, [0], torch.ones(1, 1, *model.info.patch_shape))
+            samples = model.vocode(state, [0], torch.ones(1, 1, *model.patch_shape))
             hidden.append((state.hidden, samples))
     assert torch.equal(hidden[0][0], hidden[1][0])
     assert torch.equal(hidden[0][1], hidden[1][1])

@@ -18,7 +18,7 @@ from voxcli.engine.native.device import resolve_device
 from voxcli.kernels import native, native_product
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native_product import Panels
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.native import NativeDecoder, supports_vocoder
 from voxcli.models.voxcpm2.vae import Decoder
 

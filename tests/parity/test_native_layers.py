@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from asking import new_rows
 from cases import MINI
 from conftest import Models, random
 from torch import Tensor
@@ -14,9 +15,9 @@ from voxcli.kernels.native_layers import Heads
 from voxcli.kernels.native_product import NativeLinear
 from voxcli.layers.linear import Layout, Linear
 from voxcli.layers.rope import rotations
-from voxcli.models.base import Rows
+from voxcli.models.data import Rows
 from voxcli.models.voxcpm2 import backbone
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.native_layers import (
     MAX_PROMPT,
     NativeCausalStack,
@@ -127,11 +128,7 @@ def test_the_stacks_are_the_plain_ones(models: Models, name: str) -> None:
 
 
 def step_rows(slots: list[int], positions: list[int]) -> Rows:
-    B = len(slots)
-    return Rows(
-        torch.tensor(slots), torch.tensor(positions), torch.zeros(B, 1, 1), torch.ones(B), 1, False,
-        list(zip(slots, positions, strict=True)),
-    )  # fmt: skip
+    return new_rows(slots, positions, [0] * len(slots), [0] * len(slots))
 
 
 @pytest.mark.parametrize("name", ["mini", "tiny"])
@@ -179,7 +176,7 @@ def test_a_prompt_is_that_of_the_plain_stack(models: Models, N: int, start: int)
 @pytest.mark.parametrize("name", ["mini", "tiny"])
 def test_prompts_together_leave_the_bits_of_each_alone(models: Models, name: str) -> None:
     model = models(name)
-    reference = random(3, *model.info.patch_shape).numpy()
+    reference = random(3, *model.patch_shape).numpy()
     prompts = [
         model.encode_prompt("One."),
         model.encode_prompt("Another one, in a voice.", reference=reference),

@@ -138,7 +138,7 @@ def test_a_patch_has_the_same_bits_whether_rows_or_products_are_shared_out(
     models: Models, monkeypatch: pytest.MonkeyPatch, is_guided: bool
 ) -> None:
     model = models("mini")
-    B, (P, latent_dim) = 9, model.info.patch_shape
+    B, (P, latent_dim) = 9, model.patch_shape
     width = model.config.dit.hidden_size
     arguments = (
         random(B, P, latent_dim), random(B, 2, width, seed=1), random(B, P, latent_dim, seed=2),

@@ -57,7 +57,7 @@ def test_a_reference_is_padded_at_its_end_and_a_prompt_at_its_start(
     models: Models, name: str
 ) -> None:
     model = models(name)
-    patch = model.info.patch_shape[0] * model.config.vae.encoder_hop
+    patch = model.patch_shape[0] * model.config.vae.encoder_hop
     samples = cases.speech_like(model.info.reference_sample_rate, 2.5, pitch=150.0)
     samples = samples[: 2 * patch + patch // 3]
     missing = 3 * patch - len(samples)
@@ -70,7 +70,8 @@ def test_a_reference_is_padded_at_its_end_and_a_prompt_at_its_start(
 
 @pytest.mark.parametrize("name", cases.CASES)
 def test_goldens_hear_recordings_that_need_padding(models: Models, name: str) -> None:
-    info, vae = models(name).info, models(name).config.vae
+    model = models(name)
+    info, vae = model.info, model.config.vae
     seconds = [s for case in cases.CASES[name] for s in (case.reference_s, case.prompt_s) if s]
     for length in (round(each * info.reference_sample_rate) for each in seconds):
-        assert length % (info.patch_shape[0] * vae.encoder_hop), length
+        assert length % (model.patch_shape[0] * vae.encoder_hop), length

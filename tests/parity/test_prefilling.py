@@ -9,17 +9,19 @@ from weakref import ref
 import numpy as np
 import pytest
 import torch
+from asking import new_request
 from cases import MINI
 
 from voxcli.engine.native.prefilling import Prefilling
 from voxcli.engine.native.program import Program
-from voxcli.engine.native.prompts import PromptShape
 from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import ModelRunner
 from voxcli.layers.noise import normal
-from voxcli.models.base import Prompt
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.data import PromptShape
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
+from voxcli.models.voxcpm2.prompt import AUDIO, Prompt
+from voxcli.models.voxcpm2.prompt import TEXT as WORDS
 
 NUM_POSITIONS = 640
 TEXT = "The birch canoe slid on the smooth planks. "
@@ -57,14 +59,14 @@ def _inference_mode() -> Iterator[None]:
 
 
 def audio(model: VoxCPM2, num_patches: int, seed: int = 5) -> np.ndarray:
-    P, D = model.info.patch_shape
+    P, D = model.patch_shape
     size = num_patches * P * D
     noise = normal(torch.tensor([seed]), torch.tensor([0]), size)
     return noise.view(num_patches, P, D).numpy()
 
 
 def request(prompt: Prompt, slot: int) -> Request:
-    return Request(prompt, 0, 6, 1.0, 10, slot=slot)
+    return new_request(prompt, slot=slot)
 
 
 def assert_equals_whole(model: VoxCPM2, state: SlotState, prompt: Prompt, slot: int) -> None:
@@ -157,7 +159,7 @@ def test_texts_go_together_and_a_voice_is_run_once(
         for slot, text in enumerate(("Hello there.", "No.", TEXT))
     ]
     prefilling.run(requests, 10_000)
-    assert replayed == [PromptShape(1, 128, has_audio=True), PromptShape(3, 64)]
+    assert replayed == [PromptShape(1, 128, AUDIO), PromptShape(3, 64, WORDS)]
     assert (prefilling.prefixes.num_run, prefilling.prefixes.num_shared) == (1, 2)
     for slot, each in enumerate(requests):
         assert_equals_whole(model, program.state, each.prompt, slot)

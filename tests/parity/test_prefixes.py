@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from asking import new_request
 from conftest import Models
 from replay import encode
 from test_rows import all_equal, slot_tensors
 from torch import Tensor
 
-from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import NUM_PREFIXES, ModelRunner
-from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.prompt import Prompt
 
 NAMES = ["mini", "tiny"]
 NUM_SLOTS = 3
@@ -29,7 +29,7 @@ def _inference_mode() -> Iterator[None]:
 
 
 def voice(model: VoxCPM2, pitch: float) -> np.ndarray:
-    seconds = 5.5 * model.info.patch_shape[0] * model.config.vae.encoder_hop
+    seconds = 5.5 * model.patch_shape[0] * model.config.vae.encoder_hop
     return encode(model, seconds / model.info.reference_sample_rate, pitch, pad_left=False)
 
 
@@ -39,7 +39,7 @@ def new_runner(model: VoxCPM2) -> ModelRunner:
 
 def run(runner: ModelRunner, prompt: Prompt, slot: int, num_steps: int = 3) -> list[Tensor]:
     """Prefill and decode in a slot; the patches."""
-    request = Request(prompt, seed=5, num_steps=4, cfg=1.5, max_patches=num_steps, slot=slot)
+    request = new_request(prompt, 5, 4, 1.5, max_frames=num_steps, slot=slot)
     runner.prefill([request], len(prompt))
     patches = []
     for _ in range(num_steps):

@@ -14,10 +14,10 @@ from conftest import Models
 from replay import encode, fresh_state, make_rows
 from torch import Tensor
 
-from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.backbone import zeros
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
+from voxcli.models.voxcpm2.prompt import Prompt
 
 NAMES = ["mini", "tiny"]  # packed as fp16 and as fp32, see layers/linear.py
 NUM_SLOTS = 9
@@ -36,7 +36,7 @@ def _inference_mode() -> Iterator[None]:
 
 def prompts(model: VoxCPM2) -> list[Prompt]:
     """Eight of different lengths, some with a voice, some that continue speech."""
-    seconds = 3.5 * model.info.patch_shape[0] * model.config.vae.encoder_hop
+    seconds = 3.5 * model.patch_shape[0] * model.config.vae.encoder_hop
     audio = encode(model, seconds / model.info.reference_sample_rate, 150.0, pad_left=False)
     made = [model.encode_prompt(text) for text in TEXTS]
     made[2] = model.encode_prompt(TEXTS[2], reference=audio)
@@ -105,7 +105,7 @@ def run(
         )
         output = model.decode(state, rows)
         for row, request in enumerate(requests):
-            patches[request].append(output.patches[row].clone())
+            patches[request].append(output.frames[row].clone())
             ends[request].append(bool(output.is_end[row]))
     return patches, ends, state
 
@@ -141,7 +141,7 @@ def test_samples_are_bit_equal_alone_and_in_a_batch(
 ) -> None:
     model = models(name)
     generator = torch.Generator().manual_seed(0)
-    P, D = model.info.patch_shape
+    P, D = model.patch_shape
     patches = torch.randn(8, 4, num_patches, P, D, generator=generator)
     alone, together = fresh_state(model, NUM_SLOTS), fresh_state(model, NUM_SLOTS)
     for turn in range(4):
@@ -166,8 +166,8 @@ def test_slots_that_take_no_part_keep_their_bits(models: Models, name: str) -> N
     model.prefill(state, made[0], 6)
     positions = [len(made[0]), len(made[5])]
     output = model.decode(state, make_rows(model, [6, 2], positions, [1, 2], [0, 0]))
-    model.vocode(state, [6, 2], output.patches.unsqueeze(1))
-    model.vocode(state, [2], output.patches[1:].unsqueeze(1))
+    model.vocode(state, [6, 2], output.frames.unsqueeze(1))
+    model.vocode(state, [2], output.frames[1:].unsqueeze(1))
     for slot in set(range(NUM_SLOTS)) - {2, 6}:
         assert all_equal(slot_tensors(state, slot), before[slot]), slot
 
@@ -182,7 +182,7 @@ def test_a_used_slot_is_as_good_as_a_fresh_one(models: Models, name: str) -> Non
         parts = []
         for step in range(4):
             rows = make_rows(model, [1], [len(prompt) + step], [9], [step], cfg=1.5)
-            patch = model.decode(state, rows).patches
+            patch = model.decode(state, rows).frames
             parts += [patch, model.vocode(state, [1], patch.unsqueeze(1))]
         return parts
 
@@ -201,9 +201,9 @@ def test_bfloat16_stays_near_float32(models: Models) -> None:
         state = fresh_state(model, 1)
         model.prefill(state, prompt, 0)
         output = model.decode(state, make_rows(model, [0], [len(prompt)], [1], [0], cfg=1.5))
-        samples = model.vocode(state, [0], output.patches.unsqueeze(1))
+        samples = model.vocode(state, [0], output.frames.unsqueeze(1))
         assert samples.dtype == torch.float32
         assert bool(samples.isfinite().all())
-        patches.append(output.patches.float())
+        patches.append(output.frames.float())
     error = (patches[0] - patches[1]).norm() / patches[0].norm()
     assert float(error) < 0.1, float(error)

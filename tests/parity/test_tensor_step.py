@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from asking import new_rows
 
 from voxcli.layers.noise import normal
-from voxcli.models.base import Rows
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.data import PromptShape
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.prompt import AUDIO
+from voxcli.models.voxcpm2.prompt import TEXT as WORDS
 
 MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
 TEXTS = ["Hello there.", "The birch canoe slid on the smooth planks.", "No."]
@@ -36,32 +39,25 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         ids[row, : len(prompt)] = torch.from_numpy(prompt.token_ids)
     last = torch.tensor([len(prompt) - 1 for prompt in prompts])
     starts = torch.zeros_like(last)
-    model.prefill_rows(tensors, ids, torch.tensor(SLOTS), starts, last)
-    P, D = model.info.patch_shape
+    shape = PromptShape(3, 96, WORDS)
+    model.prefill_rows(tensors, shape, torch.tensor(SLOTS), starts, last, {"token_ids": ids})
     for step in range(4):
-        steps = torch.full((3,), step)
         positions = [len(prompt) + step for prompt in prompts]
-        rows = Rows(
-            slots=torch.tensor(SLOTS),
-            positions=torch.tensor(positions),
-            noise=normal(torch.tensor([1, 2, 3]), steps, P * D).view(-1, P, D),
-            cfg=torch.tensor([1.5, 2.0, 3.0]),
-            num_steps=4,
-            is_guided=True,
-            host_slots_positions=list(zip(SLOTS, positions, strict=True)),
+        rows = new_rows(
+            SLOTS, positions, [1, 2, 3], [step] * 3, num_steps=4, guidance=[1.5, 2.0, 3.0]
         )
         expected = model.decode(loop, rows)
-        found = model.decode(tensors, replace(rows, host_slots_positions=None))
-        torch.testing.assert_close(found.patches, expected.patches, atol=1e-4, rtol=1e-3)
-        samples = model.vocode(tensors, rows.slots, found.patches.unsqueeze(1))
-        reference = model.vocode(loop, SLOTS, expected.patches.unsqueeze(1))
+        found = model.decode(tensors, replace(rows, host=None))
+        torch.testing.assert_close(found.frames, expected.frames, atol=1e-4, rtol=1e-3)
+        samples = model.vocode(tensors, rows.slots, found.frames.unsqueeze(1))
+        reference = model.vocode(loop, SLOTS, expected.frames.unsqueeze(1))
         torch.testing.assert_close(samples, reference, atol=1e-4, rtol=1e-3)
 
 
 @torch.inference_mode()
 def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
     loop, tensors = model.new_state(3, 160), model.new_state(3, 160)
-    P, D = model.info.patch_shape
+    P, D = model.patch_shape
     patches = normal(torch.tensor([5]), torch.tensor([0]), 9 * P * D).view(9, P, D).numpy()
     prompt = model.encode_prompt(
         TEXTS[1], reference=patches[:5], prompt_text=TEXTS[0], prompt_audio=patches[5:]
@@ -75,8 +71,10 @@ def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
     padded[:9] = torch.from_numpy(patches)
     last = torch.tensor([len(prompt) - 1])
     start = torch.zeros_like(last)
-    model.prefill_rows(tensors, ids, torch.tensor([1]), start, last, (padded, places))
-    model.resume(tensors, 1, prompt.patches)
+    inputs = {"token_ids": ids, "patches": padded, "places": places}
+    shape = PromptShape(1, 128, AUDIO)
+    model.prefill_rows(tensors, shape, torch.tensor([1]), start, last, inputs)
+    model.resume(tensors, 1, prompt)
     for found, expected in (
         (tensors.hidden[1], loop.hidden[1]),
         (tensors.cond[1], loop.cond[1]),

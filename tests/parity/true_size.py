@@ -23,7 +23,7 @@ import torch  # noqa: E402
 from replay import make_rows  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from voxcli.models.base import Prompt  # noqa: E402
+from voxcli.models.data import Prompt  # noqa: E402
 from voxcli.models.voxcpm2.config import VoxCPM2Config  # noqa: E402
 from voxcli.models.voxcpm2.model import VoxCPM2  # noqa: E402
 from voxcli.models.voxcpm2.sources import RandomSource  # noqa: E402
@@ -71,16 +71,16 @@ def main() -> None:
         report(f"load {source.num_parameters / 1e9:.2f} B parameters, {options.dtype}")
         state = model.new_state(1, 512)
         ids = np.arange(1000, 1020)
-        P, D = model.info.patch_shape
+        P, D = model.patch_shape
         prompt = Prompt(ids, np.zeros(20, bool), np.zeros((0, P, D), np.float32))
         model.prefill(state, prompt, 0)
         report("prefill of 20 positions")
         for step in range(options.steps):
             rows = make_rows(model, [0], [20 + step], [1], [step], num_steps=10, cfg=options.cfg)
             output = model.decode(state, rows)
-            assert bool(output.patches.isfinite().all())
+            assert bool(output.frames.isfinite().all())
             report(f"step {step}")
-            samples = model.vocode(state, [0], output.patches.unsqueeze(1))
+            samples = model.vocode(state, [0], output.frames.unsqueeze(1))
             assert samples.shape == (1, 7680)
             assert bool(samples.isfinite().all())
             report(f"vocode {step}")

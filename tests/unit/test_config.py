@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from voxcli.config import EngineConfig, load_settings
+from voxcli.config import EngineConfig, config_path, data_dir, load_settings, runtime_dirs
 from voxcli.errors import UsageError
 
 
@@ -16,9 +19,9 @@ def settings(tmp_path: Path, toml: str = "", **variables: str) -> object:
     return load_settings({"VOXCLI_CONFIG": str(path), **variables})
 
 
-def test_variables_beat_the_file(tmp_path: Path) -> None:
-    found = load_settings({"VOXCLI_THREADS": "2", "XDG_CONFIG_HOME": str(tmp_path)})
-    assert found.threads == 2
+def test_variables_beat_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_settings({"VOXCLI_THREADS": "2"}).threads == 2
     assert settings(tmp_path, "threads = 3", VOXCLI_THREADS="1").threads == 1  # type: ignore[attr-defined]
 
 
@@ -51,3 +54,37 @@ def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
 def test_the_number_of_slots_is_refused_by_the_name_of_its_option() -> None:
     with pytest.raises(UsageError, match="--max-slots is 0"):
         EngineConfig(max_slots=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+def test_folders_follow_the_variables_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for empty in ("unset", ""):
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"):
+            if empty:
+                monkeypatch.delenv(name, raising=False)
+            else:
+                monkeypatch.setenv(name, "")
+        assert config_path({}) == tmp_path / "home" / ".config" / "voxcli" / "config.toml"
+        assert data_dir() == tmp_path / "home" / ".local" / "share" / "voxcli"
+        assert runtime_dirs() == (None, Path(os.environ.get("TMPDIR") or "/tmp"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "d"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))
+    assert config_path({}) == tmp_path / "c" / "voxcli" / "config.toml"
+    assert config_path({"VOXCLI_CONFIG": "here.toml"}) == Path("here.toml")
+    assert data_dir() == tmp_path / "d" / "voxcli"
+    assert runtime_dirs()[0] == tmp_path / "r"
+
+
+def test_a_name_for_the_engine_is_a_setting(tmp_path: Path) -> None:
+    assert settings(tmp_path, "engine = 'native'").engine == "native"  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="unknown variable VOXCLI_SERVER"):
+        settings(tmp_path, VOXCLI_SERVER="off")
+
+
+def test_nothing_heavy_is_loaded_to_know_the_settings() -> None:
+    program = "import sys, voxcli.config; assert not {'platformdirs', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

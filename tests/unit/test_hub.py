@@ -7,18 +7,24 @@ import json
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 from voxcli.hub import catalog, download
 from voxcli.hub import files as hub
 from voxcli.hub.catalog import AssetFile
-from voxcli.hub.checkpoint import LAYOUTS, inspect_checkpoint
-from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
-from voxcli.models import FAMILIES
+from voxcli.hub.checkpoint import inspect_checkpoint
+from voxcli.models import family_named
+from voxcli.models.base import ModelFacts, ModelFamily
+from voxcli.parameters import settle
+from voxcli.utterance import Mode
 
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4580080592\n"
 
@@ -70,15 +76,13 @@ def cache_snapshot(cache: Path, name: str, revision: str, source: Path) -> Path:
 def test_a_complete_folder_resolves(folder: Path) -> None:
     model = hub.resolve_model(str(folder))
     assert model.folder == folder
-    assert model.architecture == "voxcpm2"
-    assert [path.name for path in model.files] == [
-        "config.json",
-        "model.safetensors",
-        "audiovae.safetensors",
-        "tokenizer.json",
-    ]
+    assert model.family.name == "voxcpm2"
+    assert model.names == (
+        "config.json", "model.safetensors", "audiovae.safetensors", "tokenizer.json",
+    )  # fmt: skip
+    assert model.files == tuple(folder / name for name in model.names)
     assert model.checkpoint.num_parameters == 2 * 16 * 32
-    assert (model.settings.steps, model.settings.cfg) == (10, 2.0)
+    assert model.settings == catalog.ModelSettings()
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
@@ -157,8 +161,127 @@ def test_cut_pickled_weights_are_named(folder: Path) -> None:
         hub.resolve_model(str(folder))
 
 
-def test_every_model_family_has_a_layout() -> None:
-    assert set(LAYOUTS) == set(FAMILIES)
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({}, "voxcpm"), ({"architecture": "LLaMA"}, "llama"), ({"model_type": "vits"}, "vits")],
+)
+def test_a_config_of_no_family_is_named_as_well_as_can_be(
+    folder: Path, config: dict[str, str], name: str
+) -> None:
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=f"architecture '{name}' is not supported") as caught:
+        hub.resolve_model(str(folder))
+    assert caught.value.hint == "supported: voxcpm2"
+
+
+# A family with two files of one base name
+
+
+class TwoConfigs(ModelFamily):
+    """Codes of a tokenizer that is a checkpoint of its own."""
+
+    name = "two"
+    parameters = family_named("voxcpm2").parameters
+    parts = {  # noqa: RUF012
+        "weights": ("model.safetensors",),
+        "codec_config": ("speech_tokenizer/config.json",),
+        "codec": ("speech_tokenizer/model.safetensors",),
+    }
+    extras = ("speech_tokenizer/*.txt",)
+    encoder_parts = ("config.json", "codec_config", "codec")
+
+    def recognises(self, config: Mapping[str, Any]) -> bool:
+        return config.get("model_type") == "two"
+
+    def facts(self, folder: Path, config: Mapping[str, Any]) -> ModelFacts:
+        return ModelFacts(self.name, 24_000, 24_000, languages=("de",))
+
+    def can_say(self, folder: Path) -> Any: ...
+    def graph_key(self, parameters: Any) -> Any: ...
+    def load(self, *args: Any, **options: Any) -> Any: ...
+    def load_shapes(self, *args: Any) -> Any: ...
+    def load_random(self, *args: Any, **options: Any) -> Any: ...
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("voxcli.models.FAMILIES", [family_named("voxcpm2"), TwoConfigs()])
+    path = tmp_path / "two"
+    (path / "speech_tokenizer").mkdir(parents=True)
+    (path / "config.json").write_text('{"model_type": "two"}')
+    (path / "model.safetensors").write_bytes(safetensors_bytes())
+    (path / "speech_tokenizer" / "config.json").write_text('{"model_type": "codec"}')
+    (path / "speech_tokenizer" / "model.safetensors").write_bytes(safetensors_bytes((3, 5)))
+    return path
+
+
+def test_two_files_of_one_base_name_are_found(two: Path) -> None:
+    model = hub.resolve_model(str(two))
+    assert model.names == (
+        "config.json", "model.safetensors", "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors",
+    )  # fmt: skip
+    assert model.facts.languages == ("de",)
+    assert model.checkpoint.num_parameters == 16 * 32 + 3 * 5
+    for name in model.names[1:]:
+        (two / name).rename(two / "away")
+        with pytest.raises(CheckpointError, match=f"{two / name} is missing"):
+            hub.resolve_model(str(two))
+        (two / "away").rename(two / name)
+
+
+def test_two_files_of_one_base_name_are_verified_apart(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "speech_tokenizer/config.json"
+    model = hub.resolve_model(str(two))
+    assert [check.name for check in hub.verify_model(model)] == list(model.names)
+    assets = tuple(
+        AssetFile(each, (two / each).stat().st_size, hub.file_sha256(two / each))
+        for each in model.names
+    )
+    known = catalog.KnownModel(
+        "some/two", "two", "MIT", "two", 24_000, ("fr",), catalog.ModelSettings(), assets,
+        revision="abc123", modes=(Mode.REFERENCE,),
+    )  # fmt: skip
+    monkeypatch.setattr(hub, "known_models", lambda: {known.name: known})
+    snapshot = cache_snapshot(tmp_path / "hub", known.name, "abc123", two)
+    model = hub.resolve_model(known.name, cache_dir=tmp_path / "hub")
+    assert (model.facts.languages, model.facts.modes) == (("fr",), (Mode.REFERENCE,))
+    assert all(check.is_ok for check in hub.verify_model(model))
+    (snapshot / name).write_text('{"model_type": "c0dec"}')
+    assert [check.name for check in hub.verify_model(model) if not check.is_ok] == [name]
+    (snapshot / name).write_text("{}")
+    with pytest.raises(CheckpointError, match=f"{name}: 2 bytes, should be"):
+        hub.resolve_model(known.name, cache_dir=tmp_path / "hub")
+
+
+def test_every_file_of_one_base_name_counts_in_the_checksums(two: Path) -> None:
+    model = hub.resolve_model(str(two))
+    whole, encoder = hub.model_checksum(model), hub.encoder_checksum(model)
+    contents = [(two / name).read_bytes() for name in model.names]
+    for name, content in zip(model.names, contents, strict=True):
+        (two / name).write_bytes(content + b" ")
+        assert hub.model_checksum(model) != whole
+        assert (hub.encoder_checksum(model) != encoder) == (name != "model.safetensors")
+        (two / name).write_bytes(content)
+    assert (hub.model_checksum(model), hub.encoder_checksum(model)) == (whole, encoder)
+
+
+def test_the_checksums_of_the_bundled_voice_are_those_of_kept_profiles_and_folders() -> None:
+    model = hub.resolve_model("mini")
+    by_name = {file.name: file.sha256 for file in catalog.known_models()["mini"].files}
+    hashes = bytes.fromhex(by_name["config.json"] + by_name["audiovae.safetensors"])
+    assert hub.encoder_checksum(model) == hashlib.sha256(hashes).hexdigest()
+    assert hub.model_checksum(model) == hub.joint_checksum({n: by_name[n] for n in model.names})
+
+
+def test_finding_a_model_imports_no_torch() -> None:
+    program = (
+        "import sys, voxcli.hub as hub; model = hub.resolve_model('mini'); model.facts; "
+        "hub.encoder_checksum(model); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 # Names
@@ -195,8 +318,10 @@ def test_an_odd_name_is_refused_without_a_crash(name: str, tmp_path: Path) -> No
 
 def test_the_bundled_voice_is_whole() -> None:
     model = hub.resolve_model("mini")
-    assert (model.settings.steps, model.settings.cfg, model.settings.clone_cfg) == (6, 1.0, 1.5)
-    assert model.languages == ("en",)
+    assert model.settings.parameters == {"steps": 6, "guidance_scale": 1.0}
+    assert model.settings.clone_parameters == {"guidance_scale": 1.5}
+    assert model.facts.languages == ("en",)
+    assert Mode.STYLE not in model.facts.modes
     assert model.settings.max_chars == 120
     assert all(check.is_ok for check in hub.verify_model(model))
 
@@ -205,6 +330,24 @@ def test_the_manifest_names_every_bundled_file() -> None:
     names = {path.name for path in catalog.bundled_folder().iterdir()}
     listed = {file.name for file in catalog.known_models()["mini"].files}
     assert names == listed | {catalog.MANIFEST_NAME}
+
+
+@pytest.mark.parametrize("known", catalog.known_models().values(), ids=lambda known: known.name)
+def test_a_row_of_the_table_fits_its_family(known: catalog.KnownModel) -> None:
+    family, best = family_named(known.family), known.settings
+    settle(known.name, family.declaration, best.parameters, best.clone_parameters)
+    names = {file.name for file in known.files}
+    for choices in family.parts.values():
+        assert names & set(choices)
+
+
+def test_the_table_says_of_voxcpm2_what_it_said() -> None:
+    known = catalog.known_models()["openbmb/VoxCPM2"]
+    assert (len(known.languages), known.languages[:3], known.size) == (
+        30, ("ar", "my", "zh"), 4_960_719_513,
+    )  # fmt: skip
+    assert known.modes == tuple(Mode)
+    assert known.settings.parameters == {"steps": 10, "guidance_scale": 2.0}
 
 
 def test_a_damaged_bundled_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +431,7 @@ def test_a_pull_asks_for_the_pinned_files_and_resolves_them(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, Any] = {}
+    were_hidden = download.are_progress_bars_disabled()
 
     monkeypatch.setattr(download.HfApi, "model_info", lambda *args, **options: None)
 
@@ -297,7 +441,11 @@ def test_a_pull_asks_for_the_pinned_files_and_resolves_them(
 
     monkeypatch.setattr(download, "snapshot_download", fake_download)
     assert hub.pull_model("someone/voice", cache_dir=tmp_path / "hub").revision == "abc123"
-    assert "model.safetensors" in asked["allow_patterns"]
+    assert set(asked["allow_patterns"]) == {
+        "config.json", "model.safetensors", "pytorch_model.bin", "audiovae.safetensors",
+        "audiovae.pth", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    }  # fmt: skip
+    assert download.are_progress_bars_disabled() == were_hidden
     with pytest.raises(CheckpointError, match=r"config\.json: .* should be 4,336"):
         hub.pull_model("openbmb/VoxCPM2", cache_dir=tmp_path / "hub")
     assert asked["revision"] == catalog.known_models()["openbmb/VoxCPM2"].revision

@@ -42,8 +42,16 @@ def test_another_checkpoint_and_its_settings_are_taken_over(clone: Path, tmp_pat
     config = json.loads((new / "config.json").read_text("utf-8"))
     config["audio_vae_config"]["out_sample_rate"] = 48_000
     (new / "config.json").write_text(json.dumps(config))
-    manifest = run(clone, str(new), "--steps", "8")
+    manifest = run(clone, str(new), "--settings", '{"parameters": {"steps": 8}, "max_chars": 99}')
     assert manifest["sample_rate"] == 48_000
     known = catalog.KnownModel.from_table(manifest)
-    assert (known.settings.steps, known.settings.cfg) == (8, 1.0)
+    assert known.settings.parameters == {"steps": 8, "guidance_scale": 1.0}
+    assert known.settings.clone_parameters == {"guidance_scale": 1.5}
+    assert known.settings.max_chars == 99
     assert known.files[0].size == (new / "config.json").stat().st_size
+
+
+def test_an_unknown_setting_is_refused(clone: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        run(clone, "--settings", '{"steps": 8}')
+    assert b"no setting steps; known: parameters" in failure.value.stderr

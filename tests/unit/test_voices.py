@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
 from dataclasses import replace
@@ -17,16 +18,16 @@ from voxcli.errors import (
     VoiceFileError,
     VoiceNotFoundError,
 )
-from voxcli.utterance import Mode, Recording, Utterance
-from voxcli.voices import Encoding, Voice, VoiceStore, check_name, read_voice, voice_bytes
+from voxcli.utterance import Mode, Recording, Utterance, VoiceEncoding
+from voxcli.voices import Voice, VoiceStore, check_name, read_voice, voice_bytes
 
 RNG = np.random.default_rng(0)
 SAMPLES = RNG.uniform(-0.5, 0.5, 16_000).astype(np.float32)
-LATENTS = RNG.standard_normal((3, 4, 32)).astype(np.float32)
+HEARD = RNG.standard_normal((3, 4, 32)).astype(np.float32)
 VOICE = Voice(
     name="ada",
     recording=Recording(SAMPLES, 16_000, "Grüße, 世界."),
-    encodings=(Encoding("mini", "c0ffee", LATENTS, LATENTS + 1),),
+    encodings=(VoiceEncoding("mini", "c0ffee", {"reference": HEARD, "prompt": HEARD + 1}),),
     created="2026-01-02T03:04:05+00:00",
     consent="my own voice",
     facts={"snr_db": 40.0, "warnings": ["a", "b"]},
@@ -48,24 +49,93 @@ def test_a_voice_comes_back_as_it_was(store: VoiceStore) -> None:
         VOICE.created, VOICE.consent, VOICE.facts,
     )  # fmt: skip
     heard = voice.encodings[0]
-    assert (heard.model, heard.checksum) == ("mini", "c0ffee")
-    assert heard.prompt is not None
-    assert np.array_equal(heard.reference, LATENTS)
-    assert np.array_equal(heard.prompt, LATENTS + 1)
+    assert (heard.model, heard.encoder) == ("mini", "c0ffee")
+    assert set(heard.arrays) == {"reference", "prompt"}
+    assert np.array_equal(heard.arrays["reference"], HEARD)
+    assert np.array_equal(heard.arrays["prompt"], HEARD + 1)
     assert [entry.name for entry in path.parent.iterdir()] == ["ada.safetensors"]
 
 
-def test_a_voice_is_applied_with_its_latents(store: VoiceStore) -> None:
+def test_a_voice_is_applied_with_its_encoding() -> None:
     spoken = VOICE.apply(Utterance("Hello.", voice="ada"), "mini", "c0ffee")
     assert spoken.mode is Mode.BOTH
     assert spoken.reference is not None
     assert spoken.prompt is not None
-    assert spoken.reference.latents is LATENTS
+    assert spoken.reference.encoding is spoken.prompt.encoding is VOICE.encodings[0]
+    assert spoken.reference.key != VOICE.recording.key
     assert spoken.prompt.text == "Grüße, 世界."
-    styled = VOICE.apply(Utterance("Hello.", voice="ada", style="warm"), "mini", "c0ffee")
-    assert styled.mode is Mode.REFERENCE
-    silent = replace(VOICE, encodings=(Encoding("mini", "c0ffee", LATENTS),))
+    silent = replace(VOICE, recording=replace(VOICE.recording, text=" "))
     assert silent.apply(Utterance("Hello."), "mini", "c0ffee").mode is Mode.REFERENCE
+
+
+def test_arrays_of_any_name_type_and_rank_come_back_as_they_were(store: VoiceStore) -> None:
+    arrays = {
+        "speaker.embedding": RNG.standard_normal(7).astype(np.float32),
+        "codes": RNG.integers(0, 2**40, (5, 16)),
+        "turned": RNG.integers(0, 9, (2, 3, 4)).T,
+        "gain": np.array(0.5, np.float32),
+        "deep": np.zeros((1, 2, 1, 2, 1), np.float32),
+    }
+    other = VoiceEncoding("other", "beef", {"codes": np.array(3)})
+    store.add(VOICE.encoded(VoiceEncoding("big", "abad1dea", arrays)).encoded(other))
+    _, heard, last = store.find("ada").encodings
+    assert heard.arrays.keys() == arrays.keys()
+    for name, values in arrays.items():
+        assert (heard.arrays[name].dtype, heard.arrays[name].shape) == (values.dtype, values.shape)
+        assert np.array_equal(heard.arrays[name], values)
+    assert (last.model, dict(last.arrays)) == ("other", {"codes": 3})
+
+
+def version_1(tensors: dict[str, np.ndarray]) -> bytes:
+    """A profile as the first version wrote it, by hand."""
+    encodings = [
+        {"model": "mini", "checksum": "c0ffee"},
+        {"model": "big", "checksum": "abad1dea"},
+    ]
+    table = {
+        "name": "ada", "created": VOICE.created, "consent": VOICE.consent, "text": "Hi.",
+        "sample_rate": 16_000, "encodings": encodings, "facts": dict(VOICE.facts),
+    }  # fmt: skip
+    text = json.dumps(table)
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"\n{name} {tensors[name].dtype} {tensors[name].shape}\n".encode())
+        digest.update(tensors[name].tobytes())
+    metadata = {
+        "format": "voxcli-voice", "version": "1", "voice": text, "sha256": digest.hexdigest()
+    }  # fmt: skip
+    return save(tensors, metadata)
+
+
+def test_profiles_of_version_1_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    tensors = {
+        "samples": SAMPLES, "reference.0": HEARD, "prompt.0": HEARD + 1, "reference.1": HEARD + 2
+    }  # fmt: skip
+    path.write_bytes(version_1(tensors))
+    voice = read_voice(path)
+    assert [(each.model, each.encoder) for each in voice.encodings] == [
+        ("mini", "c0ffee"), ("big", "abad1dea"),
+    ]  # fmt: skip
+    first, second = (each.arrays for each in voice.encodings)
+    assert set(first) == {"reference", "prompt"}
+    assert np.array_equal(first["prompt"], HEARD + 1)
+    assert set(second) == {"reference"}
+    assert np.array_equal(second["reference"], HEARD + 2)
+    assert voice.recording.text == "Hi."
+    path.write_bytes(voice_bytes(voice))  # and are written as what this version reads
+    assert np.array_equal(read_voice(path).encodings[1].arrays["reference"], HEARD + 2)
+
+
+def test_damaged_profiles_of_version_1_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(version_1({"samples": SAMPLES, "reference.0": HEARD}))
+    with pytest.raises(VoiceFileError, match="an encoding has no arrays"):
+        read_voice(path)
+    data = version_1({"samples": SAMPLES, "reference.0": HEARD, "reference.1": HEARD})
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(VoiceFileError, match="checksum does not match"):
+        read_voice(path)
 
 
 def test_a_voice_of_another_model_is_refused_with_the_way_out() -> None:
@@ -77,10 +147,10 @@ def test_a_voice_of_another_model_is_refused_with_the_way_out() -> None:
 
 
 def test_encodings_are_kept_side_by_side_one_a_model() -> None:
-    both = VOICE.encoded(Encoding("big", "abad1dea", LATENTS))
+    both = VOICE.encoded(VoiceEncoding("big", "abad1dea", {"reference": HEARD}))
     assert both.models == ("mini", "big")
-    newer = both.encoded(Encoding("mini", "beef", LATENTS))
-    assert [(each.model, each.checksum) for each in newer.encodings] == [
+    newer = both.encoded(VoiceEncoding("mini", "beef", {"reference": HEARD}))
+    assert [(each.model, each.encoder) for each in newer.encodings] == [
         ("big", "abad1dea"), ("mini", "beef"),
     ]  # fmt: skip
 
@@ -160,11 +230,11 @@ def test_a_cut_file_is_damaged(tmp_path: Path, length: int) -> None:
 
 def test_other_files_are_no_profiles(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    path.write_bytes(save({"x": LATENTS}))
+    path.write_bytes(save({"x": HEARD}))
     with pytest.raises(VoiceFileError, match="is no voice profile"):
         read_voice(path)
-    path.write_bytes(save({"x": LATENTS}, {"format": "voxcli-voice", "version": "2"}))
-    with pytest.raises(VoiceFileError, match=r"version 2, this voxcli reads version 1; upgrade"):
+    path.write_bytes(save({"x": HEARD}, {"format": "voxcli-voice", "version": "3"}))
+    with pytest.raises(VoiceFileError, match=r"version 3, this voxcli reads version 2; upgrade"):
         read_voice(path)
     with pytest.raises(VoiceFileError, match="no such file"):
         read_voice(tmp_path / "no")
@@ -195,9 +265,18 @@ def test_a_well_signed_profile_with_nonsense_inside_is_damaged(
         read_voice(path)
 
 
-def test_latents_that_are_no_numbers_are_damaged(tmp_path: Path) -> None:
-    bad = replace(VOICE, encodings=(Encoding("mini", "c0ffee", LATENTS * np.nan),))
+@pytest.mark.parametrize("values", [HEARD * np.nan, HEARD[:0]])
+def test_arrays_that_are_no_numbers_are_damaged(tmp_path: Path, values: np.ndarray) -> None:
+    bad = replace(VOICE, encodings=(VoiceEncoding("mini", "c0ffee", {"reference": values}),))
     path = tmp_path / "a.safetensors"
     path.write_bytes(voice_bytes(bad))
-    with pytest.raises(VoiceFileError, match="not finite"):
+    with pytest.raises(VoiceFileError, match="is empty, or is not finite"):
+        read_voice(path)
+
+
+@pytest.mark.parametrize("samples", [SAMPLES[None], np.arange(9)])
+def test_samples_of_another_shape_or_type_are_damaged(tmp_path: Path, samples: np.ndarray) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(version_1({"samples": samples, "reference.0": HEARD, "reference.1": HEARD}))
+    with pytest.raises(VoiceFileError, match=r"is damaged"):
         read_voice(path)

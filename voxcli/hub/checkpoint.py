@@ -1,7 +1,8 @@
 """Is this folder a usable checkpoint? Answered from names, sizes and headers, in milliseconds.
 
 Runs before torch is imported, so that a damaged or foreign folder is refused at once and by file
-name. It does not read weights, does not know where a folder came from and knows no hashes.
+name. What a checkpoint needs is said by its family. This module does not read weights, does not
+know where a folder came from and knows no hashes.
 """
 
 from __future__ import annotations
@@ -15,18 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.errors import CheckpointError, ModelNotFoundError
+from voxcli.models import family_of
+from voxcli.models.base import ModelFamily
 
-# For each architecture the parts it needs; the first file name that exists is used.
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-    "voxcpm2": {
-        "weights": ("model.safetensors", "pytorch_model.bin"),
-        "vae": ("audiovae.safetensors", "audiovae.pth"),
-        "tokenizer": ("tokenizer.json",),
-    },
-}
 CONFIG_NAME = "config.json"
-# voxcpm 2.0.3 takes a config without the key for the first generation of VoxCPM.
-DEFAULT_ARCHITECTURE = "voxcpm"
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _MAX_HEADER = 100_000_000  # bytes; the limit of the safetensors format
@@ -34,21 +27,26 @@ _MAX_HEADER = 100_000_000  # bytes; the limit of the safetensors format
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder that has everything its architecture needs.
+    """A folder that has everything its family needs.
 
     Attributes:
         config: the parsed `config.json`.
-        parts: part name ("weights", "vae", "tokenizer") to file.
+        parts: part name, such as "weights", to file.
     """
 
     folder: Path
-    architecture: str
+    family: ModelFamily
     config: dict[str, Any]
     parts: dict[str, Path]
 
     @property
     def files(self) -> tuple[Path, ...]:
         return (self.folder / CONFIG_NAME, *self.parts.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The same, relative to the folder; two of them may share a base name."""
+        return tuple(path.relative_to(self.folder).as_posix() for path in self.files)
 
     @property
     def num_parameters(self) -> int:
@@ -71,16 +69,11 @@ def inspect_checkpoint(folder: Path, *, hint: str | None = None) -> Checkpoint:
     if not folder.is_dir():
         raise ModelNotFoundError(f"no folder {folder}", hint=hint or "see 'voxcli models list'")
     config = _read_config(folder / CONFIG_NAME, hint)
-    architecture = str(config.get("architecture", DEFAULT_ARCHITECTURE)).lower()
-    if architecture not in LAYOUTS:
-        message = f"{folder / CONFIG_NAME}: architecture '{architecture}' is not supported"
-        raise CheckpointError(message, hint=f"supported: {', '.join(sorted(LAYOUTS))}")
-    parts = {
-        part: _first_existing(folder, names, hint) for part, names in LAYOUTS[architecture].items()
-    }
+    family = family_of(config, str(folder / CONFIG_NAME))
+    parts = {part: _first_existing(folder, names, hint) for part, names in family.parts.items()}
     for path in parts.values():
         check_file(path, hint=hint)
-    return Checkpoint(folder, architecture, config, parts)
+    return Checkpoint(folder, family, config, parts)
 
 
 def check_file(path: Path, *, hint: str | None = None) -> None:

@@ -1,12 +1,14 @@
 """The only code that fetches model files, from the Hugging Face hub into its own cache.
 
-It is imported when the user asked for a download. It does not know which files a model needs.
+It is imported when the user asked for a download. It does not know which files a model needs. The
+bars of the hub's library are tqdm's; they are shown or hidden for this download alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
@@ -18,10 +20,14 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+from huggingface_hub.utils.tqdm import (
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 
-from voxcli.hub.catalog import similar_name
 from voxcli.errors import ModelError, ModelNotFoundError
+from voxcli.hub.catalog import similar_name
 
 _TIMEOUT_S = 10.0
 _AGAIN = "run the same command again; it resumes"
@@ -41,16 +47,29 @@ def download(
         ModelNotFoundError: no such repository or revision, no permission, or no network.
         ModelError: the download broke off.
     """
-    (enable_progress_bars if show_progress else disable_progress_bars)()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # else every retry on stderr
     try:
-        # Asked first because it fails at once; a download retries for half a minute.
-        HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_S)
-        snapshot_download(
-            name, revision=revision, cache_dir=cache_dir, allow_patterns=list(patterns)
-        )
+        with _hub_output(show_progress=show_progress):
+            # Asked first because it fails at once; a download retries for half a minute.
+            HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_S)
+            snapshot_download(
+                name, revision=revision, cache_dir=cache_dir, allow_patterns=list(patterns)
+            )
     except Exception as err:
         raise _explain(err, name, revision) from err
+
+
+@contextmanager
+def _hub_output(*, show_progress: bool) -> Iterator[None]:
+    """What the library writes to stderr for a while: bars if wanted, no word of retries."""
+    logger, were_hidden = logging.getLogger("huggingface_hub"), are_progress_bars_disabled()
+    level = logger.level
+    (enable_progress_bars if show_progress else disable_progress_bars)()
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        (disable_progress_bars if were_hidden else enable_progress_bars)()
+        logger.setLevel(level)
 
 
 def _explain(err: Exception, name: str, revision: str | None) -> Exception:

@@ -2,7 +2,8 @@
 
 Nothing here opens a socket but `pull_model`, through `download`. The bundled voice is checked by
 hash whenever it is resolved; downloaded ones by size and header, and by hash in `verify_model`.
-This module does not load weights and does not import torch.
+Files are known by their path relative to the model's folder. This module does not load weights and
+does not import torch.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from voxcli import models
+from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, nearest
 from voxcli.hub.catalog import (
     BUNDLED,
     AssetFile,
@@ -25,20 +28,9 @@ from voxcli.hub.catalog import (
     similar_name,
 )
 from voxcli.hub.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
-from voxcli.errors import CheckpointError, ModelError, ModelNotFoundError, nearest
-from voxcli.utterance import Mode
+from voxcli.hub.hashes import FileCheck, file_sha256, joint_checksum, verify_file
+from voxcli.models.base import ModelFacts, ModelFamily
 
-# What a hub repository is searched for when its files are not in the table.
-CHECKPOINT_PATTERNS = (
-    CONFIG_NAME,
-    "model.safetensors",
-    "pytorch_model.bin",
-    "audiovae.*",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-)
-_BLOCK = 1 << 20  # bytes read at a time
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -59,18 +51,8 @@ class ModelFolder:
 
     @property
     def settings(self) -> ModelSettings:
-        """Settings that sounded best; the official package's where nothing is known."""
+        """What sounded best; where nothing is known, the family's defaults."""
         return self.known.settings if self.known else ModelSettings()
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """ISO 639-1 codes; empty means not stated."""
-        return self.known.languages if self.known else ()
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """What it can be given besides a text; everything where nothing is known."""
-        return self.known.modes if self.known else tuple(Mode)
 
     @property
     def advice(self) -> str:
@@ -89,21 +71,34 @@ class ModelFiles(ModelFolder):
     checkpoint: Checkpoint
 
     @property
-    def architecture(self) -> str:
-        return self.checkpoint.architecture
+    def family(self) -> ModelFamily:
+        return self.checkpoint.family
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the checkpoint says of itself; where the table knows better, what that says.
+
+        Raises:
+            CheckpointError: the configuration lacks something.
+        """
+        facts = self.family.facts(self.folder, self.checkpoint.config)
+        if self.known is None:
+            return facts
+        return replace(facts, languages=self.known.languages, modes=self.known.modes)
 
     @property
     def files(self) -> tuple[Path, ...]:
         return self.checkpoint.files
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the files: paths relative to the folder."""
+        return self.checkpoint.names
 
-@dataclass(frozen=True)
-class FileCheck:
-    """The outcome of verifying one file; `detail` says what was compared."""
-
-    name: str
-    is_ok: bool
-    detail: str
+    def sha256(self, name: str) -> str:
+        """Of one file, in hex: from the table of known models, else from the file."""
+        known = {file.name: file.sha256 for file in self.known.files} if self.known else {}
+        return known.get(name) or file_sha256(self.folder / name)
 
 
 def locate_model(
@@ -179,7 +174,7 @@ def pull_model(
             return resolve_model(name, cache_dir=cache_dir)
     from voxcli.hub.download import download
 
-    patterns = [file.name for file in known.files] if known else list(CHECKPOINT_PATTERNS)
+    patterns = [file.name for file in known.files] if known else _patterns()
     wanted = known.revision if known else revision
     download(name, wanted, patterns, cache_dir, show_progress=show_progress)
     return resolve_model(name, revision=revision, cache_dir=cache_dir)
@@ -197,71 +192,39 @@ def verify_model(
         for asset in model.known.files:
             yield verify_file(model.folder / asset.name, asset, on_bytes=on_bytes)
         return
-    for path in inspect_checkpoint(model.folder, hint=model.advice).files:
+    for name in inspect_checkpoint(model.folder, hint=model.advice).names:
         # NOTE: the hub cache names the blob of a large file by its SHA-256.
+        path = model.folder / name
         blob = path.resolve().name
         if re.fullmatch(r"[0-9a-f]{64}", blob):
-            asset = AssetFile(path.name, path.stat().st_size, blob)
+            asset = AssetFile(name, path.stat().st_size, blob)
             yield verify_file(path, asset, on_bytes=on_bytes)
         else:
-            yield FileCheck(path.name, True, "complete; no known hash")
-
-
-def verify_file(
-    path: Path,
-    asset: AssetFile,
-    *,
-    is_hashed: bool = True,
-    on_bytes: Callable[[int], None] | None = None,
-) -> FileCheck:
-    """Compare one file with what it should be; without `is_hashed` by size alone."""
-    if not path.is_file():
-        return FileCheck(asset.name, False, "missing")
-    size = path.stat().st_size
-    if size != asset.size:
-        return FileCheck(asset.name, False, f"{size:,} bytes, should be {asset.size:,}")
-    if not is_hashed:
-        return FileCheck(asset.name, True, "size ok")
-    digest = file_sha256(path, on_bytes)
-    if digest != asset.sha256:
-        found = f"sha256 is {digest[:12]}…, should be {asset.sha256[:12]}…"
-        return FileCheck(asset.name, False, found)
-    return FileCheck(asset.name, True, "sha256 ok")
+            yield FileCheck(name, True, "complete; no known hash")
 
 
 def encoder_checksum(model: ModelFiles) -> str:
-    """What the encoding of a recording depends on: SHA-256 over the hashes of config and VAE."""
-    known = {file.name: file.sha256 for file in model.known.files} if model.known else {}
+    """What the encoding of a recording depends on: one SHA-256 over its files' hashes."""
     digest = hashlib.sha256()
-    for path in (model.folder / CONFIG_NAME, model.checkpoint.parts["vae"]):
-        if path.name in known:
-            digest.update(bytes.fromhex(known[path.name]))
-        else:
-            digest.update(bytes.fromhex(file_sha256(path)))
+    for part in model.family.encoder_parts:
+        path = model.checkpoint.parts.get(part, model.folder / part)
+        name = path.relative_to(model.folder).as_posix()
+        digest.update(bytes.fromhex(model.sha256(name)))
     return digest.hexdigest()
 
 
 def model_checksum(model: ModelFiles) -> str:
     """One hash over all files: from the table of known models, else from the files."""
-    known = {file.name: file.sha256 for file in model.known.files} if model.known else {}
-    return joint_checksum({p.name: known.get(p.name) or file_sha256(p) for p in model.files})
+    return joint_checksum({name: model.sha256(name) for name in model.names})
 
 
-def joint_checksum(hashes: Mapping[str, str]) -> str:
-    """One SHA-256 over the hashes of files, in the order of their names."""
-    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()
-
-
-def file_sha256(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file in hex; `on_bytes` is told of every part that was read."""
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            digest.update(block)
-            if on_bytes:
-                on_bytes(len(block))
-    return digest.hexdigest()
+def _patterns() -> list[str]:
+    """What a hub repository whose files are not in the table is searched for."""
+    wanted = [CONFIG_NAME]
+    for family in models.FAMILIES:
+        wanted += [name for names in family.parts.values() for name in names]
+        wanted += family.extras
+    return list(dict.fromkeys(wanted))
 
 
 def _known_at(name: str, revision: str | None) -> KnownModel | None:

@@ -51,13 +51,14 @@ def philox(
     return c0, c1, c2, c3
 
 
-def normal(seeds: Tensor, steps: Tensor, size: int) -> Tensor:
+def normal(seeds: Tensor, steps: Tensor, size: int, *, in_tensors: bool = False) -> Tensor:
     """Standard normal noise.
 
     Args:
         seeds: int64 `[B]`, in [0, 2**63).
         steps: int64 `[B]`, in [0, 2**32).
         size: numbers a row, a multiple of 4.
+        in_tensors: use no array on a CPU either, so that the function can be captured.
 
     Returns:
         float32 `[B, size]`, on the device of `seeds`.
@@ -67,7 +68,7 @@ def normal(seeds: Tensor, steps: Tensor, size: int) -> Tensor:
     step = (steps & _MASK).unsqueeze(1).expand_as(block)
     zero = torch.zeros_like(block)
     key = ((seeds & _MASK).unsqueeze(1), ((seeds >> 32) & _MASK).unsqueeze(1))
-    if seeds.device.type == "cpu":
+    if seeds.device.type == "cpu" and not in_tensors:
         c0, c1, c2, c3, k0, k1 = (
             words.numpy().astype(np.uint64) for words in (block, step, zero, zero, *key)
         )

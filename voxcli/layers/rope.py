@@ -12,7 +12,6 @@ Letters: `N` positions, `H` heads, `D` head width.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -35,12 +34,6 @@ def rotations(
     positions = torch.arange(num_positions, dtype=torch.float32, device=device)
     angles = torch.outer(positions, 1.0 / stretch) * inverse_frequencies
     return torch.polar(torch.full_like(angles, amplitude), angles).unsqueeze(1)
-
-
-def long_rope_amplitude(max_positions: int, original_max_positions: int) -> float:
-    """How much LongRoPE scales cosines and sines beyond the training length."""
-    stretch = max_positions / original_max_positions
-    return math.sqrt(1 + math.log(stretch) / math.log(original_max_positions))
 
 
 def interleave_heads(weight: Tensor, head_dim: int) -> Tensor:

@@ -1,66 +1,43 @@
-"""Model families. `load_model` finds the family by the checkpoint's own `architecture`."""
+"""Model families. `family_of` finds one by a checkpoint's configuration. Imports no torch."""
 
 from __future__ import annotations
 
-import json
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from voxcli.errors import CheckpointError
+from voxcli.models.base import ModelFamily
+from voxcli.models.voxcpm2.family import VoxCPM2Family
+from voxcli.parameters import Parameter, merged
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-
-    from voxcli.models.base import AcousticModel
-
-# architecture in config.json -> package with two modules: `family`, whose `load(folder, device,
-# dtype, is_native)` and `load_shapes(folder, dtype)` give an AcousticModel, and `tokenize`, whose
-# `TextTokenizer(folder)` needs no torch
-FAMILIES = {"voxcpm2": "voxcli.models.voxcpm2"}
+FAMILIES: list[ModelFamily] = [VoxCPM2Family()]
 
 
-def architecture(folder: Path) -> str:
-    """The checkpoint's architecture, lower case.
-
-    Raises:
-        CheckpointError: config.json is unreadable or of an architecture voxcli does not have.
-    """
-    path = folder / "config.json"
-    try:
-        name = str(json.loads(path.read_text("utf-8")).get("architecture", "")).lower()
-    except (OSError, ValueError, AttributeError) as err:
-        raise CheckpointError(f"{path} cannot be read: {err}") from err
-    if name not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
-        raise CheckpointError(f"{path}: architecture '{name}' is not one of: {known}")
-    return name
-
-
-def load_model(
-    folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
-) -> AcousticModel:
-    """Load a checkpoint folder onto a device.
+def family_of(config: Mapping[str, Any], where: str = "config.json") -> ModelFamily:
+    """The family of a checkpoint.
 
     Args:
-        is_native: use compiled kernels on a CPU where there are any.
+        where: what the configuration is called in the message.
+
+    Raises:
+        CheckpointError: no family knows it.
     """
-    family = import_module(f"{FAMILIES[architecture(folder)]}.family")
-    model: AcousticModel = family.load(folder, device, dtype, is_native=is_native)
-    return model
+    for family in FAMILIES:
+        if family.recognises(config):
+            return family
+    # voxcpm 2.0.3 takes a config without the key for the first generation of VoxCPM
+    name = config.get("architecture") or config.get("model_type") or "voxcpm"
+    known = ", ".join(sorted(family.name for family in FAMILIES))
+    raise CheckpointError(
+        f"{where}: architecture '{str(name).lower()}' is not supported", hint=f"supported: {known}"
+    )
 
 
-def load_shapes(folder: Path, dtype: torch.dtype) -> AcousticModel:
-    """The same model on the device "meta": no weights, and no more layers than differ."""
-    family = import_module(f"{FAMILIES[architecture(folder)]}.family")
-    model: AcousticModel = family.load_shapes(folder, dtype)
-    return model
+def family_named(name: str) -> ModelFamily:
+    """The family of that name, which exists."""
+    return next(family for family in FAMILIES if family.name == name)
 
 
-def load_can_say(folder: Path) -> Callable[[str], bool]:
-    """Whether a model's tokenizer has a character; loads the tokenizer alone."""
-    module = import_module(f"{FAMILIES[architecture(folder)]}.tokenize")
-    can_say: Callable[[str], bool] = module.TextTokenizer(folder).can_say
-    return can_say
+def all_parameters() -> tuple[Parameter, ...]:
+    """What any family can be told, for options and fields that are made before a model is known."""
+    return merged(family.declaration for family in FAMILIES)

@@ -1,145 +1,191 @@
 """What the engine asks of a model family, and no more.
 
-A family turns prompts into slot state (`prefill`), advances every running row by one patch
-(`decode`) and turns patches into samples (`vocode`). It never sees a `Request`; the engine never
-sees a family by name.
+`ModelFamily` answers from a checkpoint's files without torch: what it is, which files it needs,
+what it can be told. `SpeechModel` is a loaded one: it turns prompts into slot state, advances every
+running row by one frame and turns frames into samples. Prompts and frames are its own; the engine
+carries them. It never sees a `Request`; the engine never sees a family by name. What passes between
+the two is in `data.py`.
 
-Letters: `B` rows, `N` positions, `P` latent vectors a patch, `D` latent width, `S` samples.
+Letters: `B` rows, `N` positions, `T` frames, `S` samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
+from voxcli.parameters import Parameter, Values, declared
+from voxcli.utterance import Mode, Use, Utterance
 
 if TYPE_CHECKING:
+    import numpy as np
+    import torch
     from torch import Tensor
 
+    from voxcli.models.data import (
+        Input,
+        ModelInfo,
+        Prompt,
+        PromptKind,
+        PromptParts,
+        PromptShape,
+        Rows,
+        Span,
+        StepOutput,
+    )
 
-@dataclass(frozen=True)
-class Prompt:
-    """What a request starts from: one entry a position.
-
-    Attributes:
-        token_ids: int64 `[N]`; 0 where the position is audio.
-        is_audio: bool `[N]`.
-        patches: float32 `[A, P, D]`, the audio positions in order.
-        is_continuation: the last position is audio that the new speech continues.
-        prefix_len: positions at the start that hold a reference voice alone, so that prompts with
-            the same `prefix_key` share their keys and values.
-    """
-
-    token_ids: np.ndarray
-    is_audio: np.ndarray
-    patches: np.ndarray
-    is_continuation: bool = False
-    prefix_len: int = 0
-    prefix_key: str = ""
-
-    def __len__(self) -> int:
-        return len(self.token_ids)
+GraphKey = tuple[Any, ...]  # plain values that can be compared, shown and written as JSON
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of one decode step.
+class ModelFacts:
+    """What a checkpoint is and can be told, known before it is loaded.
 
     Attributes:
-        slots: int64 `[B]`, the state row of each.
-        positions: int64 `[B]`, where this step's key and value go.
-        noise: float32 `[B, P, D]`, standard normal, drawn from each row's own (seed, step).
-        cfg: float32 `[B]`; guidance weight.
-        num_steps: solver steps, the same for all rows.
-        is_guided: compute the unconditional half.
-        host_slots_positions: the first two on the host, where attention may loop over rows; None
-            where the step must be tensors alone.
-    """
-
-    slots: Tensor
-    positions: Tensor
-    noise: Tensor
-    cfg: Tensor
-    num_steps: int
-    is_guided: bool
-    host_slots_positions: Sequence[tuple[int, int]] | None = None
-
-
-@dataclass(frozen=True)
-class StepOutput:
-    """What one decode step leaves.
-
-    Attributes:
-        patches: `[B, P, D]`.
-        is_end: bool `[B]`; the model's end token for this patch.
-    """
-
-    patches: Tensor
-    is_end: Tensor
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """Facts about a loaded model.
-
-    Attributes:
+        family: name of its family.
         sample_rate: Hz of the speech.
-        reference_sample_rate: Hz that `encode_audio` takes.
-        hop_length: samples a patch.
-        patch_shape: `(P, D)`.
-        max_positions: the longest sequence the checkpoint is made for.
-        min_patches: the shortest utterance; an earlier end token is ignored.
-        num_parameters: weights in all.
+        reference_sample_rate: Hz of what the model hears of a recording.
+        parameters: what it can be told, with meanings, ranges and defaults.
+        languages: ISO 639-1 codes, its own first; empty means any.
+        modes: what it can be given besides a text.
+        voices: preset ones, by name.
     """
 
     family: str
     sample_rate: int
     reference_sample_rate: int
-    hop_length: int
-    patch_shape: tuple[int, int]
-    max_positions: int
-    min_patches: int
-    num_parameters: int
-    default_steps: int
-    default_cfg: float
+    parameters: tuple[Parameter, ...] = ()
+    languages: tuple[str, ...] = ()
+    modes: tuple[Mode, ...] = tuple(Mode)
+    voices: tuple[str, ...] = ()
+
+
+class ModelFamily(ABC):
+    """One kind of checkpoint. An object without state; importing its module imports no torch.
+
+    Attributes:
+        name: as in the architecture that a checkpoint's configuration names.
+        parameters: frozen dataclass whose fields are made by `parameters.parameter`.
+        parts: for each part that a checkpoint needs, the files that may hold it, relative to its
+            folder; the first that exists is used.
+        extras: further files, relative to the folder, that are downloaded where they exist;
+            patterns with `*` are allowed.
+        encoder_parts: parts (or files) that the encoding of a recording depends on.
+    """
+
+    name: str
+    parameters: type
+    parts: Mapping[str, tuple[str, ...]]
+    extras: tuple[str, ...] = ()
+    encoder_parts: tuple[str, ...]
+
+    @abstractmethod
+    def recognises(self, config: Mapping[str, Any]) -> bool:
+        """Whether a root `config.json` is of this family."""
+
+    @abstractmethod
+    def facts(self, folder: Path, config: Mapping[str, Any]) -> ModelFacts:
+        """Raises CheckpointError: the configuration lacks something."""
+
+    @abstractmethod
+    def can_say(self, folder: Path) -> Callable[[str], bool]:
+        """Whether the tokenizer has a character; loads the tokenizer alone."""
+
+    def check(self, utterance: Utterance) -> Utterance:
+        """The utterance as it is to be spoken.
+
+        Raises:
+            UsageError: it asks for what the family cannot combine.
+        """
+        return utterance
 
     @property
-    def patch_s(self) -> float:
-        return self.hop_length / self.sample_rate
+    def declaration(self) -> tuple[Parameter, ...]:
+        """`parameters` as plain data."""
+        return declared(self.parameters)
+
+    def parameters_of(self, values: Values) -> Any:
+        """`parameters` from settled values."""
+        return self.parameters(**values)
+
+    @abstractmethod
+    def graph_key(self, parameters: Any) -> GraphKey:
+        """What rows must share to stand in one graph."""
+
+    def cheapest(self, parameters: Any) -> Any:
+        """Of all parameters whose graphs launch the same kernels, the ones that launch fewest."""
+        return parameters
+
+    @abstractmethod
+    def load(
+        self, folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
+    ) -> SpeechModel:
+        """Load a checkpoint; every weight is used or the load fails.
+
+        Args:
+            is_native: use compiled kernels on a CPU where there are any.
+
+        Raises:
+            CheckpointError: missing, damaged or surplus parts, by name.
+        """
+
+    @abstractmethod
+    def load_shapes(self, folder: Path, dtype: torch.dtype) -> SpeechModel:
+        """The same on the device "meta": no weights, and no more layers than differ."""
+
+    @abstractmethod
+    def load_random(
+        self, config: Mapping[str, Any], folder: Path, device: torch.device, dtype: torch.dtype,
+        *, is_native: bool = True,
+    ) -> SpeechModel:  # fmt: skip
+        """A model of a configuration's size with random weights: for speed, never for sound.
+
+        Args:
+            folder: where a tokenizer may be; without one a stand-in makes ids that mean nothing.
+        """
 
 
-class AcousticModel(Protocol):
+class SpeechModel(Protocol):
     """A loaded model. All state is in the object `new_state` returns, one row a slot."""
 
     @property
     def info(self) -> ModelInfo: ...
 
-    def encode_prompt(
-        self,
-        text: str,
-        *,
-        reference: np.ndarray | None = None,
-        prompt_text: str = "",
-        prompt_audio: np.ndarray | None = None,
-    ) -> Prompt:
-        """Lay out a prompt.
+    @property
+    def family(self) -> ModelFamily: ...
 
-        Args:
-            text: the segment to speak.
-            reference: latents `[A, P, D]` of the voice to imitate.
-            prompt_text, prompt_audio: transcript and latents `[A, P, D]` of speech to continue.
-        """
+    @property
+    def row_inputs(self) -> tuple[Input, ...]:
+        """What may differ from row to row of a graph."""
         ...
 
-    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
-        """Mono float32 samples at `info.reference_sample_rate` -> latents `[A, P, D]`."""
+    @property
+    def prompt_kinds(self) -> tuple[PromptKind, ...]:
+        """The kinds of prompts that graphs are captured for."""
+        ...
+
+    # ------------------------------------------------------------ prompts
+
+    def make_prompt(self, parts: PromptParts) -> Prompt:
+        """Lay out a prompt."""
+        ...
+
+    def encode_recording(self, samples: np.ndarray, use: Use) -> dict[str, np.ndarray]:
+        """What the model hears of mono float32 samples at `info.reference_sample_rate`."""
+        ...
+
+    def can_take(self, arrays: Mapping[str, np.ndarray], use: Use) -> bool:
+        """Whether arrays of an encoding have the names and shapes that it needs for a use."""
         ...
 
     def can_say(self, character: str) -> bool:
         """Whether the tokenizer has the character."""
         ...
+
+    # ------------------------------------------------------------ state
 
     def state_bytes(self, num_slots: int, num_positions: int) -> int:
         """What `new_state` allocates."""
@@ -149,44 +195,60 @@ class AcousticModel(Protocol):
         """Slot state, allocated once."""
         ...
 
-    def prefill(self, state: Any, prompt: Prompt, slot: int, start: int = 0) -> None:
-        """Run a prompt and leave the slot ready for its first `decode`; resets the slot first.
+    def copy_prefix(self, state: Any, source: int, slot: int, length: int) -> None:
+        """Copy the first positions' state from one row to another."""
+        ...
+
+    # ------------------------------------------------------------ prefill
+
+    def prefill_together(self, state: Any, spans: Sequence[tuple[Any, int, int]]) -> None:
+        """Run prompts and leave their slots ready for the first `decode`; resets the slots first.
 
         Args:
-            start: positions before it are in the slot already, by `copy_prefix`.
+            spans: prompt, slot and start of each; positions before the start are in the slot
+                already, by `copy_prefix`.
         """
         ...
 
-    def prefill_together(self, state: Any, spans: Sequence[tuple[Prompt, int, int]]) -> None:
-        """`prefill` of several prompts, each with its slot and start; the same up to rounding."""
-        ...
-
-    def prefill_prefix(self, state: Any, prompt: Prompt, slot: int) -> None:
+    def prefill_prefix(self, state: Any, prompt: Any, slot: int) -> None:
         """Run the first `prompt.prefix_len` positions into a row, to be copied from there."""
         ...
 
-    def copy_prefix(self, state: Any, source: int, slot: int, length: int) -> None:
-        """Copy the first positions' keys and values from one row to another."""
+    def kind_of(self, prompt: Any, start: int, end: int) -> str:
+        """Which of `prompt_kinds` these positions are."""
+        ...
+
+    def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
+        """What `prefill_rows` reads for a shape, besides rows, starts and lasts."""
+        ...
+
+    def fill_inputs(
+        self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Write the declared inputs of spans into host arrays, which are zeros."""
         ...
 
     def prefill_rows(
-        self, state: Any, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,
-        audio: tuple[Tensor, Tensor] | None = None,
+        self, state: Any, shape: PromptShape, slots: Tensor, starts: Tensor, last: Tensor,
+        inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
-        """`prefill` of spans of several prompts, in tensors alone, each padded at its end.
+        """`prefill_together` of spans, in tensors alone, each padded at its end.
 
         Args:
-            token_ids: int64 `[B, N]`; any ids where there is audio and after the last.
             slots: int64 `[B]`.
             starts: int64 `[B]`, the position of each span's first; those before are in the slot.
             last: int64 `[B]`, where in `[0, N)` each span's last is.
-            audio: patches `[A, P, D]` and their places, int64 `[A]`: row * N + position, or
-                B * N for a patch that is padding. Prompts that continue need `resume` as well.
         """
         ...
 
-    def resume(self, state: Any, slot: int, patches: np.ndarray) -> None:
-        """Let a prefilled slot continue the speech `[A, P, D]`: its condition and vocoder."""
+    def resume(self, state: Any, slot: int, prompt: Any) -> None:
+        """After `prefill_rows` of all its spans: what a slot needs besides, if anything."""
+        ...
+
+    # ------------------------------------------------------------ decode
+
+    def row_values(self, prompt: Any, parameters: Any, step: int) -> Sequence[float]:
+        """A row's values for the declared row inputs, in their order."""
         ...
 
     def decode(self, state: Any, rows: Rows) -> StepOutput:
@@ -194,13 +256,13 @@ class AcousticModel(Protocol):
         ...
 
     def generate(self, state: Any, rows: Rows) -> StepOutput:
-        """One patch for each row; reads state, writes none."""
+        """One frame for each row; reads state, writes none that `advance` does not know."""
         ...
 
-    def advance(self, state: Any, rows: Rows, patches: Tensor) -> None:
-        """Let the language models hear the patches `[B, P, D]`; writes the rows' state."""
+    def advance(self, state: Any, rows: Rows, frames: Tensor) -> None:
+        """Let the model hear the frames; writes the rows' state."""
         ...
 
-    def vocode(self, state: Any, slots: Sequence[int] | Tensor, patches: Tensor) -> Tensor:
-        """The next `n` patches of each slot, `[B, n, P, D]`, to samples `[B, S]` in [-1, 1]."""
+    def vocode(self, state: Any, slots: Sequence[int] | Tensor, frames: Tensor) -> Tensor:
+        """The next `T` frames of each slot, `[B, T, …]`, to samples `[B, S]` in [-1, 1]."""
         ...

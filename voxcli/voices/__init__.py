@@ -1,17 +1,16 @@
 """Voice profiles: a recording that was checked once, its encodings for models, and where they lie.
 
-Nothing here encodes, knows a model or imports torch; models are told apart by a checksum that the
-caller gives.
+Nothing here encodes or knows a model; models are told apart by a checksum that the caller gives.
+Imports no torch, but for `likeness`, which nothing else here does.
 """
 
 from voxcli.voices.file import MAX_TEXT_CHARS, SUFFIX, read_voice, voice_bytes
-from voxcli.voices.profile import Encoding, Voice, check_name
+from voxcli.voices.profile import Voice, check_name
 from voxcli.voices.store import VoiceStore
 
 __all__ = [
     "MAX_TEXT_CHARS",
     "SUFFIX",
-    "Encoding",
     "Voice",
     "VoiceStore",
     "check_name",

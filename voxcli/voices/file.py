@@ -1,13 +1,15 @@
 """A voice profile as the bytes of one safetensors file, and back.
 
 Everything but the tensors is JSON in the header, so that opening a profile never runs code. All of
-it is checked when it is read. The format: `docs/voices.md`.
+it is checked when it is read. What the arrays of an encoding are is not known here. The format, and
+that of version 1, which is still read: `docs/voices.md`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,18 @@ from typing import Any
 import numpy as np
 
 from voxcli.errors import UsageError, VoiceFileError
-from voxcli.utterance import Recording
-from voxcli.voices.profile import Encoding, Voice, check_name
+from voxcli.utterance import Recording, VoiceEncoding
+from voxcli.voices.profile import Voice, check_name
 
 FORMAT = "voxcli-voice"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".safetensors"
 MAX_FILE_BYTES = 256 << 20  # a minute at 192 kHz is 46 MB; more is no voice
 MAX_TEXT_CHARS = 10_000
+ARRAY_TYPES = ("float32", "int64")
 WAY_OUT = "add the voice again, or import a good copy"
+
+Tensors = Mapping[str, np.ndarray]
 
 
 def voice_bytes(voice: Voice) -> bytes:
@@ -34,10 +39,10 @@ def voice_bytes(voice: Voice) -> bytes:
     tensors = {"samples": np.ascontiguousarray(voice.recording.samples, np.float32)}
     encodings = []
     for index, encoding in enumerate(voice.encodings):
-        encodings.append({"model": encoding.model, "checksum": encoding.checksum})
-        tensors[f"reference.{index}"] = np.ascontiguousarray(encoding.reference, np.float32)
-        if encoding.prompt is not None:
-            tensors[f"prompt.{index}"] = np.ascontiguousarray(encoding.prompt, np.float32)
+        encodings.append({"model": encoding.model, "encoder": encoding.encoder})
+        for name, values in encoding.arrays.items():
+            assert values.dtype in ARRAY_TYPES, (name, values.dtype)
+            tensors[f"encoding.{index}.{name}"] = np.asarray(values, order="C")
     table = {
         "name": voice.name,
         "created": voice.created,
@@ -69,17 +74,20 @@ def read_voice(path: Path) -> Voice:
         raise VoiceFileError(
             f"{path} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
         )
-    if metadata.get("version") != str(VERSION):
+    version = metadata.get("version")
+    if version not in ("1", str(VERSION)):
         raise VoiceFileError(
-            f"{path} is a voice profile of version {metadata.get('version')}, this voxcli reads "
-            f"version {VERSION}",
+            f"{path} is a voice profile of version {version}, this voxcli reads version {VERSION}",
             hint="upgrade voxcli",
         )
     text = metadata.get("voice", "")
     if metadata.get("sha256") != _digest(text, tensors):
         raise _damaged(path, "its checksum does not match")
     try:
-        return _voice(json.loads(text), tensors)
+        table = json.loads(text)
+        if version == "1":
+            table, tensors = _from_version_1(table, tensors)
+        return _voice(table, tensors)
     except (ValueError, KeyError, TypeError, AttributeError, UsageError) as err:
         raise _damaged(path, str(err)) from err
 
@@ -103,35 +111,57 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
         ) from err
 
 
-def _voice(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> Voice:
+def _from_version_1(
+    table: dict[str, Any], tensors: Tensors
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Version 1 had one float32 array a use, and another word for the encoder."""
+    encodings = [
+        {"model": entry["model"], "encoder": entry["checksum"]} for entry in table["encodings"]
+    ]
+    renamed = {
+        re.sub(r"^(reference|prompt)\.(\d+)$", r"encoding.\2.\1", name): values
+        for name, values in tensors.items()
+    }
+    return {**table, "encodings": encodings}, renamed
+
+
+def _voice(table: dict[str, Any], tensors: Tensors) -> Voice:
     rate, text = table["sample_rate"], table["text"]
     if not (isinstance(rate, int) and 1_000 <= rate <= 1_000_000):
         raise ValueError(f"its sample rate is {rate}")
     if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
         raise ValueError("its transcript is no text of a sensible length")
-    encodings = tuple(
-        Encoding(
-            str(entry["model"]),
-            str(entry["checksum"]),
-            _tensor(tensors[f"reference.{index}"], 3),
-            _tensor(tensors[f"prompt.{index}"], 3) if f"prompt.{index}" in tensors else None,
-        )
-        for index, entry in enumerate(table["encodings"])
-    )
+    samples = _checked(tensors["samples"])
+    if samples.dtype != np.float32 or samples.ndim != 1:
+        raise ValueError("its samples have a wrong type or shape")
     return Voice(
         name=check_name(table["name"]),
-        recording=Recording(_tensor(tensors["samples"], 1), rate, text),
-        encodings=encodings,
+        recording=Recording(samples, rate, text),
+        encodings=tuple(
+            _encoding(index, entry, tensors) for index, entry in enumerate(table["encodings"])
+        ),
         created=str(table["created"]),
         consent=str(table["consent"]),
         facts=dict(table["facts"]),
     )
 
 
-def _tensor(values: np.ndarray, rank: int) -> np.ndarray:
-    is_sound = values.dtype == np.float32 and values.ndim == rank and values.size > 0
+def _encoding(index: int, entry: dict[str, str], tensors: Tensors) -> VoiceEncoding:
+    prefix = f"encoding.{index}."
+    arrays = {
+        name.removeprefix(prefix): _checked(values)
+        for name, values in tensors.items()
+        if name.startswith(prefix)
+    }
+    if not arrays:
+        raise ValueError("an encoding has no arrays")
+    return VoiceEncoding(str(entry["model"]), str(entry["encoder"]), arrays)
+
+
+def _checked(values: np.ndarray) -> np.ndarray:
+    is_sound = values.dtype in ARRAY_TYPES and values.size > 0
     if not is_sound or not np.isfinite(values).all():
-        raise ValueError("a tensor has a wrong type, a wrong shape, or is not finite")
+        raise ValueError("a tensor has a wrong type, is empty, or is not finite")
     return values
 
 

@@ -1,7 +1,4 @@
-"""A voice profile in memory, and what it may be called.
-
-Letters: `S` samples, `A` patches, `P` latent vectors in a patch, `D` latent width.
-"""
+"""A voice profile in memory, and what it may be called."""
 
 from __future__ import annotations
 
@@ -11,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from voxcli.errors import UsageError, VoiceNotFoundError
-from voxcli.utterance import Recording, Utterance
+from voxcli.utterance import Recording, Utterance, VoiceEncoding
 
 MAX_NAME_CHARS = 64
 
@@ -23,23 +18,6 @@ RESERVED = frozenset(
     {"default", "auto", "none", "con", "prn", "aux", "nul"}
     | {f"{port}{number}" for port in ("com", "lpt") for number in range(10)}
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """What one model hears in a recording.
-
-    Attributes:
-        model: its name, for messages.
-        checksum: SHA-256 of what the encoding depends on.
-        reference: float32 `[A, P, D]`, padded on the right, to be imitated.
-        prompt: float32 `[A, P, D]`, padded on the left, to be continued; with a transcript only.
-    """
-
-    model: str
-    checksum: str
-    reference: np.ndarray
-    prompt: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +34,7 @@ class Voice:
 
     name: str
     recording: Recording
-    encodings: tuple[Encoding, ...] = ()
+    encodings: tuple[VoiceEncoding, ...] = ()
     created: str = ""
     consent: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -70,25 +48,22 @@ class Voice:
     def models(self) -> tuple[str, ...]:
         return tuple(encoding.model for encoding in self.encodings)
 
-    def encoded(self, encoding: Encoding) -> Voice:
+    def encoded(self, encoding: VoiceEncoding) -> Voice:
         """The same voice with one encoding more, or newer."""
         kept = (
             other
             for other in self.encodings
-            if encoding.checksum != other.checksum and encoding.model != other.model
+            if encoding.encoder != other.encoder and encoding.model != other.model
         )
         return replace(self, encodings=(*kept, encoding))
 
-    def apply(self, utterance: Utterance, model_name: str, model_checksum: str) -> Utterance:
+    def apply(self, utterance: Utterance, model_name: str, encoder_checksum: str) -> Utterance:
         """The utterance in this voice: reference, and prompt where the transcript is known.
-
-        A style in words and speech to continue exclude each other, so a style gets the reference
-        alone.
 
         Raises:
             VoiceNotFoundError: it is not encoded for this model.
         """
-        found = [e for e in self.encodings if e.checksum == model_checksum]
+        found = [each for each in self.encodings if each.encoder == encoder_checksum]
         if not found:
             known = ", ".join(sorted(set(self.models))) or "none"
             what = f"voice '{self.name}' is not encoded for model '{model_name}' (it is for: "
@@ -99,14 +74,9 @@ class Voice:
                 f"{what}{known})",
                 hint=f"run 'voxcli voices encode {self.name} --model {model_name}'",
             )
-        heard, text = found[0], self.recording.text
-        rate = self.recording.sample_rate
-        samples = self.recording.samples
-        reference = Recording(samples, rate, text, heard.reference)
-        prompt = None
-        if heard.prompt is not None and not utterance.style.strip():
-            prompt = Recording(samples, rate, text, heard.prompt)
-        return replace(utterance, reference=reference, prompt=prompt)
+        heard = replace(self.recording, encoding=found[0], key="")
+        prompt = heard if heard.text.strip() else None
+        return replace(utterance, reference=heard, prompt=prompt)
 
 
 def check_name(name: str) -> str:

@@ -35,7 +35,7 @@ from voxcli.layers.attention import attend_slots
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import rotate, rotate_, rotations
-from voxcli.models.base import Rows
+from voxcli.models.data import HostRow, Rows
 from voxcli.models.voxcpm2.config import TransformerConfig
 
 if TYPE_CHECKING:
@@ -299,8 +299,8 @@ class CausalStack(Stack):
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         """One position of each row; `[B, D] -> [B, D]`."""
-        if rows.host_slots_positions is not None:
-            return self._decode_row_by_row(x, cache, rows, rows.host_slots_positions)
+        if rows.host is not None:
+            return self._decode_row_by_row(x, cache, rows, rows.host)
         rotation = None if self.rotation is None else self.rotation[rows.positions]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = self._project(block, x, rotation)
@@ -314,7 +314,7 @@ class CausalStack(Stack):
         return rms_norm(x, self.norm, self.eps)
 
     def _decode_row_by_row(
-        self, x: Tensor, cache: KVCache, rows: Rows, places: Sequence[tuple[int, int]]
+        self, x: Tensor, cache: KVCache, rows: Rows, host: Sequence[HostRow]
     ) -> Tensor:
         """`decode` on the CPU: each row attends over its own length; views are made once a step."""
         B = len(x)
@@ -325,7 +325,7 @@ class CausalStack(Stack):
         attended = x.new_zeros(len(x), self.num_heads * self.head_dim)
         grouped = attended.view(len(x), self.num_kv_heads, -1, self.head_dim)
         outputs = grouped.unbind(0)  # [G, H/G, C] each
-        past = [_Past.of(cache, slot, position) for slot, position in places]
+        past = [_Past.of(cache, row.slot, row.position) for row in host]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = (
                 part.unbind(0) for part in self._project(block, x, rotation)

@@ -1,7 +1,7 @@
 """`config.json` of a VoxCPM2 checkpoint as frozen dataclasses.
 
 Keys this version does not know are logged, missing ones are an error that names them. The file's
-key names are kept, except where a comment says otherwise.
+key names are kept, except where a comment says otherwise. No torch.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 from voxcli.errors import CheckpointError
-from voxcli.layers.rope import long_rope_amplitude
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,12 @@ _IGNORED = {
     "architecture", "device", "dtype", "architectures", "torch_dtype", "model_type", "cfm_config",
     "bos_token_id", "eos_token_id", "auto_map", "transformers_version",
 }  # fmt: skip
+
+
+def long_rope_amplitude(max_positions: int, original_max_positions: int) -> float:
+    """How much LongRoPE (arXiv:2402.13753) scales cosines and sines beyond the training length."""
+    stretch = max_positions / original_max_positions
+    return math.sqrt(1 + math.log(stretch) / math.log(original_max_positions))
 
 
 class _FromDict:
@@ -135,6 +141,15 @@ class VaeConfig(_FromDict):
                 value = getattr(self, name)
                 raise CheckpointError(f"audio_vae_config: {name} {value!r} is not supported")
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From the parsed `config.json`."""
+        found = values.get("audio_vae_config") or {}
+        if not isinstance(found, Mapping):
+            raise CheckpointError("config.json: audio_vae_config is no object")
+        lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
+        return cls.from_dict({**found, **lists}, "audio_vae_config")
+
     @property
     def encoder_hop(self) -> int:
         """Input samples a latent vector."""
@@ -202,16 +217,12 @@ class VoxCPM2Config:
             "no_rope": values.get("residual_lm_no_rope", False),
             "vocab_size": 0,
         }
-        vae = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in (values.get("audio_vae_config") or {}).items()
-        }
         config = cls(
             lm=TransformerConfig.from_dict(language, "lm_config"),
             residual_lm=TransformerConfig.from_dict({**language, **residual}, "lm_config"),
             encoder=local(encoder),
             dit=local(dit),
-            vae=VaeConfig.from_dict(vae, "audio_vae_config"),
+            vae=VaeConfig.of(values),
             patch_size=values.get("patch_size", 4),
             feat_dim=values.get("feat_dim", 64),
             fsq_dim=values.get("scalar_quantization_latent_dim", 512),

@@ -13,9 +13,10 @@ Letters: `B` rows, `N` positions, `A` audio positions, `P` latent vectors a patc
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 import numpy as np
 import torch
@@ -23,23 +24,36 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.errors import CheckpointError
-from voxcli.models.base import ModelInfo, Prompt, Rows, StepOutput
+from voxcli.kernels import is_available
+from voxcli.layers.noise import normal
+from voxcli.models.data import (
+    HostRow,
+    Input,
+    ModelInfo,
+    PromptKind,
+    PromptParts,
+    PromptShape,
+    Rows,
+    Span,
+    StepOutput,
+)
 from voxcli.models.voxcpm2 import vae_weights, weights
 from voxcli.models.voxcpm2.backbone import KVCache, ends_of
 from voxcli.models.voxcpm2.config import VoxCPM2Config
+from voxcli.models.voxcpm2.family import Parameters, VoxCPM2Family
+from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt, lay_out, with_space
 from voxcli.models.voxcpm2.sources import Source
-from voxcli.models.voxcpm2.tokenize import (
-    AUDIO_START,
-    REFERENCE_END,
-    REFERENCE_START,
-    TextTokenizer,
-)
+from voxcli.models.voxcpm2.tokenize import StandInTokenizer, TextTokenizer
 from voxcli.models.voxcpm2.vae import VocoderState
+from voxcli.utterance import Use
 
 MIN_PATCHES = 4  # the official loop ignores the stop head for its first three patches
 NUM_WARM_PATCHES = 3  # prompt patches the vocoder hears before it continues a prompt
-DEFAULT_STEPS = 10
-DEFAULT_CFG = 2.0
+CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
+NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU they take little longer than 16
+
+GUIDANCE = Input("guidance_scale", "float32")
+PROMPT_KINDS = (PromptKind(TEXT, (64, 128, 256), max_together=16), PromptKind(AUDIO, (128, 256)))
 
 
 @dataclass
@@ -51,6 +65,7 @@ class SlotState:
         hidden: `[slots, 2, H]`; what base and residual LM said last.
         cond: `[slots, P, D]`; the patch before.
         vocoder: past inputs of the decoder's convolutions, fp32.
+        noise: `[slots, NOISE_BLOCK, P, D]`, fp32, on a CPU alone: of the next steps of each row.
     """
 
     base_cache: KVCache
@@ -58,13 +73,21 @@ class SlotState:
     hidden: Tensor
     cond: Tensor
     vocoder: VocoderState
+    noise: Tensor | None = None
 
 
 class VoxCPM2:
-    """A loaded model; see `models.base.AcousticModel` for the contract of each method."""
+    """A loaded model; see `models.base.SpeechModel` for the contract of each method."""
+
+    family = VoxCPM2Family()
+    row_inputs = (GUIDANCE,)
+    prompt_kinds = PROMPT_KINDS
 
     def __init__(
-        self, config: VoxCPM2Config, source: Source, tokenizer: TextTokenizer | None
+        self,
+        config: VoxCPM2Config,
+        source: Source,
+        tokenizer: TextTokenizer | StandInTokenizer | None,
     ) -> None:
         width = config.lm.hidden_size
         self.config = config
@@ -85,19 +108,31 @@ class VoxCPM2:
         self.encoder = vae_weights.load_encoder(source, config.vae)
         self.device, self.dtype = source.device, source.dtype
         self.info = ModelInfo(
-            family="voxcpm2",
+            family=self.family.name,
             sample_rate=config.vae.out_sample_rate,
             reference_sample_rate=config.vae.sample_rate,
             hop_length=config.patch_size * config.vae.decoder_hop,
-            patch_shape=(config.patch_size, config.feat_dim),
             max_positions=min(config.max_length, config.lm.max_position_embeddings),
-            min_patches=MIN_PATCHES,
+            min_frames=MIN_PATCHES,
             num_parameters=source.num_parameters,
-            default_steps=DEFAULT_STEPS,
-            default_cfg=DEFAULT_CFG,
+            first_chunk=1,
+            chunk=CHUNK_PATCHES,
         )
+        self.patch_shape = (config.patch_size, config.feat_dim)
+        self._normal = _noise_function(self.device)
 
     # ------------------------------------------------------------ prompts
+
+    def make_prompt(self, parts: PromptParts) -> Prompt:
+        reference = None if parts.reference is None else parts.reference[Use.REFERENCE]
+        continued = None if parts.prompt is None else parts.prompt[Use.PROMPT]
+        style = parts.style.strip()
+        return self.encode_prompt(
+            f"({style}){parts.text}" if style else parts.text,
+            reference=reference,
+            prompt_text=with_space(parts.prompt_text),
+            prompt_audio=continued,
+        )
 
     def encode_prompt(
         self,
@@ -107,26 +142,39 @@ class VoxCPM2:
         prompt_text: str = "",
         prompt_audio: np.ndarray | None = None,
     ) -> Prompt:
+        """Lay out a prompt.
+
+        Args:
+            reference: latents `[A, P, D]` of the voice to imitate.
+            prompt_text, prompt_audio: transcript and latents `[A, P, D]` of speech to continue.
+        """
         if self.tokenizer is None:
             raise CheckpointError("this model has no tokenizer files, so it cannot take a text")
-        no_patches = np.zeros((0, self.config.patch_size, self.config.feat_dim), np.float32)
-        reference = no_patches if reference is None else reference
-        prompt_audio = no_patches if prompt_audio is None else prompt_audio
-        ids: list[int] = []
-        if len(reference):
-            ids += [REFERENCE_START, *[-1] * len(reference), REFERENCE_END]
-        ids += [*self.tokenizer.encode(prompt_text + text), AUDIO_START, *[-1] * len(prompt_audio)]
-        token_ids = np.array(ids, np.int64)
-        return Prompt(
-            token_ids=np.maximum(token_ids, 0),
-            is_audio=token_ids < 0,
-            patches=np.concatenate((reference, prompt_audio)),
-            is_continuation=len(prompt_audio) > 0,
-            prefix_len=len(reference) + 2 if len(reference) else 0,
-            prefix_key=hashlib.sha256(reference.tobytes()).hexdigest() if len(reference) else "",
+        none = np.zeros((0, *self.patch_shape), np.float32)
+        return lay_out(
+            self.tokenizer.encode(prompt_text + text),
+            none if reference is None else reference,
+            none if prompt_audio is None else prompt_audio,
+        )
+
+    def encode_recording(self, samples: np.ndarray, use: Use) -> dict[str, np.ndarray]:
+        return {str(use): self.encode_audio(samples, pad_left=use is Use.PROMPT)}
+
+    def can_take(self, arrays: Mapping[str, np.ndarray], use: Use) -> bool:
+        found = arrays.get(use)
+        return (
+            found is not None
+            and found.ndim == 3
+            and found.shape[1:] == self.patch_shape
+            and found.dtype == np.float32
         )
 
     def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+        """Latents `[A, P, D]` of samples.
+
+        Args:
+            pad_left: complete the first patch instead of the last, as speech to continue needs.
+        """
         P = self.config.patch_size
         missing = -len(samples) % (P * self.config.vae.encoder_hop)
         padded = np.pad(samples, (missing, 0) if pad_left else (0, missing))
@@ -148,7 +196,8 @@ class VoxCPM2:
         numbers = layers * heads * num_positions
         numbers += 2 * config.lm.hidden_size + config.patch_size * config.feat_dim
         contexts = self.decoder.new_state(1).contexts
-        return num_slots * (size * numbers + sum(context.nbytes for context in contexts))
+        noise = 4 * NOISE_BLOCK * prod(self.patch_shape) if self.device.type == "cpu" else 0
+        return num_slots * (size * numbers + sum(each.nbytes for each in contexts) + noise)
 
     def new_state(self, num_slots: int, num_positions: int) -> SlotState:
         config = self.config
@@ -163,7 +212,9 @@ class VoxCPM2:
             hidden=zeros(2, config.lm.hidden_size),
             cond=zeros(config.patch_size, config.feat_dim),
             vocoder=self.decoder.new_state(num_slots),
-        )
+            noise=torch.zeros(num_slots, NOISE_BLOCK, *self.patch_shape, device=self.device)
+            if self.device.type == "cpu" else None,
+        )  # fmt: skip
 
     # ------------------------------------------------------------ prefill
 
@@ -179,8 +230,7 @@ class VoxCPM2:
             state.hidden[slot, 1] = residual[index]
             state.vocoder.reset(slot)
             state.cond[slot].zero_()
-            if prompt.is_continuation:
-                self.resume(state, slot, prompt.patches)
+            self.resume(state, slot, prompt)
 
     def prefill_prefix(self, state: SlotState, prompt: Prompt, slot: int) -> None:
         self._run_prompts(state, [(prompt, slot, 0, prompt.prefix_len)])
@@ -200,9 +250,7 @@ class VoxCPM2:
         """
         own = np.concatenate([prompt.is_audio[start:end] for prompt, _, start, end in spans])
         token_ids = np.concatenate([prompt.token_ids[start:end] for prompt, _, start, end in spans])
-        patches = np.concatenate(
-            [_patches_of(prompt, start, end) for prompt, _, start, end in spans]
-        )
+        patches = np.concatenate([prompt.patches_of(start, end) for prompt, _, start, end in spans])
         places = [(slot, start, end - start) for _, slot, start, end in spans]
         embeds = F.embedding(self._upload(token_ids), self.embedding)
         embeds = embeds * self.config.lm.embedding_scale
@@ -219,17 +267,44 @@ class VoxCPM2:
         residual = self.residual_lm.prefill_ends(fused, state.residual_cache, places)
         return torch.stack([hidden[end] for end in ends_of(places)]), residual
 
+    def kind_of(self, prompt: Prompt, start: int, end: int) -> str:
+        return AUDIO if prompt.is_audio[start:end].any() else TEXT
+
+    def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
+        token_ids = Input("token_ids", "int64", (shape.num_rows, shape.length))
+        if shape.kind == TEXT:
+            return (token_ids,)
+        # places of the patches: row * N + position, or B * N for one that is padding
+        places = Input("places", "int64", (shape.length,))
+        return token_ids, places, Input("patches", "float32", (shape.length, *self.patch_shape))
+
+    def fill_inputs(
+        self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        for index, span in enumerate(spans):
+            assert isinstance(span.prompt, Prompt)
+            ids = span.prompt.token_ids[span.start : span.end]
+            arrays["token_ids"][index, : len(ids)] = ids
+        if shape.kind == AUDIO:
+            (span,) = spans
+            assert isinstance(span.prompt, Prompt)
+            places = np.flatnonzero(span.prompt.is_audio[span.start : span.end])
+            arrays["places"][:] = shape.num_positions  # a place that is thrown away
+            arrays["places"][: len(places)] = places
+            arrays["patches"][: len(places)] = span.prompt.patches_of(span.start, span.end)
+
     def prefill_rows(
-        self, state: SlotState, token_ids: Tensor, slots: Tensor, starts: Tensor, last: Tensor,
-        audio: tuple[Tensor, Tensor] | None = None,
+        self, state: SlotState, shape: PromptShape, slots: Tensor, starts: Tensor, last: Tensor,
+        inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
+        token_ids = inputs["token_ids"]
         B, N = token_ids.shape
         embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
-        if audio is None:
+        if shape.kind == TEXT:
             heard = torch.zeros_like(embeds)
             hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots, starts)
         else:
-            patches, places = audio
+            patches, places = inputs["patches"], inputs["places"]
             heard = embeds.new_zeros(B * N + 1, embeds.shape[-1])
             heard[places] = self.enc_to_lm(self.local_encoder(patches.to(self.dtype)))
             is_audio = torch.zeros(B * N + 1, dtype=torch.bool, device=self.device)
@@ -245,8 +320,11 @@ class VoxCPM2:
         for part in (state.cond, *state.vocoder.contexts):
             part.index_fill_(0, slots, 0)
 
-    def resume(self, state: SlotState, slot: int, patches: np.ndarray) -> None:
-        recent = self._upload(patches[-NUM_WARM_PATCHES:]).to(self.dtype)
+    def resume(self, state: SlotState, slot: int, prompt: Prompt) -> None:
+        """Let a prefilled slot continue the prompt's speech: its condition and vocoder."""
+        if not prompt.is_continuation:
+            return
+        recent = self._upload(prompt.patches[-NUM_WARM_PATCHES:]).to(self.dtype)
         state.cond[slot] = recent[-1]
         self.vocode(state, [slot], recent.unsqueeze(0))
 
@@ -259,37 +337,65 @@ class VoxCPM2:
 
     # ------------------------------------------------------------ decode
 
+    def row_values(self, prompt: Prompt, parameters: Parameters, step: int) -> Sequence[float]:
+        return (parameters.guidance_scale,)
+
+    def noise(self, state: SlotState, rows: Rows) -> Tensor:
+        """The noise of a step, `[B, P, D]`."""
+        if rows.host is None:
+            size = prod(self.patch_shape)
+            return self._normal(rows.seeds, rows.steps, size).view(-1, *self.patch_shape)
+        return self._noise_by_block(state, rows.host)
+
+    def _noise_by_block(self, state: SlotState, rows: Sequence[HostRow]) -> Tensor:
+        """The same numbers; each slot's block is drawn when its row gets there."""
+        assert state.noise is not None, "the host drives steps on a CPU alone"
+        slots, offsets = [], []
+        for row in rows:
+            offset = row.step % NOISE_BLOCK
+            if offset == 0:
+                steps = torch.arange(row.step, row.step + NOISE_BLOCK, device=self.device)
+                seeds = torch.full_like(steps, row.seed)
+                block = normal(seeds, steps, state.noise[0, 0].numel())
+                state.noise[row.slot] = block.view_as(state.noise[row.slot])
+            slots.append(row.slot)
+            offsets.append(offset)
+        return state.noise[
+            torch.tensor(slots, device=self.device), torch.tensor(offsets, device=self.device)
+        ]
+
     def decode(self, state: SlotState, rows: Rows) -> StepOutput:
         output = self.generate(state, rows)
-        self.advance(state, rows, output.patches)
+        self.advance(state, rows, output.frames)
         return output
 
     def generate(self, state: SlotState, rows: Rows) -> StepOutput:
         lm_hidden, residual_hidden = state.hidden[rows.slots].unbind(1)  # [B, H] each
         mu = torch.stack((self.lm_to_dit(lm_hidden), self.res_to_dit(residual_hidden)), dim=1)
+        num_steps, is_guided = rows.key
         patches = self.dit.solve(
-            rows.noise.to(self.dtype),
+            self.noise(state, rows).to(self.dtype),
             mu,
             state.cond[rows.slots],
-            rows.num_steps,
-            rows.cfg if rows.is_guided else None,
+            num_steps,
+            rows.inputs[GUIDANCE.name] if is_guided else None,
         )
         logits = self.stop_head(F.silu(self.stop_proj(lm_hidden)))  # [B, 2]
         # equal logits are no stop, as in argmax, which returns the first
         is_end = logits[:, 1] > logits[:, 0]
         return StepOutput(patches, is_end)
 
-    def advance(self, state: SlotState, rows: Rows, patches: Tensor) -> None:
-        embeds = self.enc_to_lm(self.local_encoder(patches))
+    def advance(self, state: SlotState, rows: Rows, frames: Tensor) -> None:
+        embeds = self.enc_to_lm(self.local_encoder(frames))
         lm_hidden = self.quantizer(self.base_lm.decode(embeds, state.base_cache, rows))
         fused = self.fusion(torch.cat((lm_hidden, embeds), dim=-1))
         residual_hidden = self.residual_lm.decode(fused, state.residual_cache, rows)
         state.hidden[rows.slots] = torch.stack((lm_hidden, residual_hidden), dim=1)
-        state.cond[rows.slots] = patches
+        state.cond[rows.slots] = frames
 
     # ------------------------------------------------------------ vocode
 
-    def vocode(self, state: SlotState, slots: Sequence[int] | Tensor, patches: Tensor) -> Tensor:
+    def vocode(self, state: SlotState, slots: Sequence[int] | Tensor, frames: Tensor) -> Tensor:
         rows: Tensor | slice
         if isinstance(slots, Tensor):
             rows = slots
@@ -297,10 +403,12 @@ class VoxCPM2:
             rows = slice(slots[0], slots[0] + 1)
         else:
             rows = self._upload(np.array(slots))
-        return self.decoder(patches.flatten(1, 2).float(), state.vocoder, rows)
+        return self.decoder(frames.flatten(1, 2).float(), state.vocoder, rows)
 
 
-def _patches_of(prompt: Prompt, start: int, end: int) -> np.ndarray:
-    """Patches `[A, P, D]` of positions `start .. end`."""
-    first, stop = (int(prompt.is_audio[:place].sum()) for place in (start, end))
-    return prompt.patches[first:stop]
+def _noise_function(device: torch.device) -> Callable[[Tensor, Tensor, int], Tensor]:
+    if not is_available(device):
+        return partial(normal, in_tensors=True)
+    from voxcli.kernels.noise import normal as kernel
+
+    return kernel

@@ -19,7 +19,7 @@ from torch import Tensor
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
 from voxcli.kernels.native_product import NativeLinear
-from voxcli.models.base import Rows
+from voxcli.models.data import Rows
 from voxcli.models.voxcpm2.backbone import (
     CausalStack,
     KVCache,
@@ -139,10 +139,10 @@ class NativeCausalStack(CausalStack):
         return self._run(x, cache, *_places(cache, spans), torch.tensor(ends_of(spans)))
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
-        if rows.host_slots_positions is None:
+        if rows.host is None:
             return super().decode(x, cache, rows)
         num_positions = cache.keys.shape[3]
-        assert all(at < num_positions for _, at in rows.host_slots_positions), num_positions
+        assert all(row.position < num_positions for row in rows.host), num_positions
         return self._run(x, cache, rows.slots, rows.positions)
 
     def _run(

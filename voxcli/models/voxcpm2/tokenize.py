@@ -6,6 +6,7 @@ characters is replaced by its single characters; the word-start mark before it i
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -16,6 +17,7 @@ WORD_START = "▁"
 AUDIO_START = 101  # the text is over, speech begins
 REFERENCE_START = 103
 REFERENCE_END = 104
+TOKENS_PER_CHARACTER = 0.3  # of a large English vocabulary
 
 
 def _is_chinese(token: str) -> bool:
@@ -52,3 +54,24 @@ class TextTokenizer:
     def can_say(self, character: str) -> bool:
         """Whether the character has a token of its own, or bytes to fall back to."""
         return self._unknown not in self.encode(character)
+
+
+class StandInTokenizer:
+    """Ids within the vocabulary, as many as a real tokenizer would make; they mean nothing."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+
+    def encode(self, text: str) -> list[int]:
+        count = max(1, math.ceil(TOKENS_PER_CHARACTER * len(text)))
+        return [ord(char) % self._vocab_size for char in text[:count]]
+
+    def can_say(self, character: str) -> bool:
+        return True
+
+
+def tokenizer_for_random(folder: Path, vocab_size: int) -> TextTokenizer | StandInTokenizer:
+    """The folder's tokenizer, else the stand-in."""
+    if (folder / "tokenizer.json").is_file():
+        return TextTokenizer(folder)
+    return StandInTokenizer(vocab_size)
