@@ -3,8 +3,8 @@
     python tests/gpu/bench_step.py CONFIG_JSON bf16,fp8 1 8 32 64
 
 Not a test. Each precision and number of streams runs whole requests (100 text positions, 125
-patches, guidance 2, 10 solver steps) through `Engine`, samples on the host; then each part of the
-step as a graph alone.
+patches, guidance 2, 10 solver steps) through `EngineCore`, samples on the host; then each part of
+the step as a graph alone.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import numpy as np
 import torch
 
 from voxcli.config import EngineConfig
+from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.device import resolve_dtype
-from voxcli.engine.native.core import Engine
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
-from voxcli.models.base import Prompt, Rows
+from voxcli.models.data import Rows
 from voxcli.models.voxcpm2.config import VoxCPM2Config
-from voxcli.models.voxcpm2.family import random_model
+from voxcli.models.voxcpm2.family import Parameters
+from voxcli.models.voxcpm2.loading import random_model
+from voxcli.models.voxcpm2.prompt import Prompt
 
 PROMPT, PATCHES, WARM = 100, 125, 10
+SETTINGS = Parameters(steps=10, guidance_scale=2.0)
 
 
 def prompt() -> Prompt:
@@ -56,12 +59,13 @@ def graph_ms(function: Callable[[], object]) -> float:
     return statistics.median(times[2:])
 
 
-def parts(engine: Engine, num_rows: int) -> str:
+def parts(engine: EngineCore, num_rows: int) -> str:
     model, state = engine.model, engine.runner.program.state  # type: ignore[attr-defined]
     slots = torch.arange(num_rows, device="cuda")
-    noise = torch.randn(num_rows, 4, 64, device="cuda")
-    cfg = torch.full((num_rows,), 2.0, device="cuda")
-    rows = Rows(slots, torch.full_like(slots, 160), noise, cfg, 10, True)
+    scale = torch.full((num_rows,), 2.0, device="cuda")
+    rows = Rows(
+        slots, torch.full_like(slots, 160), slots, slots, {"guidance_scale": scale}, (10, True)
+    )
     patches = torch.randn(num_rows, 4, 64, device="cuda").bfloat16()
     cfm = graph_ms(lambda: model.generate(state, rows))
     language = graph_ms(lambda: model.advance(state, rows, patches))
@@ -94,13 +98,15 @@ def measure(config: VoxCPM2Config, precision: str, numbers: list[int]) -> None:
     for num_streams in numbers:
         gc.collect()  # what ran before is no part of this peak
         torch.cuda.reset_peak_memory_stats()
-        engine = Engine(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
+        engine = EngineCore(model, device, EngineConfig(max_slots=num_streams, max_positions=1024))
         runner = engine.runner
         assert isinstance(runner, GraphRunner)
         for _ in range(2):
             started = time.perf_counter()
             for seed in range(num_streams):
-                engine.add_request(Request(prompt(), seed, 10, 2.0, PATCHES, PATCHES, 1))
+                engine.add_request(
+                    Request(prompt(), seed, SETTINGS, (10, True), PATCHES, PATCHES, chunk=1)
+                )
             ttfa, times, audio = None, [], 0
             while engine.has_work:
                 before = time.perf_counter()

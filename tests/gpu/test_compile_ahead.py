@@ -22,15 +22,16 @@ from pathlib import Path
 from voxcli.engine.native import ahead as module
 from voxcli.engine.native.ahead import Ahead
 from voxcli.config import EngineConfig
+from voxcli.models.voxcpm2.family import VoxCPM2Family
 
 module._PROGRAM = sys.argv[3] or module._PROGRAM
-folder, config = Path(sys.argv[1]), EngineConfig(device="cuda", max_slots=3, solver=((6, True),))
-with Ahead.begin(folder, config) as ahead:
+folder, family = Path(sys.argv[1]), VoxCPM2Family()
+config = EngineConfig(device="cuda", max_slots=3, graphs=({"steps": 6, "guidance_scale": 2.0},))
+with Ahead.begin(folder, family, config) as ahead:
     assert "torch" not in sys.modules
     import torch
     from triton import knobs
-    from voxcli.engine.native.core import Engine
-    from voxcli.models import load_model
+    from voxcli.engine.native.core import EngineCore
 
     compiled = []
     def listen(*, src, cache_hit, **_):
@@ -38,8 +39,8 @@ with Ahead.begin(folder, config) as ahead:
             compiled.append(src.name)
     knobs.compilation.listener = listen
     device = torch.device("cuda:0")
-    model = load_model(folder, device, getattr(torch, sys.argv[2]))
-    engine = Engine(model, device, config, ahead.is_ready)
+    model = family.load(folder, device, getattr(torch, sys.argv[2]))
+    engine = EngineCore(model, device, config, ahead.is_ready)
     print(ahead.is_ready(), engine.runner.compile_s, compiled)
 """
 

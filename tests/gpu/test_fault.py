@@ -24,19 +24,21 @@ import json, sys
 from pathlib import Path
 import torch
 from voxcli.config import EngineConfig
-from voxcli.engine.native.core import Engine
+from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.request import Request
 from voxcli.errors import EngineError
-from voxcli.models import load_model
+from voxcli.models.voxcpm2.family import Parameters
+from voxcli.models.voxcpm2.loading import load
 
 device = torch.device("cuda:0")
-model = load_model(Path(sys.argv[1]), device, torch.bfloat16)
+model = load(Path(sys.argv[1]), device, torch.bfloat16)
 is_eager = sys.argv[2] == "eager"
-config = EngineConfig(max_slots=2, max_positions=200, solver=((6, False),), eager=is_eager)
-engine = Engine(model, device, config)
+settings = Parameters(steps=6, guidance_scale=1.0)
+config = EngineConfig(max_slots=2, max_positions=200, graphs=(vars(settings),), eager=is_eager)
+engine = EngineCore(model, device, config)
 
 def request(seed):
-    return Request(model.encode_prompt("Hello there."), seed, 6, 1.0, 50, 50)
+    return Request(model.encode_prompt("Hello there."), seed, settings, (6, False), 50, 50)
 
 requests = [request(seed) for seed in range(3)]  # two run, one waits
 for each in requests:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from asking import new_request
 from torch import Tensor
 
 pytest.importorskip("triton")
@@ -23,14 +24,13 @@ if DEVICE.type == "cuda" and torch.cuda.get_device_capability() < (8, 9):
     pytest.skip("no e4m3 before compute capability 8.9", allow_module_level=True)
 
 from voxcli.config import EngineConfig  # noqa: E402
-from voxcli.engine.native.core import Engine  # noqa: E402
-from voxcli.engine.native.request import Request  # noqa: E402
+from voxcli.engine.native.core import EngineCore  # noqa: E402
 from voxcli.kernels import fp8, fp8_rows, linear  # noqa: E402
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows  # noqa: E402
 from voxcli.kernels.patch_attention import local_attention, local_attention_fp8  # noqa: E402
 from voxcli.layers.fp8 import FORMAT, Fp8Weight, quantize  # noqa: E402
 from voxcli.models.voxcpm2.backbone import LocalStack  # noqa: E402
-from voxcli.models.voxcpm2.family import load  # noqa: E402
+from voxcli.models.voxcpm2.loading import load  # noqa: E402
 from voxcli.models.voxcpm2.model import VoxCPM2  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -170,10 +170,10 @@ def test_a_fused_stack_is_the_plain_one_over_widened_weights(model: VoxCPM2, B: 
     assert error(found, expected) < (0.02 if 11 * B <= MAX_PAIRED_ROWS else 0.08)
 
 
-def spoken(engine: Engine, num_rows: int) -> Tensor:
+def spoken(engine: EngineCore, num_rows: int) -> Tensor:
     for seed in range(num_rows):
         prompt = engine.model.encode_prompt("Hello there.")
-        engine.add_request(Request(prompt, seed, 6, 2.0, 6, 6))
+        engine.add_request(new_request(prompt, seed, 6, 2.0, max_frames=6, min_frames=6))
     pieces = []
     while engine.has_work:
         pieces += [torch.from_numpy(output.samples) for output in engine.step()]
@@ -184,12 +184,14 @@ def spoken(engine: Engine, num_rows: int) -> Tensor:
 @pytest.mark.parametrize("num_rows", [1, 3])
 def test_captured_steps_repeat_and_are_near_the_eager_ones(model: VoxCPM2, num_rows: int) -> None:
     """Not equal: eager prompts run over widened weights, captured ones over rows in eight bits."""
-    config = EngineConfig(max_slots=3, max_positions=300, solver=((6, True),))
-    engine = Engine(model, model.device, config)
+    config = EngineConfig(
+        max_slots=3, max_positions=300, graphs=({"steps": 6, "guidance_scale": 2.0},)
+    )
+    engine = EngineCore(model, model.device, config)
     found = spoken(engine, num_rows)
     assert found.abs().max() > 0.01, "silence proves nothing"
     assert torch.equal(spoken(engine, num_rows), found)
-    eager = Engine(model, model.device, replace(config, eager=True))
+    eager = EngineCore(model, model.device, replace(config, eager=True))
     assert error(found, spoken(eager, num_rows)) < 0.3
 
 

@@ -32,7 +32,7 @@ def environment(folder: Path, faults: str) -> dict[str, str]:
         **os.environ,
         "FAULTY": str(folder / "faults.txt"),
         "FAULTY_DEVICE": "cuda",
-        "VOXCLI_SERVER": "off",
+        "VOXCLI_ENGINE": "native",
     }
 
 

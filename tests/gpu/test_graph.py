@@ -14,15 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from asking import new_request
 
 from voxcli.config import EngineConfig
-from voxcli.engine.native.core import Engine
+from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import NUM_PREFIXES
 from voxcli.engine.native.scheduler import PrefillLimits
-from voxcli.errors import AdmissionError
-from voxcli.models.voxcpm2.family import load
+from voxcli.errors import AdmissionError, UsageError
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
 pytestmark = [
@@ -37,7 +38,7 @@ TEXTS = ["Hello there.", "One two three four.", "Why not?", "The birch canoe sli
 
 
 @pytest.fixture(scope="module")
-def cpu_engine() -> Engine:
+def cpu_engine() -> EngineCore:
     return make_engine(load(MINI, torch.device("cpu"), torch.float32), eager=True)
 
 
@@ -52,7 +53,7 @@ def models() -> dict[str, VoxCPM2]:
 
 
 @pytest.fixture(scope="module")
-def engines(models: dict[str, VoxCPM2]) -> dict[str, Engine]:
+def engines(models: dict[str, VoxCPM2]) -> dict[str, EngineCore]:
     return {name: make_engine(model) for name, model in models.items()}
 
 
@@ -61,26 +62,34 @@ def _no_tf32() -> None:
     assert not torch.backends.cuda.matmul.allow_tf32
 
 
-def make_engine(model: VoxCPM2, *, eager: bool = False) -> Engine:
-    solver = ((STEPS, False), (STEPS, True))
-    config = EngineConfig(max_slots=5, max_positions=400, eager=eager, solver=solver)
-    return Engine(model, model.device, config)
+def make_engine(model: VoxCPM2, *, eager: bool = False) -> EngineCore:
+    graphs = tuple({"steps": STEPS, "guidance_scale": scale} for scale in (1.0, 2.0))
+    config = EngineConfig(max_slots=5, max_positions=400, eager=eager, graphs=graphs)
+    return EngineCore(model, model.device, config)
 
 
 def make_request(
-    engine: Engine, text: str, seed: int, *, patches: int = 8, cfg: float = 1.0, steps: int = STEPS
+    engine: EngineCore,
+    text: str,
+    seed: int,
+    *,
+    patches: int = 8,
+    cfg: float = 1.0,
+    steps: int = STEPS,
 ) -> Request:
     prompt = engine.model.encode_prompt(text)
-    return Request(prompt, seed, steps, cfg, max_patches=patches, min_patches=patches)
+    return new_request(prompt, seed, steps, cfg, max_frames=patches, min_frames=patches)
 
 
-def run(engine: Engine, requests: Sequence[Request], joins: Sequence[int] = ()) -> list[np.ndarray]:
+def run(
+    engine: EngineCore, requests: Sequence[Request], joins: Sequence[int] = ()
+) -> list[np.ndarray]:
     """Samples of each request; `joins[i]` is the step at which request i is added."""
     return run_on(engine, requests, joins or [0] * len(requests))
 
 
 def run_on(
-    engine: Engine, requests: Sequence[Request], joins: Sequence[int] = ()
+    engine: EngineCore, requests: Sequence[Request], joins: Sequence[int] = ()
 ) -> list[np.ndarray]:
     """`run` for requests that may have been added before."""
     pieces: dict[int, list[np.ndarray]] = {id(request): [] for request in requests}
@@ -105,7 +114,7 @@ def close(left: np.ndarray, right: np.ndarray, tolerance: float = FP32) -> None:
 
 @pytest.mark.parametrize("cfg", [1.0, 2.0])
 def test_fp32_equals_the_cpu(
-    models: dict[str, VoxCPM2], engines: dict[str, Engine], cpu_engine: Engine, cfg: float
+    models: dict[str, VoxCPM2], engines: dict[str, EngineCore], cpu_engine: EngineCore, cfg: float
 ) -> None:
     [expected] = run(cpu_engine, [make_request(cpu_engine, TEXTS[1], 7, cfg=cfg)])
     for engine in (make_engine(models["fp32"], eager=True), engines["fp32"]):
@@ -113,7 +122,7 @@ def test_fp32_equals_the_cpu(
 
 
 def test_the_first_bf16_patch_is_near_the_cpus(
-    engines: dict[str, Engine], cpu_engine: Engine
+    engines: dict[str, EngineCore], cpu_engine: EngineCore
 ) -> None:
     [expected] = run(cpu_engine, [make_request(cpu_engine, TEXTS[3], 3, patches=4, cfg=2.0)])
     [found] = run(engines["bf16"], [make_request(engines["bf16"], TEXTS[3], 3, patches=4, cfg=2.0)])
@@ -124,7 +133,7 @@ def test_the_first_bf16_patch_is_near_the_cpus(
 
 @pytest.mark.parametrize("cfg", [1.0, 2.0])
 def test_alone_equals_with_neighbours_joining_and_leaving(
-    engines: dict[str, Engine], cfg: float
+    engines: dict[str, EngineCore], cfg: float
 ) -> None:
     engine = engines["fp32"]
 
@@ -142,7 +151,7 @@ def test_alone_equals_with_neighbours_joining_and_leaving(
         close(left, right)
 
 
-def test_guided_and_unguided_neighbours_do_not_mix(engines: dict[str, Engine]) -> None:
+def test_guided_and_unguided_neighbours_do_not_mix(engines: dict[str, EngineCore]) -> None:
     engine = engines["fp32"]
 
     def requests() -> list[Request]:
@@ -153,7 +162,7 @@ def test_guided_and_unguided_neighbours_do_not_mix(engines: dict[str, Engine]) -
         close(left, right)
 
 
-def test_job_a_then_b_then_a_gives_a_twice(engines: dict[str, Engine], dtype: str) -> None:
+def test_job_a_then_b_then_a_gives_a_twice(engines: dict[str, EngineCore], dtype: str) -> None:
     engine = engines[dtype]
     for cfg in (1.0, 2.0):
         [first] = run(engine, [make_request(engine, TEXTS[0], 5, cfg=cfg)])
@@ -163,7 +172,7 @@ def test_job_a_then_b_then_a_gives_a_twice(engines: dict[str, Engine], dtype: st
 
 
 def test_nothing_is_captured_or_allocated_under_load(
-    engines: dict[str, Engine], dtype: str
+    engines: dict[str, EngineCore], dtype: str
 ) -> None:
     engine = engines[dtype]
     runner = engine.runner
@@ -181,11 +190,10 @@ def test_nothing_is_captured_or_allocated_under_load(
         used.append(torch.cuda.memory_allocated())
     assert len(set(used[4:])) == 1, used
     assert runner.graph_captures == captures
-    assert runner.num_eager_steps == 0
 
 
 def test_many_mixed_jobs_capture_nothing_and_take_no_more_memory(
-    engines: dict[str, Engine], dtype: str
+    engines: dict[str, EngineCore], dtype: str
 ) -> None:
     """200 jobs of mixed lengths and settings that come and go at mixed times."""
     engine = engines[dtype]
@@ -209,10 +217,11 @@ def test_many_mixed_jobs_capture_nothing_and_take_no_more_memory(
     assert num_done == 200
     assert len(set(used)) == 1, set(used)
     assert runner.graph_captures == captures
-    assert runner.num_eager_steps == 0
 
 
-def test_an_aborted_stream_frees_its_slot_at_once(engines: dict[str, Engine], dtype: str) -> None:
+def test_an_aborted_stream_frees_its_slot_at_once(
+    engines: dict[str, EngineCore], dtype: str
+) -> None:
     engine = engines[dtype]
     [alone] = run(engine, [make_request(engine, TEXTS[0], 5)])
     streams = [make_request(engine, TEXTS[1], seed, patches=100) for seed in range(5)]
@@ -230,7 +239,7 @@ def test_an_aborted_stream_frees_its_slot_at_once(engines: dict[str, Engine], dt
     close(found, alone, FP32 if dtype == "fp32" else 0.5)
 
 
-def test_a_refused_request_harms_no_neighbour(engines: dict[str, Engine], dtype: str) -> None:
+def test_a_refused_request_harms_no_neighbour(engines: dict[str, EngineCore], dtype: str) -> None:
     engine = engines[dtype]
     [alone] = run(engine, [make_request(engine, TEXTS[3], 9, patches=12)])
     request = make_request(engine, TEXTS[3], 9, patches=12)
@@ -245,11 +254,11 @@ def test_a_refused_request_harms_no_neighbour(engines: dict[str, Engine], dtype:
 @pytest.mark.parametrize("has_reference", [False, True])
 @pytest.mark.parametrize("has_prompt", [False, True])
 def test_prompts_with_audio_equal_the_cpus(
-    engines: dict[str, Engine], cpu_engine: Engine, has_reference: bool, has_prompt: bool
+    engines: dict[str, EngineCore], cpu_engine: EngineCore, has_reference: bool, has_prompt: bool
 ) -> None:
-    def request(engine: Engine) -> Request:
+    def request(engine: EngineCore) -> Request:
         model = engine.model
-        P, D = model.info.patch_shape
+        P, D = model.patch_shape
         patches = 0.5 * np.random.default_rng(1).normal(size=(12, P, D)).astype(np.float32)
         prompt = model.encode_prompt(
             TEXTS[0],
@@ -257,34 +266,36 @@ def test_prompts_with_audio_equal_the_cpus(
             prompt_text=TEXTS[2] if has_prompt else "",
             prompt_audio=patches[8:] if has_prompt else None,
         )
-        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+        return new_request(prompt, 4, STEPS, 1.0, max_frames=6, min_frames=6)
 
     [expected] = run(cpu_engine, [request(cpu_engine)])
     [found] = run(engines["fp32"], [request(engines["fp32"])])
     close(found, expected)
 
 
-def voice(engine: Engine, num_patches: int, seed: int = 1) -> np.ndarray:
-    shape = (num_patches, *engine.model.info.patch_shape)
+def voice(engine: EngineCore, num_patches: int, seed: int = 1) -> np.ndarray:
+    shape = (num_patches, *engine.model.patch_shape)
     return 0.5 * np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 @pytest.mark.parametrize(("num_texts", "num_patches"), [(8, 0), (1, 290), (5, 120)])
 def test_prompts_longer_than_any_shape_equal_the_cpus(
-    engines: dict[str, Engine], cpu_engine: Engine, num_texts: int, num_patches: int
+    engines: dict[str, EngineCore], cpu_engine: EngineCore, num_texts: int, num_patches: int
 ) -> None:
-    def request(engine: Engine) -> Request:
+    def request(engine: EngineCore) -> Request:
         reference = voice(engine, num_patches) if num_patches else None
         prompt = engine.model.encode_prompt(TEXTS[3] * 2 * num_texts, reference=reference)
         assert 256 < len(prompt) < 390
-        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+        return new_request(prompt, 4, STEPS, 1.0, max_frames=6, min_frames=6)
 
     [expected] = run(cpu_engine, [request(cpu_engine)])
     [found] = run(engines["fp32"], [request(engines["fp32"])])
     close(found, expected)
 
 
-def test_a_long_newcomer_does_not_stall_a_stream(engines: dict[str, Engine], dtype: str) -> None:
+def test_a_long_newcomer_does_not_stall_a_stream(
+    engines: dict[str, EngineCore], dtype: str
+) -> None:
     """A step beside it runs at most a limited part of its prompt."""
     engine = engines[dtype]
     runner = engine.runner
@@ -310,13 +321,15 @@ def test_a_long_newcomer_does_not_stall_a_stream(engines: dict[str, Engine], dty
         close(np.concatenate(pieces), alone)
 
 
-def test_a_voice_is_run_once_and_sounds_the_same(engines: dict[str, Engine], dtype: str) -> None:
+def test_a_voice_is_run_once_and_sounds_the_same(
+    engines: dict[str, EngineCore], dtype: str
+) -> None:
     engine = engines[dtype]
     prefixes = engine.runner.prefixes
 
     def request(text: str) -> Request:
         prompt = engine.model.encode_prompt(text, reference=voice(engine, 30, seed=7))
-        return Request(prompt, 4, STEPS, 1.0, max_patches=6, min_patches=6)
+        return new_request(prompt, 4, STEPS, 1.0, max_frames=6, min_frames=6)
 
     before = prefixes.num_run, prefixes.num_shared
     [first] = run(engine, [request(TEXTS[0])])
@@ -327,7 +340,7 @@ def test_a_voice_is_run_once_and_sounds_the_same(engines: dict[str, Engine], dty
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: str) -> None:
+def test_a_step_does_not_wait_for_the_device(engines: dict[str, EngineCore], dtype: str) -> None:
     engine = engines[dtype]
     requests = [make_request(engine, text, 1, patches=20, cfg=2.0) for text in TEXTS[:3]]
     for request in requests:
@@ -344,21 +357,21 @@ def test_a_step_does_not_wait_for_the_device(engines: dict[str, Engine], dtype: 
     assert not engine.has_work
 
 
-def test_settings_without_a_graph_run_eagerly_and_equal(
-    engines: dict[str, Engine], models: dict[str, VoxCPM2]
+def test_settings_without_a_graph_are_refused_and_harm_nobody(
+    engines: dict[str, EngineCore], dtype: str
 ) -> None:
-    engine = engines["fp32"]
-    runner = engine.runner
-    assert isinstance(runner, GraphRunner)
-    [found] = run(engine, [make_request(engine, TEXTS[0], 2, steps=4)])
-    assert runner.num_eager_steps > 0
-    runner.num_eager_steps = 0
-    eager = make_engine(models["fp32"], eager=True)
-    close(found, run(eager, [make_request(eager, TEXTS[0], 2, steps=4)])[0])
+    engine = engines[dtype]
+    [alone] = run(engine, [make_request(engine, TEXTS[3], 9, patches=12)])
+    neighbour = make_request(engine, TEXTS[3], 9, patches=12)
+    engine.add_request(neighbour)
+    with pytest.raises(UsageError, match=r"no graph was captured for \(4, False\)"):
+        engine.add_request(make_request(engine, TEXTS[0], 2, steps=4))
+    pieces = [output.samples for _ in range(14) for output in engine.step()]
+    assert np.array_equal(np.concatenate(pieces), alone)
 
 
 def test_the_caches_take_the_memory_that_was_computed(
-    engines: dict[str, Engine], dtype: str
+    engines: dict[str, EngineCore], dtype: str
 ) -> None:
     engine = engines[dtype]
     runner = engine.runner

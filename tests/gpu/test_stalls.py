@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from asking import new_request
 
 from voxcli.config import EngineConfig
-from voxcli.engine.native.core import Engine
+from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.request import Request
-from voxcli.models.base import Prompt
 from voxcli.models.voxcpm2.config import VoxCPM2Config
-from voxcli.models.voxcpm2.family import random_model
+from voxcli.models.voxcpm2.loading import random_model
+from voxcli.models.voxcpm2.prompt import Prompt
 
 pytestmark = [
     pytest.mark.gpu,
@@ -33,28 +34,32 @@ NUM_TRIES = 3  # of which the middle one counts: the host has hiccups of its own
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
+def engine() -> Iterator[EngineCore]:
     device = torch.device("cuda:0")
     config = VoxCPM2Config.from_dict(json.loads(CONFIG.read_text("utf-8")))
     with torch.inference_mode():
         model = random_model(config, device, torch.bfloat16)
-        yield Engine(model, device, EngineConfig(max_slots=33, max_positions=2048))
+        yield EngineCore(model, device, EngineConfig(max_slots=33, max_positions=2048))
 
 
 def request(num_positions: int, num_patches: int, seed: int) -> Request:
     ids = np.random.default_rng(seed).integers(300, 70000, num_positions)
     prompt = Prompt(ids, np.zeros(num_positions, bool), np.zeros((0, 4, 64), np.float32))
-    return Request(prompt, seed, 10, 2.0, num_patches, num_patches, 1)
+    return new_request(
+        prompt, seed, 10, 2.0, max_frames=num_patches, min_frames=num_patches, chunk=1
+    )
 
 
-def step_ms(engine: Engine) -> float:
+def step_ms(engine: EngineCore) -> float:
     started = time.perf_counter()
     engine.step()
     return 1e3 * (time.perf_counter() - started)
 
 
 @pytest.mark.parametrize("num_streams", [1, 8, 32])
-def test_a_newcomer_lengthens_a_step_by_a_step_at_most(engine: Engine, num_streams: int) -> None:
+def test_a_newcomer_lengthens_a_step_by_a_step_at_most(
+    engine: EngineCore, num_streams: int
+) -> None:
     for seed in range(num_streams):
         engine.add_request(request(SHORT, 400, seed))
     for _ in range(20):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from asking import new_request
 
-from voxcli.models.voxcpm2.family import load
 from voxcli.models.voxcpm2.fused import FusedDecoder
+from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.sources import RandomSource
 from voxcli.models.voxcpm2.vae import Decoder
@@ -28,13 +29,16 @@ MIN_SNR = {torch.float32: 90.0, torch.float16: 50.0}
 def speech() -> tuple[VoxCPM2, torch.Tensor, torch.Tensor]:
     """The CPU's model, latents `[1, T, D]` of real speech it made, and their samples."""
     from voxcli.config import EngineConfig
-    from voxcli.engine.native.core import Engine
-    from voxcli.engine.native.request import Request
+    from voxcli.engine.native.core import EngineCore
 
     model = load(MINI, torch.device("cpu"), torch.float32)
-    engine = Engine(model, model.device, EngineConfig(max_slots=1, max_positions=200))
+    engine = EngineCore(
+        model,
+        model.device,
+        EngineConfig(max_slots=1, max_positions=200, graphs=({"steps": 6, "guidance_scale": 1.0},)),
+    )
     prompt = model.encode_prompt("The birch canoe slid on the smooth planks.")
-    request = Request(prompt, 3, 6, 1.0, 16, 16, 100)
+    request = new_request(prompt, 3, 6, 1.0, max_frames=16, min_frames=16, chunk=100)
     engine.add_request(request)
     patches = []
     for _ in range(16):

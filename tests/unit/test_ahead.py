@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from voxcli.config import EngineConfig
 from voxcli.engine.native import ahead
 from voxcli.engine.native.ahead import Ahead, Order
-from voxcli.config import EngineConfig
+from voxcli.models.voxcpm2.family import VoxCPM2Family
 
-CONFIG = EngineConfig(solver=((10, True), (6, False)), max_slots=3)
+FAMILY = VoxCPM2Family()
+CONFIG = EngineConfig(
+    graphs=({"steps": 10, "guidance_scale": 2.0}, {"steps": 6, "guidance_scale": 1.0}),
+    max_slots=3,
+)
 
 
 class FakeCard:
@@ -36,21 +41,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_order_survives_the_way_to_its_process() -> None:
-    order = Order.of(Path("/models/some"), CONFIG, (9, 0))
+    order = Order.of(Path("/models/some"), FAMILY, CONFIG, (9, 0))
     assert Order.from_json(order.to_json()) == order
 
 
 def test_the_mark_is_of_one_model_engine_and_card(folder: Path) -> None:
     marks = {
-        Order.of(folder, config, capability).mark
+        Order.of(folder, FAMILY, config, capability).mark
         for config in (CONFIG, EngineConfig())
         for capability in ((9, 0), (8, 0))
     }
-    before = Order.of(folder, CONFIG, (9, 0)).mark
-    more_steps = replace(CONFIG, solver=((30, False), (9, True)), device="cuda:0", precision="bf16")
-    assert Order.of(folder, more_steps, (9, 0)).mark == before, "the same kernels"
+    before = Order.of(folder, FAMILY, CONFIG, (9, 0)).mark
+    more_steps = replace(
+        CONFIG,
+        graphs=({"steps": 30, "guidance_scale": 1.0}, {"steps": 9, "guidance_scale": 3.0}),
+        device="cuda:0",
+        precision="bf16",
+    )
+    assert Order.of(folder, FAMILY, more_steps, (9, 0)).mark == before, "the same kernels"
     (folder / "config.json").write_text('{"architecture": "other"}')
-    marks.add(Order.of(folder, CONFIG, (9, 0)).mark)
+    marks.add(Order.of(folder, FAMILY, CONFIG, (9, 0)).mark)
     assert len(marks) == 5
     assert before in marks
 
@@ -59,15 +69,15 @@ def test_nothing_begins_where_it_gains_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process began"))
-    with Ahead.begin(folder, EngineConfig(eager=True)) as begun:
+    with Ahead.begin(folder, FAMILY, EngineConfig(eager=True)) as begun:
         assert not begun.is_ready()
-    order = Order.of(folder, CONFIG, (9, 0))
+    order = Order.of(folder, FAMILY, CONFIG, (9, 0))
     order.mark.parent.mkdir()
     order.mark.touch()
-    with Ahead.begin(folder, CONFIG) as begun:
+    with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert begun.is_ready(), "the mark says that all is there"
     monkeypatch.setattr(ahead._Card, "find", lambda device: None)
-    with Ahead.begin(folder, CONFIG) as begun:
+    with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert not begun.is_ready()
 
 
@@ -81,7 +91,7 @@ def test_the_processs_end_says_whether_the_kernels_are_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, program: str, is_ready: bool
 ) -> None:
     monkeypatch.setattr(ahead, "_PROGRAM", program)
-    with Ahead.begin(folder, CONFIG) as begun:
+    with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert begun.is_ready() is is_ready
         assert begun.is_ready() is is_ready
 
@@ -92,9 +102,9 @@ def test_a_process_that_is_not_waited_for_or_hangs_is_ended(
     monkeypatch.setattr(ahead, "_PROGRAM", "import time; time.sleep(60)")
     monkeypatch.setattr(ahead, "PATIENCE_S", 0.1)
     started = time.perf_counter()
-    with Ahead.begin(folder, CONFIG):
+    with Ahead.begin(folder, FAMILY, CONFIG):
         pass
-    with Ahead.begin(folder, CONFIG) as begun:
+    with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert not begun.is_ready()
     assert time.perf_counter() - started < 30
 

@@ -6,19 +6,18 @@ import random
 
 import numpy as np
 import pytest
+from asking import new_request
 
 from voxcli.engine.native.request import Request, Status
 from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
 from voxcli.errors import AdmissionError
-from voxcli.models.base import Prompt
+from voxcli.models.voxcpm2.prompt import Prompt
 from voxcli.utterance import FinishReason
 
 
-def request(
-    length: int = 5, max_patches: int = 10, num_steps: int = 6, cfg: float = 1.0
-) -> Request:
+def request(length: int = 5, max_frames: int = 10, **settings: float) -> Request:
     prompt = Prompt(np.zeros(length, np.int64), np.zeros(length, bool), np.zeros((0, 1, 1)))
-    return Request(prompt, seed=0, num_steps=num_steps, cfg=cfg, max_patches=max_patches)
+    return new_request(prompt, max_frames=max_frames, **settings)
 
 
 def schedule(scheduler: Scheduler) -> list[Request]:
@@ -92,14 +91,14 @@ def test_a_prompt_that_is_not_through_goes_on_before_newcomers() -> None:
     assert scheduler.schedule().prefill == []
 
 
-def test_rows_of_one_step_share_their_solver_settings() -> None:
+def test_rows_of_one_step_share_their_graph_key() -> None:
     scheduler = Scheduler(8, 100, PrefillLimits(1000, 24, 1000))
-    for num_steps, cfg in ((6, 1.0), (10, 2.0), (6, 1.0), (6, 1.5)):
-        scheduler.add(request(num_steps=num_steps, cfg=cfg))
+    for steps, guidance in ((6, 1.0), (10, 2.0), (6, 1.0), (6, 1.5)):
+        scheduler.add(request(steps=steps, guidance_scale=guidance))
     groups = scheduler.schedule().decode
     assert sorted(len(group) for group in groups) == [1, 1, 2]
     for group in groups:
-        assert len({(r.num_steps, r.is_guided) for r in group}) == 1
+        assert len({each.key for each in group}) == 1
 
 
 def test_no_slot_is_lost_or_shared_whatever_happens() -> None:

@@ -10,15 +10,15 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from fakes import FakeAcousticModel, FakeState, fake_synthesizer
+from fakes import FakeModel, FakeState, fake_engine
 from torch import Tensor
 
 from voxcli.config import SamplingParams
+from voxcli.engine.base import Speech
 from voxcli.engine.native import vocoding
 from voxcli.errors import EngineError
 from voxcli.layers import cores
-from voxcli.models.base import Rows, StepOutput
-from voxcli.engine.native.speech import Speech
+from voxcli.models.data import Rows, StepOutput
 from voxcli.utterance import AudioChunk, Utterance
 
 TEXT = "A sentence of quite ordinary length, and some more of it."
@@ -37,7 +37,7 @@ def utterances(texts: list[str]) -> list[Utterance]:
     return [Utterance(text, sampling=SamplingParams(seed=5)) for text in texts]
 
 
-class GatedModel(FakeAcousticModel):
+class GatedModel(FakeModel):
     """Its vocoder, from the second chunk on, waits in the worker until the gate is open."""
 
     def __init__(self, *, is_failing: bool = False) -> None:
@@ -47,35 +47,35 @@ class GatedModel(FakeAcousticModel):
         self.threads: list[str] = []  # of each chunk
         self.counts: list[int] = []  # of chunks made together
 
-    def vocode(self, state: FakeState, slots: Sequence[int], patches: Tensor) -> Tensor:
-        self.threads += len(patches) * [threading.current_thread().name]
-        self.counts.append(len(patches))
+    def vocode(self, state: FakeState, slots: Sequence[int], frames: Tensor) -> Tensor:
+        self.threads += len(frames) * [threading.current_thread().name]
+        self.counts.append(len(frames))
         if threading.current_thread() is not threading.main_thread():
             if self.is_failing:
                 raise RuntimeError("the vocoder broke")
             assert self.gate.wait(60)
-        return super().vocode(state, slots, patches)
+        return super().vocode(state, slots, frames)
 
 
 @pytest.mark.parametrize("texts", [[TEXT], TEXTS])
 def test_samples_are_those_of_a_vocoder_that_is_waited_for(texts: list[str]) -> None:
-    at_once = fake_synthesizer(threads=1).synthesize(utterances(texts))
-    beside = fake_synthesizer(threads=2).synthesize(utterances(texts))
+    at_once = fake_engine(threads=1).synthesize(utterances(texts))
+    beside = fake_engine(threads=2).synthesize(utterances(texts))
     for one, other in zip(at_once, beside, strict=True):
         assert np.array_equal(one.samples, other.samples)
 
 
 def test_steps_go_on_while_the_vocoder_works() -> None:
     model = GatedModel()
-    engine = fake_synthesizer(model, threads=2, max_chars=80)
-    with engine.group() as group:
-        group.add(utterances([TEXT])[0], is_live=True)
+    engine = fake_engine(model, threads=2, max_chars=80)
+    with engine.session() as session:
+        session.add(engine.plan(utterances([TEXT])[0]), is_live=True)
         for _ in range(10):
-            group.step()
+            session.step()
         assert model.num_decodes == 10
         model.gate.set()
-        while not group.is_idle:
-            group.step()
+        while not session.is_idle:
+            session.step()
     assert set(model.threads) == {"vocoder_0", threading.main_thread().name}
     assert torch.get_num_threads() == 2
 
@@ -95,7 +95,7 @@ def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends(
             return super().decode(state, rows)
 
     model = CountingModel()
-    fake_synthesizer(model, threads=2).synthesize(utterances([TEXT]))
+    fake_engine(model, threads=2).synthesize(utterances([TEXT]))
     assert model.free == [1, 2]
     assert cores.num_threads() == torch.get_num_threads() == 2
 
@@ -112,7 +112,7 @@ def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
     while not shares or (shares[-1] <= 0.5 and len(shares) < 5):
         model = SlowModel()
         model.gate.set()
-        fake_synthesizer(model, threads=2).synthesize(utterances(TEXTS))
+        fake_engine(model, threads=2).synthesize(utterances(TEXTS))
         beside = [name for name in model.threads if name.startswith("vocoder")]
         shares.append(len(beside) / len(model.threads))
     assert shares[-1] > 0.5
@@ -121,83 +121,89 @@ def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
 def test_chunks_that_nobody_listens_to_are_made_together() -> None:
     model = GatedModel()
     model.gate.set()
-    synthesizer = fake_synthesizer(model, threads=2)
-    together = synthesizer.synthesize(utterances(6 * [TEXT]))
+    engine = fake_engine(model, threads=2)
+    together = engine.synthesize(utterances(6 * [TEXT]))
     assert max(model.counts) == vocoding.MAX_TOGETHER
-    alone = fake_synthesizer(threads=1).synthesize(utterances([TEXT]))[0]
+    alone = fake_engine(threads=1).synthesize(utterances([TEXT]))[0]
     assert all(np.array_equal(each.samples, alone.samples) for each in together)
 
 
 def test_the_steps_make_what_a_worker_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocoding, "MAX_TOGETHER", 1)
     model = GatedModel()
-    with fake_synthesizer(model, threads=2, max_chars=80).group() as group:
-        speeches = [group.add(each, is_live=False) for each in utterances(TEXTS[1:])]
+    engine = fake_engine(model, threads=2, max_chars=80)
+    with engine.session() as session:
+        speeches = [session.add(engine.plan(each), is_live=False) for each in utterances(TEXTS[1:])]
         while len(model.threads) < 2:  # the first chunk is stuck in the worker
-            group.step()
+            session.step()
         assert model.threads[0].startswith("vocoder")
         assert model.threads[1] == threading.main_thread().name
         model.gate.set()
-        while not group.is_idle:
-            group.step()
+        while not session.is_idle:
+            session.step()
     assert all(speech.is_done for speech in speeches)
 
 
 def test_an_abort_waits_for_what_is_in_flight_and_frees_the_slot() -> None:
     model = GatedModel()
-    synthesizer = fake_synthesizer(model, threads=2, max_slots=1, max_chars=80)
-    stream = synthesizer.stream(utterances([TEXT])[0], is_live=True)
+    engine = fake_engine(model, threads=2, max_slots=1, max_chars=80)
+    stream = engine.stream(utterances([TEXT])[0], is_live=True)
     next(stream)
-    group_steps = [synthesizer.engine.step() for _ in range(3)]
-    assert all(not outputs for outputs in group_steps)
+    session_steps = [engine.core.step() for _ in range(3)]
+    assert all(not outputs for outputs in session_steps)
     threading.Timer(0.05, model.gate.set).start()
     stream.close()
     assert model.gate.is_set()
-    again = synthesizer.synthesize(utterances([TEXT]))[0]
-    alone = fake_synthesizer(threads=1, max_chars=80).synthesize(utterances([TEXT]))[0]
+    again = engine.synthesize(utterances([TEXT]))[0]
+    alone = fake_engine(threads=1, max_chars=80).synthesize(utterances([TEXT]))[0]
     assert np.array_equal(again.samples, alone.samples)
 
 
 def test_who_leaves_takes_nothing_from_those_whose_chunks_are_made_with_its_own() -> None:
     model = GatedModel()
-    synthesizer = fake_synthesizer(model, threads=2, max_chars=80)
-    with synthesizer.group() as group:
-        group.add(utterances([TEXT])[0], is_live=True)
+    engine = fake_engine(model, threads=2, max_chars=80)
+    with engine.session() as session:
+        session.add(engine.plan(utterances([TEXT])[0]), is_live=True)
         while not any(name.startswith("vocoder") for name in model.threads):
-            group.step()  # its second chunk is stuck in the worker
-        leaves, stays = (group.add(each, is_live=False) for each in utterances(2 * TEXTS[1:2]))
-        while len(synthesizer.engine.vocoding.in_flight) < 3:
-            group.step()
+            session.step()  # its second chunk is stuck in the worker
+        leaves, stays = (
+            session.add(engine.plan(each), is_live=False) for each in utterances(2 * TEXTS[1:2])
+        )
+        while len(engine.core.vocoding.in_flight) < 3:
+            session.step()
         num_made = len(model.threads)
-        group.leave(leaves)
+        session.leave(leaves)
         assert len(model.threads) == num_made + 2, "both, while the slot is still its own"
-        again = group.add(utterances(TEXTS[1:2])[0], is_live=False)
+        again = session.add(engine.plan(utterances(TEXTS[1:2])[0]), is_live=False)
         model.gate.set()
         samples: dict[Speech, list[np.ndarray]] = {stays: [], again: []}
-        while not group.is_idle:
-            for speech, event in group.step():
+        while not session.is_idle:
+            for speech, event in session.step():
                 assert isinstance(event, AudioChunk)
                 samples.setdefault(speech, []).append(event.samples)
-    alone = fake_synthesizer(threads=1, max_chars=80).synthesize(utterances(TEXTS[1:2]))[0]
+    alone = fake_engine(threads=1, max_chars=80).synthesize(utterances(TEXTS[1:2]))[0]
     for speech in (stays, again):
         assert np.array_equal(np.concatenate(samples[speech]), alone.samples)
 
 
 def test_a_vocoder_that_fails_beside_the_steps_ends_the_engine() -> None:
     model = GatedModel(is_failing=True)
-    synthesizer = fake_synthesizer(model, threads=2)
+    engine = fake_engine(model, threads=2)
     with pytest.raises(EngineError, match="the vocoder broke"):
-        synthesizer.synthesize(utterances([TEXT]))
+        engine.synthesize(utterances([TEXT]))
     with pytest.raises(EngineError, match="runs nothing more"):
-        synthesizer.synthesize(utterances([TEXT]))
+        engine.synthesize(utterances([TEXT]))
 
 
 def test_who_leaves_is_not_told_that_the_vocoder_failed() -> None:
     model = GatedModel(is_failing=True)
-    with fake_synthesizer(model, threads=2, max_chars=80).group() as group:
-        leaves, _ = (group.add(each, is_live=False) for each in utterances(2 * TEXTS[1:2]))
+    engine = fake_engine(model, threads=2, max_chars=80)
+    with engine.session() as session:
+        leaves, _ = (
+            session.add(engine.plan(each), is_live=False) for each in utterances(2 * TEXTS[1:2])
+        )
         while not model.threads:
-            group.step()
-        group.leave(leaves)
+            session.step()
+        session.leave(leaves)
         with pytest.raises(EngineError, match="the vocoder broke"):
-            group.step()
+            session.step()

@@ -5,7 +5,11 @@
 
 A fault ends every use of the device in its process, but not the work. `exec` starts the same
 program with the same words and keeps the process id, the terminal and the descriptors it is given;
-memory, threads and all that the process had of the device are gone. Knows no command and no device.
+memory, threads and all that the process had of the device are gone.
+
+Why no supervisor process: it would stand beside every batch and every server for the rare fault,
+and would have to pass on signals, the terminal, output and exit codes, all of which `exec` keeps as
+they are. Knows no command and no device.
 """
 
 from __future__ import annotations

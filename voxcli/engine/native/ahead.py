@@ -1,6 +1,6 @@
 """Kernels compiled while the model loads, by a process that begins before torch is imported.
 
-    with Ahead.begin(folder, config) as ahead:
+    with Ahead.begin(folder, family, config) as ahead:
         ...  # import torch, load the model
         if not ahead.is_ready():
             ...  # compile here
@@ -38,12 +38,13 @@ from typing import IO, Any, Self, cast
 
 from voxcli.closing import Closing
 from voxcli.config import EngineConfig, num_cores
+from voxcli.models.base import ModelFamily
 
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 120  # for what is compiled ahead; then it is compiled here
 NICENESS = 5  # the process that loads the model goes first
-SOURCES = ("kernels", "layers", "models", "engine")  # what decides which kernels there are
+SOURCES = ("kernels", "layers", "models", "engine/native")  # what decides which kernels there are
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 
 
@@ -53,25 +54,29 @@ class Order:
 
     Attributes:
         folder: of the model.
+        family: its name.
         config: of the engine, with nothing in it that makes no kernel another.
         capability: of the card.
     """
 
     folder: str
+    family: str
     config: EngineConfig
     capability: tuple[int, int]
 
     @classmethod
-    def of(cls, folder: Path, config: EngineConfig, capability: tuple[int, int]) -> Self:
-        # two solver steps are one evaluation of the velocity, and all evaluations are alike
-        solver = tuple(sorted({(2, is_guided) for _, is_guided in config.solver}))
+    def of(
+        cls, folder: Path, family: ModelFamily, config: EngineConfig, capability: tuple[int, int]
+    ) -> Self:
+        cheap = (family.cheapest(family.parameters_of(values)) for values in config.graphs)
+        graphs = {family.graph_key(each): asdict(each) for each in cheap}
         plain = EngineConfig(
             precision="bf16" if config.precision == "auto" else config.precision,
             max_slots=config.max_slots,
             max_positions=config.max_positions,
-            solver=solver,
+            graphs=tuple(graphs[key] for key in sorted(graphs)),
         )
-        return cls(str(folder.resolve()), plain, capability)
+        return cls(str(folder.resolve()), family.name, plain, capability)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -80,13 +85,15 @@ class Order:
     def from_json(cls, text: str) -> Self:
         values = json.loads(text)
         config = values["config"]
-        config["solver"] = tuple(map(tuple, config["solver"]))
-        return cls(values["folder"], EngineConfig(**config), tuple(values["capability"]))
+        config["graphs"] = tuple(config["graphs"])
+        return cls(
+            values["folder"], values["family"], EngineConfig(**config), tuple(values["capability"])
+        )
 
     @property
     def mark(self) -> Path:
         """The file that exists when Triton's cache holds all of this."""
-        digest = hashlib.sha256(f"{self.config} {self.capability}".encode())
+        digest = hashlib.sha256(f"{self.family} {self.config} {self.capability}".encode())
         digest.update((Path(self.folder) / "config.json").read_bytes())
         package = Path(__file__).parents[2]
         for path in sorted(path for part in SOURCES for path in (package / part).rglob("*.py")):
@@ -112,11 +119,11 @@ class Ahead(Closing):
         self._is_ready = is_ready
 
     @classmethod
-    def begin(cls, folder: Path, config: EngineConfig) -> Self:
+    def begin(cls, folder: Path, family: ModelFamily, config: EngineConfig) -> Self:
         """Start compiling for a model and engine, if that is worth it; returns at once.
 
         Args:
-            config: with the solver settings that graphs are captured for.
+            config: with the parameters that graphs are captured for.
         """
         nothing = cls(None, None, is_ready=False)
         if config.eager or find_spec("triton") is None or not hasattr(os, "fork"):
@@ -126,7 +133,7 @@ class Ahead(Closing):
             return nothing
         card.make_context()
         try:
-            order = Order.of(folder, config, card.capability)
+            order = Order.of(folder, family, config, card.capability)
             if order.mark.exists():
                 return cls(None, None, is_ready=True)
             errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
@@ -220,24 +227,25 @@ def main(text: str) -> int:
     import torch
 
     from voxcli import kernels
+    from voxcli.engine.native.core import keys_of, num_positions_of
     from voxcli.engine.native.device import resolve_dtype
-    from voxcli.engine.native.core import num_positions_of
     from voxcli.engine.native.program import Program
     from voxcli.kernels.ahead import Compilers
     from voxcli.kernels.launch import naming
-    from voxcli.models import load_shapes
+    from voxcli.models import family_named
 
     imported = time.perf_counter()
     kernels.stand_in(order.capability)
     config = order.config
     dtype = resolve_dtype(config.precision, torch.device("meta"), 0)
     with torch.inference_mode():
-        model = load_shapes(Path(order.folder), dtype)
+        family = family_named(order.family)
+        model = family.load_shapes(Path(order.folder), dtype)
         program = Program(
             model, torch.device("meta"), config.max_slots, num_positions_of(model.info, config)
         )
         with Compilers(order.capability, num_cores()) as compilers, naming():
-            for function in program.with_all_kernels(config.solver):
+            for function in program.with_all_kernels(keys_of(family, config)):
                 function()
             named = time.perf_counter()
     logger.info(

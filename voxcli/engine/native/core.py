@@ -1,6 +1,6 @@
 """The engine's loop: schedule, prefill, decode, vocode, once a step.
 
-It knows requests and patches; it does not know texts, files, utterances or model families.
+It knows requests and frames; it does not know texts, files, utterances or model families.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import ModelRunner, Runner
 from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
 from voxcli.engine.native.vocoding import Vocoding
-from voxcli.errors import EngineError, EngineFaultError, VoxError
+from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from voxcli.models.base import AcousticModel, ModelInfo
+    from voxcli.models.base import GraphKey, ModelFamily, SpeechModel
+    from voxcli.models.data import ModelInfo
 
 logger = logging.getLogger(__name__)
 
@@ -40,13 +41,15 @@ def num_positions_of(info: ModelInfo, config: EngineConfig) -> int:
     return min(config.max_positions or DEFAULT_POSITIONS, info.max_positions)
 
 
-def settings_of(info: ModelInfo, config: EngineConfig) -> tuple[tuple[int, bool], ...]:
-    """The solver settings that graphs are captured for."""
-    return config.solver or ((info.default_steps, info.default_cfg != 1.0),)
+def keys_of(family: ModelFamily, config: EngineConfig) -> tuple[GraphKey, ...]:
+    """The graph keys that are captured: of the configured parameters, else of the defaults."""
+    wanted = config.graphs or ({},)
+    keys = (family.graph_key(family.parameters_of(values)) for values in wanted)
+    return tuple(dict.fromkeys(keys))
 
 
 def make_runner(
-    model: AcousticModel,
+    model: SpeechModel,
     device: torch.device,
     config: EngineConfig,
     is_compiled: Callable[[], bool],
@@ -55,10 +58,12 @@ def make_runner(
     num_positions = num_positions_of(model.info, config)
     if device.type != "cuda" or config.eager:
         return ModelRunner(model, device, config.max_slots, num_positions)
+    from voxcli.engine.native.card import CudaCard
     from voxcli.engine.native.graph import GraphRunner
 
-    settings = settings_of(model.info, config)
-    return GraphRunner(model, device, config.max_slots, num_positions, settings, is_compiled)
+    keys = keys_of(model.family, config)
+    card = CudaCard(device)
+    return GraphRunner(model, card, config.max_slots, num_positions, keys, is_compiled)
 
 
 @dataclass(frozen=True)
@@ -75,31 +80,38 @@ class Output:
     finish_reason: FinishReason | None
 
 
-class Engine:
+class EngineCore:
     """A model, its slots and the requests on them.
 
     Args:
         model: a loaded model.
         device: where it is.
-        config: `max_slots` and `max_positions` size the state.
+        config: `max_slots` and `max_positions` size the state, `graphs` says what is captured.
         is_compiled: asked when kernels are needed; True where they are in Triton's cache.
+        runner: what runs the model; None chooses one for the device.
+
+    Attributes:
+        keys: graph keys that requests may have; None where any runs.
     """
 
     def __init__(
         self,
-        model: AcousticModel,
+        model: SpeechModel,
         device: torch.device,
         config: EngineConfig,
         is_compiled: Callable[[], bool] = lambda: False,
+        runner: Runner | None = None,
     ) -> None:
         self.model = model
-        self.runner = make_runner(model, device, config, is_compiled)
+        self.device = device
+        self.runner = runner or make_runner(model, device, config, is_compiled)
+        self.keys: tuple[GraphKey, ...] | None = self.runner.keys
         self.scheduler = Scheduler(
             config.max_slots, num_positions_of(model.info, config), PREFILL_LIMITS[device.type]
         )
         most = torch.get_num_threads()
         self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
-        self.num_steps_run = 0
+        self.num_runs = 0
         self._is_on_card = device.type == "cuda"
         self._fault: str | None = None
 
@@ -117,9 +129,15 @@ class Engine:
 
         Raises:
             AdmissionError: it could never fit, with the numbers.
+            UsageError: no graph was captured for its key.
             EngineError: the device failed before.
         """
         self._refuse_after_fault()
+        if self.keys is not None and request.key not in self.keys:
+            raise UsageError(
+                f"no graph was captured for {request.key}",
+                hint=f"captured: {', '.join(map(str, self.keys))}",
+            )
         self.scheduler.add(request)
 
     def abort(self, requests: Iterable[Request]) -> None:
@@ -130,7 +148,7 @@ class Engine:
             self.scheduler.abort(request)
 
     def step(self) -> list[Output]:
-        """Advance every running request by one patch.
+        """Advance every running request by one frame.
 
         Returns:
             an output for each request that has new samples or ended.
@@ -156,8 +174,8 @@ class Engine:
                 f"the engine failed: {self._fault}",
                 hint="nothing in flight was kept; start voxcli again",
             ) from err
-        self.num_steps_run += 1
-        logger.debug("step %d: %.1f ms", self.num_steps_run, 1e3 * (time.perf_counter() - started))
+        self.num_runs += 1
+        logger.debug("step %d: %.1f ms", self.num_runs, 1e3 * (time.perf_counter() - started))
         return outputs
 
     def _refuse_after_fault(self) -> None:

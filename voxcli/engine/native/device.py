@@ -151,6 +151,13 @@ def available_memory() -> int | None:
     return None
 
 
+def kernels_of(device: torch.device, *, is_wanted: bool) -> str | None:
+    """The instructions that compiled kernels use on a device; None where none are used."""
+    found = native.find()
+    is_used = found.library is not None and is_wanted and device.type == "cpu"
+    return found.detail if is_used else None
+
+
 def set_threads(count: int) -> int:
     """Set the CPU threads: at most the usable cores, 0 for all. Returns the count in force."""
     most = num_cores()  # more threads than cores only wait for each other

@@ -1,14 +1,15 @@
-"""`GraphRunner`: one CUDA graph a step, captured at start-up and replayed for every request.
+"""`GraphRunner`: one graph a step, captured at start-up and replayed for every request.
 
-A graph holds one function of `engine.program`: a whole step of one bucket (number of rows) under
-one solver setting, or prompts of one shape. In a step the vocoder runs on a branch of its own
-beside the language models.
+A graph holds one function of `program.py`: a whole step of one bucket (number of rows) under one
+graph key, or prompts of one shape. In a step the vocoder runs on a branch of its own beside the
+language models. A key without a graph is refused: capturing under load would make everyone wait,
+and so would a step that is launched piece by piece.
 
 The host never waits for the step it has just launched: `decode` launches a step and returns the
 results of the one before. A step that was launched before its request turned out to be finished is
-discarded. A frame here is the patch's samples, so `vocode` has only to join them.
+discarded. A frame here is its samples, so `vocode` has only to join them.
 
-Knows no model family. Letters: `R` rows of the largest bucket, `S` samples a patch.
+Knows no model family. Letters: `R` rows of the largest bucket, `S` samples a frame.
 """
 
 from __future__ import annotations
@@ -17,45 +18,42 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from voxcli import kernels
-from voxcli.engine.native.memory import GIB, free_memory, require_memory
+from voxcli.engine.native.card import Card, Event, Graph
+from voxcli.engine.native.memory import require_memory
 from voxcli.engine.native.prefilling import Prefilling
-from voxcli.engine.native.program import Branch, Program, Setting, StepKey
-from voxcli.engine.native.prompts import PromptShape
+from voxcli.engine.native.program import NUM_OWN, Program, StepKey
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import Result
+from voxcli.engine.native.runner import NO_SAMPLES, Result
 from voxcli.errors import EngineError
-from voxcli.models.base import AcousticModel
+from voxcli.models.base import GraphKey, SpeechModel
+from voxcli.models.data import PromptShape
 
 logger = logging.getLogger(__name__)
 
-MAIN_PRIORITY = -1  # of the captured stream; the vocoder's branch has 0, which is lower
 LOWER = "lower --max-slots"  # what makes everything smaller that is sized here
 
 
 @dataclass(frozen=True)
 class HostRows:
-    """Pinned copies of one launch's inputs and outputs; shapes as in `program.StaticRows`."""
+    """The host's copies of one launch's inputs and outputs; shapes as in `program.StaticRows`."""
 
     inputs: Tensor
     samples: Tensor
     ends: Tensor
 
     @classmethod
-    def allocate(cls, num_rows: int, hop_length: int) -> HostRows:
-        is_pinned = torch.cuda.is_available()
-        return cls(
-            inputs=torch.zeros(5, num_rows, dtype=torch.int64, pin_memory=is_pinned),
-            samples=torch.zeros(num_rows, hop_length, pin_memory=is_pinned),
-            ends=torch.zeros(num_rows, dtype=torch.bool, pin_memory=is_pinned),
-        )
+    def like(cls, program: Program, *, is_pinned: bool) -> HostRows:
+        rows = program.rows
+        return cls(*(
+            torch.zeros_like(each, device="cpu", pin_memory=is_pinned)
+            for each in (rows.inputs, rows.samples, rows.ends)
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,82 +62,76 @@ class Launch:
 
     requests: list[Request]
     host: HostRows
-    done: torch.cuda.Event
+    done: Event
 
 
 class GraphRunner:
-    """Captured execution on a CUDA device; the methods are those of `runner.Runner`.
+    """Captured execution on a card; the methods are those of `runner.Runner`.
 
     Args:
         model: a loaded model.
-        device: where it is.
+        card: where it is.
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-        settings: solver settings to capture. A step under another one runs eagerly, with a warning
-            in the log, because capturing under load would stall everyone.
+        keys: graph keys to capture steps for.
         is_compiled: asked before the first kernel is needed; True where all of them are in Triton's
             cache.
     """
 
     def __init__(
         self,
-        model: AcousticModel,
-        device: torch.device,
+        model: SpeechModel,
+        card: Card,
         num_slots: int,
         num_positions: int,
-        settings: Sequence[Setting],
+        keys: Sequence[GraphKey],
         is_compiled: Callable[[], bool],
     ) -> None:
-        self.device = device
+        self.keys: tuple[GraphKey, ...] | None = tuple(keys)
         self.graph_captures = 0
-        self.num_eager_steps = 0
         self.capture_s = 0.0
         self.compile_s = 0.0
         self.capture_bytes = 0
-        self._graphs: dict[StepKey, torch.cuda.CUDAGraph] = {}
-        self._prompt_graphs: dict[PromptShape, torch.cuda.CUDAGraph] = {}
-        self._in_flight: dict[Setting, Launch] = {}
+        self._card = card
+        self._graphs: dict[StepKey, Graph] = {}
+        self._prompt_graphs: dict[PromptShape, Graph] = {}
+        self._in_flight: dict[GraphKey, Launch] = {}
         self._launched: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         require_memory(
-            device,
+            card.device,
             Program.state_bytes(model, num_slots, num_positions),
             f"{num_slots} slots of {num_positions} positions",
             LOWER,
         )
-        with torch.inference_mode(), torch.cuda.device(device):
-            # the vocoder takes what the language models beside it leave of the card
-            self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
-            self.program = Program(model, device, num_slots, num_positions, Branch(device))
+        with torch.inference_mode(), card.current():
+            self.program = Program(model, card.device, num_slots, num_positions, card.branch())
         graphs = self._prompt_graphs
         self._prefilling = Prefilling(self.program, lambda shape: graphs[shape].replay())
         self.prefixes = self._prefilling.prefixes
         self._host_free: list[HostRows] = []
-        self._capture(settings, is_compiled)
+        self._capture(keys, is_compiled)
 
     # ------------------------------------------------------------ capture
 
     @torch.inference_mode()
-    def _capture(self, settings: Sequence[Setting], is_compiled: Callable[[], bool]) -> None:
-        """Capture every bucket under every setting: the largest first, into one pool."""
+    def _capture(self, keys: Sequence[GraphKey], is_compiled: Callable[[], bool]) -> None:
+        """Capture every bucket under every key: the largest first, into one pool."""
         started = time.perf_counter()
-        reserved = torch.cuda.memory_reserved(self.device)
+        reserved = self._card.reserved_bytes()
         self.program.rows.inputs[0].fill_(self.program.dummy_slot)
-        steps, prompts = list(self.program.steps(settings)), list(self.program.prompts())
-        pool: Any = None
+        steps, prompts = list(self.program.steps(keys)), list(self.program.prompts())
         try:
-            with torch.cuda.device(self.device):
+            with self._card.current():
                 if not is_compiled():
-                    self._compile(self.program.with_all_kernels(settings))
+                    self._compile(self.program.with_all_kernels(keys))
                 for function, key in steps:
-                    graph = self._graphs[key] = self._capture_one(function, pool)
-                    pool = pool or graph.pool()
+                    self._graphs[key] = self._capture_one(function)
                 for function, shape in prompts:
-                    self._prompt_graphs[shape] = self._capture_one(function, pool)
+                    self._prompt_graphs[shape] = self._capture_one(function)
         except torch.OutOfMemoryError as err:
-            free, total = (size / GIB for size in free_memory(self.device))
             raise EngineError(
                 f"capturing graphs for up to {self.program.dummy_slot} requests at once needs more "
-                f"GPU memory than there is: {free:.1f} of {total:.1f} GiB are left ({err})",
+                f"GPU memory than there is: {self._card.memory()} ({err})",
                 hint=f"{LOWER}, or run without graphs: --eager",
             ) from err
         except RuntimeError as err:
@@ -148,7 +140,7 @@ class GraphRunner:
                 hint="run without graphs: --eager",
             ) from err
         self.capture_s = time.perf_counter() - started
-        self.capture_bytes = torch.cuda.memory_reserved(self.device) - reserved
+        self.capture_bytes = self._card.reserved_bytes() - reserved
         logger.info(
             "%d graphs captured in %.1f s, %.1f s of them compiling",
             self.graph_captures, self.capture_s, self.compile_s,
@@ -156,25 +148,17 @@ class GraphRunner:
 
     def _compile(self, functions: Sequence[Callable[[], None]]) -> None:
         """Make every kernel ready, many at once; what this leaves in the dummy slot is rubbish."""
-        if not kernels.is_available(self.device):
+        compiling = self._card.compiling()
+        if compiling is None:
             return
-        from voxcli.kernels.launch import compiling
-
         started = time.perf_counter()
-        with compiling(self.device):
+        with compiling:
             for function in functions:
                 function()
         self.compile_s = time.perf_counter() - started
 
-    def _capture_one(self, function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-        warm = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        warm.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(warm):
-            function()  # loads kernels and makes the libraries' workspaces
-        torch.cuda.synchronize(self.device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, stream=self._main):
-            function()
+    def _capture_one(self, function: Callable[[], None]) -> Graph:
+        graph = self._card.capture(function)
         self.graph_captures += 1
         return graph
 
@@ -183,33 +167,32 @@ class GraphRunner:
     @torch.inference_mode()
     def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
         """Run the prompts of newcomers into their slots, at most so many positions of them."""
-        with torch.cuda.device(self.device):
+        with self._card.current():
             self._prefilling.run(requests, max_positions)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
         """Launch the next step of requests and return what the one before gave."""
-        setting = requests[0].solver
-        before = self._in_flight.pop(setting, None)
-        going = [request for request in requests if self._step_of(request) < request.max_patches]
+        key = requests[0].key
+        before = self._in_flight.pop(key, None)
+        going = [request for request in requests if self._step_of(request) < request.max_frames]
         if going:
-            self._in_flight[setting] = self._launch(going, setting)
+            self._in_flight[key] = self._launch(going, key)
         return self._collect(before) if before else []
 
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
         """Join the pending samples of each request."""
         joined = []
         for request in requests:
-            joined.append(torch.cat(tuple(request.pending)).numpy())
-            request.num_vocoded += len(request.pending)
-            request.pending.clear()
+            frames = request.take_pending()
+            joined.append(torch.cat(frames).numpy() if frames else NO_SAMPLES)
         return joined
 
     def _step_of(self, request: Request) -> int:
         """The step that is to be launched next; results lag behind it."""
         return self._launched.get(request, 0)
 
-    def _launch(self, requests: list[Request], setting: Setting) -> Launch:
+    def _launch(self, requests: list[Request], key: GraphKey) -> Launch:
         program = self.program
         num_rows = next(size for size in program.buckets if size >= len(requests))
         host = self._host_free.pop() if self._host_free else self._new_host()
@@ -219,37 +202,42 @@ class GraphRunner:
         for row, request in enumerate(requests):
             step = self._step_of(request)
             self._launched[request] = step + 1
-            inputs[:4, row] = (request.slot, len(request.prompt) + step, request.seed, step)
-        inputs[4].view(np.float32)[: 2 * len(requests) : 2] = [r.cfg for r in requests]
-        with torch.cuda.device(self.device):
+            inputs[:NUM_OWN, row] = request.slot, len(request.prompt) + step, request.seed, step
+        self._declare(requests, inputs)
+        with self._card.current():
             program.rows.inputs.copy_(host.inputs, non_blocking=True)
-            self._run(num_rows, setting)
+            self._graphs[key, num_rows].replay()
             used = slice(len(requests))
             host.samples[used].copy_(program.rows.samples[used], non_blocking=True)
             host.ends[used].copy_(program.rows.ends[used], non_blocking=True)
-            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            done.record()
+            done = self._card.event()
         return Launch(requests, host, done)
 
-    def _new_host(self) -> HostRows:
-        return HostRows.allocate(self.program.dummy_slot, self.program.model.info.hop_length)
+    def _declare(self, requests: Sequence[Request], inputs: np.ndarray) -> None:
+        """Fill the model's own row inputs; of a float32 its bits, in the low half."""
+        model = self.program.model
+        own = [
+            model.row_values(each.prompt, each.parameters, self._step_of(each) - 1)
+            for each in requests
+        ]
+        columns = zip(model.row_inputs, zip(*own, strict=True), strict=True)
+        for row, (each, column) in enumerate(columns, start=NUM_OWN):
+            if each.dtype == "int64":
+                inputs[row, : len(requests)] = column
+            else:
+                inputs[row].view(np.float32)[: 2 * len(requests) : 2] = column
 
-    def _run(self, num_rows: int, setting: Setting) -> None:
-        graph = self._graphs.get((setting, num_rows))
-        if graph is not None:
-            graph.replay()
-            return
-        if self.num_eager_steps == 0:
-            logger.warning("no graph for (steps, is_guided) = %s: running eagerly", setting)
-        self.num_eager_steps += 1
-        self.program.step(num_rows, setting)
+    def _new_host(self) -> HostRows:
+        return HostRows.like(self.program, is_pinned=self._card.is_pinned)
 
     def _collect(self, launch: Launch) -> list[Result]:
         """Wait for a launch; results of requests that ended meanwhile are dropped."""
         launch.done.synchronize()
         ends = launch.host.ends.tolist()
         results = [
-            Result(request, launch.host.samples[row].clone(), ends[row])
+            Result(
+                request, launch.host.samples[row].clone() if ends[row][1] else None, ends[row][0]
+            )
             for row, request in enumerate(launch.requests)
             if request.finish_reason is None
         ]

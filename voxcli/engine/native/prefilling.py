@@ -1,9 +1,9 @@
 """Newcomers' prompts into their slots, a bounded number of positions at a time.
 
-A prompt's beginning that others share (`engine.prefixes`) is run once and copied; what is left of
-it is run in spans. Spans that are text alone wait for each other and go together. Requests are
-taken in their order, and one that is not through goes on at the next call, so a long prompt does
-not stall the streams beside it. Does not know graphs: `replay` runs a shape of the static buffers.
+A prompt's beginning that others share (`prefixes.py`) is run once and copied; what is left of it is
+run in spans. Last spans of a kind that goes together wait for each other. Requests are taken in
+their order, and one that is not through goes on at the next call, so a long prompt does not stall
+the streams beside it. Does not know graphs: `replay` runs a shape of the static buffers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,9 @@ from collections.abc import Callable, Sequence
 
 from voxcli.engine.native.prefixes import PrefixCache
 from voxcli.engine.native.program import Program
-from voxcli.engine.native.prompts import (
-    PromptShape,
-    Span,
-    audio_shape,
-    group_texts,
-    padded_length,
-    spans,
-)
+from voxcli.engine.native.prompts import grouped, kind_of, padded_length, spans
 from voxcli.engine.native.request import Request
-from voxcli.models.base import Prompt
+from voxcli.models.data import Prompt, PromptKind, PromptShape, Span
 
 
 class SpanRunner:
@@ -36,26 +29,24 @@ class SpanRunner:
         self._program = program
         self._replay = replay
 
-    def run_texts(self, texts: Sequence[Span]) -> None:
-        """Spans without audio that do not wait for each other."""
-        for shape, group in group_texts(texts, self._program.prompt_shapes):
-            self._run(shape, group)
+    def spans(self, prompt: Prompt, row: int, start: int, end: int) -> list[Span]:
+        """Positions of a prompt in spans."""
+        return spans(self._program.model.prompt_kinds, prompt, row, start, end)
 
-    def run_one(self, span: Span) -> None:
-        """Any span."""
-        if span.has_audio:
-            self._run(audio_shape(span, self._program.prompt_shapes), [span])
-        else:
-            self.run_texts([span])
+    def kind_of(self, span: Span) -> PromptKind:
+        return kind_of(self._program.model, span)
+
+    def run(self, kind: PromptKind, together: Sequence[Span]) -> None:
+        """Spans of one kind that do not wait for each other."""
+        program = self._program
+        for shape, group in grouped(together, kind, program.prompt_shapes):
+            program.static_prompts.upload(shape, group, program.dummy_slot)
+            self._replay(shape)
 
     def run_prefix(self, prompt: Prompt, row: int) -> None:
         """The beginning of a prompt, into a row of its own."""
-        for span in spans(prompt, row, 0, prompt.prefix_len):
-            self.run_one(span)
-
-    def _run(self, shape: PromptShape, group: Sequence[Span]) -> None:
-        self._program.static_prompts.upload(shape, group, self._program.dummy_slot)
-        self._replay(shape)
+        for span in self.spans(prompt, row, 0, prompt.prefix_len):
+            self.run(self.kind_of(span), [span])
 
 
 class Prefilling:
@@ -75,31 +66,38 @@ class Prefilling:
             requests: with slots, none of them prefilled.
         """
         allowance = _Allowance(max_positions)
-        texts: list[Span] = []  # each the last of its prompt: nothing waits for it
+        last: dict[PromptKind, list[Span]] = {}  # the last of their prompts: nothing waits for them
+        through: list[Request] = []
         for request in requests:
-            self._advance(request, allowance, texts)
+            self._advance(request, allowance, last)
             if not request.is_prefilled:
                 break
-        self._spans.run_texts(texts)
+            through.append(request)
+        for kind, together in last.items():
+            self._spans.run(kind, together)
+        for request in through:
+            assert request.slot is not None
+            self._program.model.resume(self._program.state, request.slot, request.prompt)
 
-    def _advance(self, request: Request, allowance: _Allowance, texts: list[Span]) -> None:
-        """One request's next spans as far as they are allowed, or their place in `texts`."""
+    def _advance(
+        self, request: Request, allowance: _Allowance, last: dict[PromptKind, list[Span]]
+    ) -> None:
+        """One request's next spans as far as they are allowed, or their place in `last`."""
         assert request.slot is not None
-        prompt, program = request.prompt, self._program
+        prompt = request.prompt
         if request.num_prefilled == 0 and prompt.prefix_len:
             if not self.prefixes.has(prompt) and not allowance.take(prompt.prefix_len):
                 return
             request.num_prefilled = self.prefixes.load(prompt, request.slot)
-        for span in spans(prompt, request.slot, request.num_prefilled, len(prompt)):
-            if not allowance.take(padded_length(span)):
+        for span in self._spans.spans(prompt, request.slot, request.num_prefilled, len(prompt)):
+            kind = self._spans.kind_of(span)
+            if not allowance.take(padded_length(kind, span)):
                 return
-            if span.end == len(prompt) and not span.has_audio:
-                texts.append(span)
+            if span.end == len(prompt) and kind.max_together > 1:
+                last.setdefault(kind, []).append(span)
             else:
-                self._spans.run_one(span)
+                self._spans.run(kind, [span])
             request.num_prefilled = span.end
-        if prompt.is_continuation:
-            program.model.resume(program.state, request.slot, prompt.patches)
 
 
 class _Allowance:

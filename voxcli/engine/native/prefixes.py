@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from voxcli.models.base import AcousticModel, Prompt
+from voxcli.models.base import SpeechModel
+from voxcli.models.data import Prompt
 
 
 class PrefixCache:
@@ -28,7 +29,7 @@ class PrefixCache:
     """
 
     def __init__(
-        self, model: AcousticModel, state: Any, rows: range, run: Callable[[Prompt, int], None]
+        self, model: SpeechModel, state: Any, rows: range, run: Callable[[Prompt, int], None]
     ) -> None:
         self.num_run = 0
         self.num_shared = 0

@@ -2,31 +2,43 @@
 
 Each is a function of no arguments that reads and writes tensors made here, before any capture, so
 it may be captured, run as it is, or run on tensors without data to learn which kernels it needs
-(`voxcli.engine.native.ahead`). Rows that a batch does not fill work on a reserved slot.
+(`ahead.py`). Rows that a batch does not fill work on a reserved slot.
 
-Knows no model family and no graph. Letters: `R` rows of the largest bucket, `S` samples a patch.
+Knows no model family and no graph. Letters: `R` rows of the largest bucket, `S` samples a frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from voxcli import kernels
-from voxcli.engine.native.prompts import PromptShape, StaticPrompts, prompt_shapes
+from voxcli.engine.native.prompts import StaticPrompts, prompt_shapes
 from voxcli.engine.native.runner import NUM_PREFIXES
-from voxcli.layers import noise
-from voxcli.models.base import AcousticModel, Rows
+from voxcli.models.base import GraphKey, SpeechModel
+from voxcli.models.data import Input, PromptShape, Rows
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+NUM_OWN = 4  # row inputs of every model: slot, position, seed, step
 
-Setting = tuple[int, bool]  # solver steps, guided or not
-StepKey = tuple[Setting, int]  # and the bucket
+StepKey = tuple[GraphKey, int]  # and the bucket
+
+
+class Branch(Protocol):
+    """A stream beside the current one: what runs on it may run together with what follows."""
+
+    def beside(self) -> AbstractContextManager[None]:
+        """Run the block on the branch, after all that came before it."""
+        ...
+
+    def join(self) -> None:
+        """What follows waits for the branch."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -34,45 +46,33 @@ class StaticRows:
     """What graphs read and write; allocated once.
 
     Attributes:
-        inputs: int64 `[5, R]`: slot, position, seed, step, guidance (its float32 bits).
-        cfg: float32 `[R]`, a view of the last row of inputs.
+        inputs: int64 `[4 + declared, R]`: slot, position, seed, step, then the model's row inputs
+            (of a float32 its bits).
+        declared: `[R]` each, views of the further rows by name.
         samples: float32 `[R, S]`.
-        ends: bool `[R]`.
+        ends: bool `[R, 2]`: the end, and whether the step has a frame.
     """
 
     inputs: Tensor
-    cfg: Tensor
+    declared: dict[str, Tensor]
     samples: Tensor
     ends: Tensor
 
     @classmethod
-    def allocate(cls, num_rows: int, hop_length: int, device: torch.device) -> StaticRows:
-        inputs = torch.zeros(5, num_rows, dtype=torch.int64, device=device)
+    def allocate(
+        cls, num_rows: int, row_inputs: Sequence[Input], hop_length: int, device: torch.device
+    ) -> StaticRows:
+        inputs = torch.zeros(NUM_OWN + len(row_inputs), num_rows, dtype=torch.int64, device=device)
         return cls(
             inputs=inputs,
-            cfg=inputs[4].view(torch.float32)[::2],  # little-endian: the low half
+            declared={
+                each.name: inputs[row] if each.dtype == "int64"
+                else inputs[row].view(torch.float32)[::2]  # little-endian: the low half
+                for row, each in enumerate(row_inputs, start=NUM_OWN)
+            },
             samples=torch.zeros(num_rows, hop_length, device=device),
-            ends=torch.zeros(num_rows, dtype=torch.bool, device=device),
-        )
-
-
-class Branch:
-    """A stream beside the current one: what runs on it may run together with what follows."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    @contextmanager
-    def beside(self) -> Iterator[None]:
-        """Run the block on the branch, after all that came before it."""
-        self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._stream):
-            yield
-
-    def join(self) -> None:
-        """What follows waits for the branch."""
-        torch.cuda.current_stream(self._device).wait_stream(self._stream)
+            ends=torch.ones(num_rows, 2, dtype=torch.bool, device=device),
+        )  # fmt: skip
 
 
 class Program:
@@ -91,7 +91,7 @@ class Program:
 
     def __init__(
         self,
-        model: AcousticModel,
+        model: SpeechModel,
         device: torch.device,
         num_slots: int,
         num_positions: int,
@@ -102,72 +102,63 @@ class Program:
         self.dummy_slot = num_slots
         self.prefix_rows = range(num_slots + 1, num_slots + 1 + NUM_PREFIXES)
         self.buckets = [size for size in BUCKETS if size < num_slots] + [num_slots]
-        self.prompt_shapes = prompt_shapes(self.buckets, num_positions)
+        self.prompt_shapes = prompt_shapes(model.prompt_kinds, self.buckets, num_positions)
         self.state = model.new_state(num_slots + 1 + NUM_PREFIXES, num_positions)
-        self.rows = StaticRows.allocate(num_slots, model.info.hop_length, device)
-        self.static_prompts = StaticPrompts.allocate(
-            self.prompt_shapes, model.info.patch_shape, device
-        )
+        self.rows = StaticRows.allocate(num_slots, model.row_inputs, model.info.hop_length, device)
+        self.static_prompts = StaticPrompts(model, self.prompt_shapes, device)
         self._branch = branch
-        self._normal = _noise_function(device)
 
     @staticmethod
-    def state_bytes(model: AcousticModel, num_slots: int, num_positions: int) -> int:
+    def state_bytes(model: SpeechModel, num_slots: int, num_positions: int) -> int:
         """What the state takes."""
         return model.state_bytes(num_slots + 1 + NUM_PREFIXES, num_positions)
 
-    def steps(self, settings: Sequence[Setting]) -> Iterator[tuple[Callable[[], None], StepKey]]:
-        """A step of every bucket under every setting, the largest bucket first."""
+    def steps(self, keys: Sequence[GraphKey]) -> Iterator[tuple[Callable[[], None], StepKey]]:
+        """A step of every bucket under every key, the largest bucket first."""
         for num_rows in reversed(self.buckets):
-            for setting in settings:
-                yield partial(self.step, num_rows, setting), (setting, num_rows)
+            for key in keys:
+                yield partial(self.step, num_rows, key), (key, num_rows)
 
     def prompts(self) -> Iterator[tuple[Callable[[], None], PromptShape]]:
         """Prompts of every shape, the largest first."""
         for shape in self.prompt_shapes:
             yield partial(self.prefill, shape), shape
 
-    def with_all_kernels(self, settings: Sequence[Setting]) -> list[Callable[[], None]]:
+    def with_all_kernels(self, keys: Sequence[GraphKey]) -> list[Callable[[], None]]:
         """Functions that between them launch every kernel; prompts of all sizes share theirs."""
         prompts = list(self.prompts())
-        some = [prompts[0], prompts[-1], *(each for each in prompts if each[1].has_audio)]
+        alone = {kind.name for kind in self.model.prompt_kinds if kind.max_together == 1}
+        some = [prompts[0], prompts[-1], *(each for each in prompts if each[1].kind in alone)]
         # what takes longest to compile comes first: the kernels of prompts and of many rows
-        return [function for function, _ in [*some, *self.steps(settings)]]
+        return [function for function, _ in [*some, *self.steps(keys)]]
 
-    def step(self, num_rows: int, setting: Setting) -> None:
+    def step(self, num_rows: int, key: GraphKey) -> None:
         """One whole step of the first rows of the static buffers."""
         static = self.rows
-        slots, positions, seeds, steps, _ = static.inputs[:, :num_rows].unbind()
-        P, D = self.model.info.patch_shape
-        num_steps, is_guided = setting
+        slots, positions, seeds, steps, *_ = static.inputs[:, :num_rows].unbind()
         rows = Rows(
             slots=slots,
             positions=positions,
-            noise=self._normal(seeds, steps, P * D).view(-1, P, D),
-            cfg=static.cfg[:num_rows].contiguous(),
-            num_steps=num_steps,
-            is_guided=is_guided,
+            seeds=seeds,
+            steps=steps,
+            inputs={
+                name: values[:num_rows].contiguous() for name, values in static.declared.items()
+            },
+            key=key,
         )
         output = self.model.generate(self.state, rows)
-        # the vocoder needs the patch alone, not the language models
+        # the vocoder needs the frame alone, not the language models
         with self._branch.beside() if self._branch else nullcontext():
-            samples = self.model.vocode(self.state, slots, output.patches.unsqueeze(1))
+            samples = self.model.vocode(self.state, slots, output.frames.unsqueeze(1))
             static.samples[:num_rows] = samples
-        self.model.advance(self.state, rows, output.patches)
-        static.ends[:num_rows] = output.is_end
+        self.model.advance(self.state, rows, output.frames)
+        static.ends[:num_rows, 0] = output.is_end
+        if output.has_frame is not None:
+            static.ends[:num_rows, 1] = output.has_frame
         if self._branch:
             self._branch.join()
 
     def prefill(self, shape: PromptShape) -> None:
         """The prompts in the static buffers."""
-        slots, starts, last, token_ids = self.static_prompts.rows(shape)
-        audio = self.static_prompts.audio(shape) if shape.has_audio else None
-        self.model.prefill_rows(self.state, token_ids, slots, starts, last, audio)
-
-
-def _noise_function(device: torch.device) -> Callable[[Tensor, Tensor, int], Tensor]:
-    if not kernels.is_available(device):
-        return noise.normal
-    from voxcli.kernels.noise import normal
-
-    return normal
+        rows, inputs = self.static_prompts.read(shape)
+        self.model.prefill_rows(self.state, shape, *rows, inputs)

@@ -1,46 +1,37 @@
 """Prompts in the shapes that graphs were captured for, and the buffers that they are read from.
 
-A prompt is run in spans of at most `SPAN` positions, always cut at the same places, so that its
-numbers do not depend on who else is there. Spans of text go several together, each padded to one
-length; a span with audio goes alone. Does not know models or graphs.
+A prompt is run in spans of at most the longest length of its kind, always cut at the same places,
+so that its numbers do not depend on who else is there. Spans of a kind that allows it go several
+together, each padded to one length; others go alone. What a span's positions hold is the model's
+business: it declares inputs and fills them. Does not know graphs.
 
-Letters: `B` spans, `N` positions of a padded span, `A` audio positions, `P` latent vectors a patch,
-`D` latent width.
+Letters: `B` spans, `N` positions of a padded span.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from voxcli.models.base import Prompt
+from voxcli.models.base import SpeechModel
+from voxcli.models.data import Input, Prompt, PromptKind, PromptShape, Span
 
-TEXT_LENGTHS = (64, 128, 256)
-AUDIO_LENGTHS = (128, 256)
-SPAN = 256  # the longest of both
-MAX_TOGETHER = 16
+if TYPE_CHECKING:
+    import numpy as np
+
 MAX_POSITIONS = 2048  # of the padded spans of one shape
+_DTYPES = {"int64": torch.int64, "float32": torch.float32}
 
 
-@dataclass(frozen=True)
-class PromptShape:
-    """`num_rows` spans of up to `length` positions."""
-
-    num_rows: int
-    length: int
-    has_audio: bool = False
-
-    @property
-    def num_positions(self) -> int:
-        return self.num_rows * self.length
-
-
-def prompt_shapes(buckets: Sequence[int], num_positions: int) -> list[PromptShape]:
+def prompt_shapes(
+    kinds: Sequence[PromptKind], buckets: Sequence[int], num_positions: int
+) -> list[PromptShape]:
     """The shapes to capture, largest first.
 
     Args:
@@ -48,12 +39,12 @@ def prompt_shapes(buckets: Sequence[int], num_positions: int) -> list[PromptShap
         num_positions: static length of a slot; no prompt is longer.
     """
     shapes = [
-        PromptShape(num_rows, length)
-        for num_rows in buckets
-        for length in _needed(TEXT_LENGTHS, num_positions)
-        if num_rows <= MAX_TOGETHER and num_rows * length <= MAX_POSITIONS
+        PromptShape(num_rows, length, kind.name)
+        for kind in kinds
+        for num_rows in (buckets if kind.max_together > 1 else (1,))
+        for length in _needed(kind.lengths, num_positions)
+        if num_rows <= kind.max_together and num_rows * length <= MAX_POSITIONS
     ]
-    shapes += [PromptShape(1, length, True) for length in _needed(AUDIO_LENGTHS, num_positions)]
     return sorted(shapes, key=lambda shape: shape.num_positions, reverse=True)
 
 
@@ -62,42 +53,35 @@ def _needed(lengths: Sequence[int], num_positions: int) -> list[int]:
     return [lengths[0], *(b for a, b in pairwise(lengths) if a < num_positions)]
 
 
-@dataclass(frozen=True)
-class Span:
-    """Positions `start .. end` of a prompt on their way into a row of the state."""
-
-    prompt: Prompt
-    row: int
-    start: int
-    end: int
-
-    def __len__(self) -> int:
-        return self.end - self.start
-
-    @property
-    def has_audio(self) -> bool:
-        return bool(self.prompt.is_audio[self.start : self.end].any())
+def spans(
+    kinds: Sequence[PromptKind], prompt: Prompt, row: int, start: int, end: int
+) -> list[Span]:
+    """Positions `start .. end` in spans that a shape of any kind holds."""
+    longest = min(kind.lengths[-1] for kind in kinds)
+    return [
+        Span(prompt, row, first, min(first + longest, end)) for first in range(start, end, longest)
+    ]
 
 
-def spans(prompt: Prompt, row: int, start: int, end: int) -> list[Span]:
-    """Positions `start .. end` in spans that a shape holds."""
-    return [Span(prompt, row, first, min(first + SPAN, end)) for first in range(start, end, SPAN)]
+def kind_of(model: SpeechModel, span: Span) -> PromptKind:
+    """The kind of a span's positions."""
+    name = model.kind_of(span.prompt, span.start, span.end)
+    return next(kind for kind in model.prompt_kinds if kind.name == name)
 
 
-def padded_length(span: Span) -> int:
+def padded_length(kind: PromptKind, span: Span) -> int:
     """Positions that a span takes on the device, alone."""
-    lengths = AUDIO_LENGTHS if span.has_audio else TEXT_LENGTHS
-    return next(length for length in lengths if length >= len(span))
+    return next(length for length in kind.lengths if length >= len(span))
 
 
-def group_texts(
-    texts: Sequence[Span], shapes: Sequence[PromptShape]
+def grouped(
+    together: Sequence[Span], kind: PromptKind, shapes: Sequence[PromptShape]
 ) -> Iterator[tuple[PromptShape, list[Span]]]:
-    """Spans of text that go together, with the smallest shape that holds them."""
-    left = sorted(texts, key=len)
+    """Spans of one kind that go together, with the smallest shape that holds them."""
+    left = sorted(together, key=len)
     while left:
         fitting = [
-            shape for shape in shapes if not shape.has_audio and shape.length >= len(left[-1])
+            shape for shape in shapes if shape.kind == kind.name and shape.length >= len(left[-1])
         ]
         length = min(shape.length for shape in fitting)
         fitting = [shape for shape in fitting if shape.length == length]
@@ -107,46 +91,60 @@ def group_texts(
         yield min(holding, key=lambda shape: shape.num_rows), group
 
 
-def audio_shape(span: Span, shapes: Sequence[PromptShape]) -> PromptShape:
-    """The smallest shape for a span with audio."""
-    fitting = [shape for shape in shapes if shape.has_audio and shape.length >= len(span)]
-    return min(fitting, key=lambda shape: shape.length)
-
-
 @dataclass(frozen=True)
+class _Layout:
+    """Where a shape's inputs lie in the flat buffers: name to dtype, offset and shape."""
+
+    places: Mapping[str, tuple[str, int, tuple[int, ...]]]
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, inputs: Sequence[Input]) -> _Layout:
+        places, sizes = {}, {"int64": 0, "float32": 0}
+        for each in inputs:
+            places[each.name] = each.dtype, sizes[each.dtype], each.shape
+            sizes[each.dtype] += prod(each.shape)
+        return cls(places, sizes)
+
+    def views(self, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: flat[dtype][offset : offset + prod(shape)].view(shape)
+            for name, (dtype, offset, shape) in self.places.items()
+        }
+
+
 class StaticPrompts:
     """What prompt graphs read; allocated once, and filled anew for each replay.
 
-    Attributes:
-        numbers: int64, flat: row of each span, its first position, the index of its last, token ids
-            `[B, N]`, and with audio the places of its patches `[N]`.
-        patches: float32 `[longest N, P, D]`.
+    Rows of the state, starts and last indices of the spans, int64 `[B]` each, lie before what the
+    model declares. All numbers of one type lie in one flat buffer, so that a replay needs one copy
+    of each.
     """
 
-    numbers: Tensor
-    patches: Tensor
+    ROWS = ("slots", "starts", "last")
 
-    @classmethod
-    def allocate(
-        cls, shapes: Sequence[PromptShape], patch_shape: tuple[int, int], device: torch.device
-    ) -> StaticPrompts:
-        size = max(3 * shape.num_rows + 2 * shape.num_positions for shape in shapes)
-        longest = max(shape.length for shape in shapes if shape.has_audio)
-        return cls(
-            numbers=torch.zeros(size, dtype=torch.int64, device=device),
-            patches=torch.zeros(longest, *patch_shape, device=device),
-        )
+    def __init__(
+        self, model: SpeechModel, shapes: Sequence[PromptShape], device: torch.device
+    ) -> None:
+        self._model = model
+        self._layouts = {shape: _Layout.of(self._inputs(shape)) for shape in shapes}
+        self._flat = {
+            name: torch.zeros(
+                max(layout.sizes[name] for layout in self._layouts.values()),
+                dtype=dtype, device=device,
+            )
+            for name, dtype in _DTYPES.items()
+        }  # fmt: skip
 
-    def rows(self, shape: PromptShape) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Rows of the state, starts and last indices `[B]` each, token ids `[B, N]`."""
-        B, numbers = shape.num_rows, self.numbers
-        ids = numbers[3 * B : 3 * B + shape.num_positions]
-        return numbers[:B], numbers[B : 2 * B], numbers[2 * B : 3 * B], ids.view(B, -1)
+    def _inputs(self, shape: PromptShape) -> tuple[Input, ...]:
+        rows = (Input(name, "int64", (shape.num_rows,)) for name in self.ROWS)
+        return *rows, *self._model.prompt_inputs(shape)
 
-    def audio(self, shape: PromptShape) -> tuple[Tensor, Tensor]:
-        """Patches `[N, P, D]` and their places `[N]`; see `AcousticModel.prefill_rows`."""
-        start = 3 * shape.num_rows + shape.num_positions
-        return self.patches[: shape.length], self.numbers[start : start + shape.length]
+    def read(self, shape: PromptShape) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, Tensor]]:
+        """Slots, starts and last indices `[B]` each, and the declared inputs by name."""
+        views = self._layouts[shape].views(self._flat)
+        slots, starts, last = (views.pop(name) for name in self.ROWS)
+        return (slots, starts, last), views
 
     def upload(self, shape: PromptShape, group: Sequence[Span], dummy_slot: int) -> None:
         """Fill the buffers; the copies are on their way when this returns.
@@ -154,24 +152,20 @@ class StaticPrompts:
         Args:
             group: spans; rows of the shape that they do not fill go to `dummy_slot`.
         """
-        B, N = shape.num_rows, shape.length
-        size = 3 * B + (2 if shape.has_audio else 1) * B * N
-        packed = torch.zeros(size, dtype=torch.int64, pin_memory=self.numbers.is_cuda)
-        numbers = packed.numpy()
-        numbers[:B] = dummy_slot
+        layout = self._layouts[shape]
+        is_pinned = self._flat["int64"].is_cuda
+        packed = {
+            name: torch.zeros(size, dtype=_DTYPES[name], pin_memory=is_pinned)
+            for name, size in layout.sizes.items()
+        }
+        arrays: dict[str, np.ndarray] = {
+            name: view.numpy() for name, view in layout.views(packed).items()
+        }
+        slots, starts, last = (arrays.pop(name) for name in self.ROWS)
+        slots[:] = dummy_slot
         for index, span in enumerate(group):
-            numbers[index : 3 * B : B] = span.row, span.start, len(span) - 1
-            start = 3 * B + index * N
-            numbers[start : start + len(span)] = span.prompt.token_ids[span.start : span.end]
-        if shape.has_audio:
-            (span,) = group
-            is_audio = span.prompt.is_audio
-            places = np.flatnonzero(is_audio[span.start : span.end])
-            numbers[-N:] = B * N  # a place that is thrown away
-            numbers[-N:][: len(places)] = places
-            first = int(is_audio[: span.start].sum())
-            patches = torch.from_numpy(span.prompt.patches[first : first + len(places)])
-            if self.patches.is_cuda:
-                patches = patches.pin_memory()
-            self.patches[: len(patches)].copy_(patches, non_blocking=True)
-        self.numbers[:size].copy_(packed, non_blocking=True)
+            slots[index], starts[index], last[index] = span.row, span.start, len(span) - 1
+        self._model.fill_inputs(shape, group, arrays)
+        for name, size in layout.sizes.items():
+            if size:
+                self._flat[name][:size].copy_(packed[name], non_blocking=True)

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from voxcli.engine.native.prefixes import PrefixCache
 from voxcli.engine.native.request import Request
-from voxcli.layers.noise import normal
-from voxcli.models.base import AcousticModel, Prompt, Rows
+from voxcli.models.base import GraphKey, SpeechModel
+from voxcli.models.data import HostRow, Prompt, Rows
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Result:
     """One request's step.
 
     Attributes:
-        frame: what `vocode` takes; opaque to the engine.
-        is_end: the model's end token for it.
+        frame: what `vocode` takes; opaque to the engine. None where the step made none.
+        is_end: nothing follows it.
     """
 
     request: Request
-    frame: Tensor
+    frame: Tensor | None
     is_end: bool
 
 
@@ -41,12 +41,14 @@ class Runner(Protocol):
         graph_captures, capture_s, capture_bytes: CUDA graphs captured so far, the seconds it took
             and the device memory that torch reserved for it.
         prefixes: beginnings of prompts that are kept.
+        keys: graph keys that requests may have; None where any runs.
     """
 
     graph_captures: int
     capture_s: float
     capture_bytes: int
     prefixes: PrefixCache
+    keys: tuple[GraphKey, ...] | None
 
     def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
         """Run the prompts of newcomers into their slots.
@@ -57,7 +59,7 @@ class Runner(Protocol):
         ...
 
     def decode(self, requests: Sequence[Request]) -> list[Result]:
-        """Run one step of requests with the same solver settings.
+        """Run one step of requests that share a graph key.
 
         Returns:
             results in the order of their steps; possibly those of the step before, or none yet.
@@ -70,15 +72,15 @@ class Runner(Protocol):
 
 
 NUM_PREFIXES = 8  # voices kept ready: each takes as much state as a request of its length
-# Patches decoded in one call on CPU: larger tensors leave the caches and take longer (32 rows of 4
-# patches: 1.02 s at once, 0.73 s by 32), and each thread's heap would keep the memory of its peak.
-VOCODER_PATCHES = 32
+# Frames decoded in one call on CPU: larger tensors leave the caches and take longer (32 rows of 4
+# frames: 1.02 s at once, 0.73 s by 32), and each thread's heap would keep the memory of its peak.
+VOCODER_FRAMES = 32
 PROMPT_POSITIONS = 256  # run at once on CPU, of several prompts
-NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU they take little longer than 16
+NO_SAMPLES = np.zeros(0, np.float32)
 
 
 class ModelRunner:
-    """Eager execution on any device.
+    """Eager execution on any device, under any graph key.
 
     Args:
         model: a loaded model.
@@ -87,8 +89,9 @@ class ModelRunner:
     """
 
     def __init__(
-        self, model: AcousticModel, device: torch.device, num_slots: int, num_positions: int
+        self, model: SpeechModel, device: torch.device, num_slots: int, num_positions: int
     ) -> None:
+        self.keys: tuple[GraphKey, ...] | None = None
         self.graph_captures = 0
         self.capture_s = 0.0
         self.capture_bytes = 0
@@ -103,8 +106,6 @@ class ModelRunner:
         )
         # elsewhere a sum's rounding depends on how many rows a product has
         self._prompt_positions = PROMPT_POSITIONS if device.type == "cpu" else 0
-        P, D = model.info.patch_shape
-        self._noise = torch.zeros(num_slots, NOISE_BLOCK, P, D, device=device)
 
     @torch.inference_mode()
     def prefill(self, requests: Sequence[Request], max_positions: int) -> None:
@@ -130,50 +131,66 @@ class ModelRunner:
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[Request]) -> list[Result]:
-        """One step, complete when it returns; a frame is a patch `[P, D]` on the device."""
-        num_steps, is_guided = requests[0].solver
-        places = [(self._slot(request), request.position) for request in requests]
-        output = self.model.decode(
+        """One step, complete when it returns."""
+        model, key = self.model, requests[0].key
+        host = [
+            HostRow(self._slot(request), request.position, request.seed, request.step)
+            for request in requests
+        ]
+        slots, positions, seeds, steps = self._tensor(host, torch.int64).unbind(1)
+        own = [model.row_values(each.prompt, each.parameters, each.step) for each in requests]
+        output = model.decode(
             self.state,
             Rows(
-                slots=self._tensor([slot for slot, _ in places], torch.int64),
-                positions=self._tensor([position for _, position in places], torch.int64),
-                noise=self._noise_of(requests),
-                cfg=self._tensor([request.cfg for request in requests], torch.float32),
-                num_steps=num_steps,
-                is_guided=is_guided,
-                host_slots_positions=places if self.device.type == "cpu" else None,
+                slots=slots.contiguous(),
+                positions=positions.contiguous(),
+                seeds=seeds,
+                steps=steps,
+                inputs={
+                    each.name: self._tensor(column, getattr(torch, each.dtype))
+                    for each, column in zip(model.row_inputs, zip(*own, strict=True), strict=True)
+                },
+                key=key,
+                host=host if self.device.type == "cpu" else None,
             ),
         )
         ends = output.is_end.tolist()
-        return [Result(*row) for row in zip(requests, output.patches, ends, strict=True)]
+        frames: Sequence[Tensor | None] = list(output.frames)
+        if output.has_frame is not None:
+            has_frame = output.has_frame.tolist()
+            frames = [frame if has else None for frame, has in zip(frames, has_frame, strict=True)]
+        return [Result(*row) for row in zip(requests, frames, ends, strict=True)]
 
     @torch.inference_mode()
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
-        """All pending patches of requests to samples, float32 `[S]` each; takes them off.
+        """All pending frames of requests to samples, float32 `[S]` each; takes them off.
 
-        Requests with the same number of pending patches are decoded together, but on CPU not too
+        Requests with the same number of pending frames are decoded together, but on CPU not too
         many.
         """
         samples: dict[Request, np.ndarray] = {}
         for group in self._vocoder_groups(requests):
-            patches = torch.stack([_take_pending(request) for request in group])
+            taken = [request.take_pending() for request in group]
+            if not taken[0]:  # at an end without a frame
+                samples |= dict.fromkeys(group, NO_SAMPLES)
+                continue
+            frames = torch.stack([torch.stack(own) for own in taken])
             slots = [self._slot(request) for request in group]
-            decoded = self.model.vocode(self.state, slots, patches)
+            decoded = self.model.vocode(self.state, slots, frames)
             samples |= zip(group, decoded.cpu().numpy(), strict=True)
         return [samples[request] for request in requests]
 
     def begin_vocoding(self, requests: Sequence[Request]) -> Callable[[], list[np.ndarray]]:
-        """Take the pending patches off, of each as many; the returned function makes the samples.
+        """Take the pending frames off, of each as many; the returned function makes the samples.
 
         It may be called in any thread.
         """
         slots = [self._slot(request) for request in requests]
-        patches = torch.stack([_take_pending(request) for request in requests])
+        frames = torch.stack([torch.stack(request.take_pending()) for request in requests])
 
         @torch.inference_mode()
         def make() -> list[np.ndarray]:
-            return list(self.model.vocode(self.state, slots, patches).cpu().numpy())
+            return list(self.model.vocode(self.state, slots, frames).cpu().numpy())
 
         return make
 
@@ -181,23 +198,8 @@ class ModelRunner:
         if self.device.type != "cpu":
             return equal_groups(requests, len)
         return equal_groups(
-            requests, lambda group: max(1, VOCODER_PATCHES // len(group[0].pending))
+            requests, lambda group: max(1, VOCODER_FRAMES // max(1, len(group[0].pending)))
         )
-
-    def _noise_of(self, requests: Sequence[Request]) -> Tensor:
-        """This step's noise `[B, P, D]`; each slot's block is drawn when its request gets there."""
-        places = []
-        for request in requests:
-            slot, offset = self._slot(request), request.step % NOISE_BLOCK
-            if offset == 0:
-                steps = torch.arange(request.step, request.step + NOISE_BLOCK, device=self.device)
-                block = normal(
-                    torch.full_like(steps, request.seed), steps, self._noise[0, 0].numel()
-                )
-                self._noise[slot] = block.view_as(self._noise[slot])
-            places.append((slot, offset))
-        slots, offsets = self._tensor(places, torch.int64).unbind(1)
-        return self._noise[slots, offsets]
 
     def _tensor(self, values: Sequence[object], dtype: torch.dtype) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=self.device)
@@ -211,7 +213,7 @@ class ModelRunner:
 def equal_groups(
     requests: Sequence[Request], most: Callable[[list[Request]], int]
 ) -> list[list[Request]]:
-    """Groups of requests with the same number of pending patches.
+    """Groups of requests with the same number of pending frames.
 
     Args:
         most: of a group, how many of it may stay together.
@@ -224,11 +226,3 @@ def equal_groups(
         for group in by_count.values()
         for start in range(0, len(group), most(group))
     ]
-
-
-def _take_pending(request: Request) -> Tensor:
-    """The pending patches `[A, P, D]`, which are pending no more."""
-    patches = torch.stack(tuple(request.pending))
-    request.num_vocoded += len(request.pending)
-    request.pending.clear()
-    return patches

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 
 from voxcli.engine.native.request import Request, Status
 from voxcli.errors import AdmissionError
+from voxcli.models.base import GraphKey
 from voxcli.utterance import FinishReason
 
 
@@ -24,8 +23,8 @@ class Batch:
     Attributes:
         prefill: requests whose prompt is not in their slot yet.
         max_positions: how much of their prompts this step may run.
-        decode: groups of running requests that share one set of solver settings; those of `prefill`
-            take part once they are prefilled.
+        decode: groups of running requests that share a graph key; those of `prefill` take part once
+            they are prefilled.
     """
 
     prefill: list[Request]
@@ -76,7 +75,7 @@ class Scheduler:
 
     @property
     def is_generating(self) -> bool:
-        """Whether a step makes a patch; False while only ended requests wait for samples."""
+        """Whether a step makes a frame; False while only ended requests wait for samples."""
         return bool(self._generating or (self.waiting and self._free_slots))
 
     @property
@@ -96,7 +95,7 @@ class Scheduler:
         if request.num_positions > self.num_positions:
             raise AdmissionError(
                 f"this text needs {len(request.prompt)} positions for the prompt and up to "
-                f"{request.max_patches} for speech, a slot has {self.num_positions}",
+                f"{request.max_frames} for speech, a slot has {self.num_positions}",
                 hint="shorten the text or the reference, or lower --max-seconds",
             )
         self.waiting.append(request)
@@ -116,10 +115,10 @@ class Scheduler:
             request.status = Status.RUNNING
             self.running.append(request)
             prefill.append(request)
-        by_solver = attrgetter("solver")
-        ordered = sorted(self._generating, key=by_solver)
-        groups = [list(group) for _, group in groupby(ordered, key=by_solver)]
-        return Batch(prefill, limit, groups)
+        groups: dict[GraphKey, list[Request]] = {}
+        for request in self._generating:
+            groups.setdefault(request.key, []).append(request)
+        return Batch(prefill, limit, list(groups.values()))
 
     def abort(self, request: Request) -> None:
         """Forget a request, wherever it is; its slot is free at once."""

@@ -1,20 +1,19 @@
 """One utterance on its way: segments to requests, checked samples back in order.
 
-`Speech` is host bookkeeping alone. Whoever drives the engine submits its requests and hands it the
-outputs; it answers with chunks that may leave. A segment that the output guard refuses is tried
-again with the next seed, as long as none of it has left.
+`SegmentedSpeech` is host bookkeeping alone. Whoever drives the engine submits its requests and
+hands it the outputs; it answers with chunks that may leave. A segment that the output guard refuses
+is tried again with the next seed, as long as none of it has left.
 
 Two ways to leave. Held: a segment leaves when it is whole and checked (files). Live: the segment
-whose turn it is leaves patch by patch (loudspeaker, pipe); what can only be known later, such as a
+whose turn it is leaves chunk by chunk (loudspeaker, pipe); what can only be known later, such as a
 missing end, stops the speech with an error.
 """
 
 from __future__ import annotations
 
 import time
-import unicodedata
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,16 +22,20 @@ from voxcli.audio.guard import check_audio, max_audio_seconds
 from voxcli.audio.joins import PauseFitter
 from voxcli.audio.resample import resample
 from voxcli.audio.stretch import TimeStretch
+from voxcli.engine.base import Speech
 from voxcli.engine.native.request import Request
+from voxcli.engine.planning import segment_seed
 from voxcli.errors import SynthesisError, UsageError
-from voxcli.models.base import AcousticModel, ModelInfo
-from voxcli.plan import Plan, segment_seed
+from voxcli.models.base import SpeechModel
+from voxcli.models.data import ModelInfo, PromptParts
+from voxcli.plan import Plan
 from voxcli.text import Segment
-from voxcli.utterance import AudioChunk, FinishReason, Result, SegmentReport
+from voxcli.utterance import AudioChunk, FinishReason, SegmentReport, Use
 
 MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
 MAX_CARRIED_S = 10.0  # a longer segment is not continued: its prompt would take the room of speech
-CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
+
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
@@ -48,7 +51,7 @@ class _SegmentRun:
     report: SegmentReport | None = None
 
 
-class Speech:
+class SegmentedSpeech(Speech):
     """The state of one utterance.
 
     Args:
@@ -56,7 +59,7 @@ class Speech:
         model: whose prompts and rates.
         is_live: let the segment at the front leave unfinished.
         started_s: when it was asked for, on `time.perf_counter`.
-        reference, prompt: latents `[A, P, D]` of the plan's recordings.
+        reference, prompt: arrays of the encodings of the plan's recordings.
 
     Raises:
         UsageError: the audio may not be as long as the model's shortest.
@@ -65,25 +68,21 @@ class Speech:
     def __init__(
         self,
         plan: Plan,
-        model: AcousticModel,
+        model: SpeechModel,
         *,
         is_live: bool,
         started_s: float,
-        reference: np.ndarray | None = None,
-        prompt: np.ndarray | None = None,
+        reference: Arrays | None = None,
+        prompt: Arrays | None = None,
     ) -> None:
-        self.plan = plan
-        self.is_live = is_live
+        super().__init__(plan, model.info.sample_rate, is_live=is_live, started_s=started_s)
         self._reference = reference
-        self.ttfa_s: float | None = None
-        self.wall_s = 0.0
-        self.num_samples = 0
         self._model = model
         self._info: ModelInfo = model.info
+        self._parameters = model.family.parameters_of(plan.parameters)
         self._check_length()
-        self._started = started_s
         self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
-        # transcript and latents of the speech that the next segment continues
+        # transcript and arrays of the speech that the next segment continues
         self._continued = (plan.prompt_text, prompt)
         self._front = 0  # segment whose samples leave next
         self._unsubmitted = deque(range(len(self._runs)))
@@ -94,7 +93,7 @@ class Speech:
 
     def _check_length(self) -> None:
         max_seconds = self.plan.utterance.sampling.max_seconds
-        shortest_s = self._info.min_patches * self._info.patch_s / self.plan.utterance.speed
+        shortest_s = self._info.min_frames * self._info.frame_s / self.plan.utterance.speed
         if max_seconds is not None and max_seconds < shortest_s:
             raise UsageError(
                 f"--max-seconds is {max_seconds:g}, but this model speaks {shortest_s:.2f} s "
@@ -105,11 +104,11 @@ class Speech:
     # ------------------------------------------------------------ requests
 
     @property
-    def is_done(self) -> bool:
+    def is_done(self) -> bool:  # type: ignore[override]
         return self._front == len(self._runs)
 
     @property
-    def reports(self) -> tuple[SegmentReport, ...]:
+    def reports(self) -> tuple[SegmentReport, ...]:  # type: ignore[override]
         return tuple(run.report for run in self._runs if run.report is not None)
 
     @property
@@ -137,19 +136,26 @@ class Speech:
         cap_s = max_audio_seconds(text, plan.text.language)
         if plan.utterance.sampling.max_seconds is not None:
             cap_s = min(cap_s, plan.utterance.sampling.max_seconds * plan.utterance.speed)
+        info = self._info
         run.request = Request(
-            prompt=self._model.encode_prompt(
-                self._prompt_text(index),
-                reference=self._reference,
-                prompt_text=_with_space(prompt_text),
-                prompt_audio=prompt,
+            prompt=self._model.make_prompt(
+                PromptParts(
+                    text=self._prompt_text(index),
+                    language=plan.text.language,
+                    voice=plan.utterance.voice,
+                    style=plan.utterance.style,
+                    reference=self._reference,
+                    prompt=prompt,
+                    prompt_text=prompt_text,
+                )
             ),
             seed=segment_seed(plan.seed, index, run.attempt),
-            num_steps=plan.steps,
-            cfg=plan.cfg,
-            max_patches=max(self._info.min_patches, round(cap_s / self._info.patch_s)),
-            min_patches=self._info.min_patches,
-            chunk_patches=CHUNK_PATCHES,
+            parameters=self._parameters,
+            key=self._model.family.graph_key(self._parameters),
+            max_frames=max(info.min_frames, round(cap_s / info.frame_s)),
+            min_frames=info.min_frames,
+            first_chunk=info.first_chunk,
+            chunk=info.chunk,
             is_live=self.is_live,
         )
         self._by_request[run.request] = index
@@ -159,8 +165,7 @@ class Speech:
         """The segment as the model gets it: an unmarked cut inside a text reads like a comma."""
         text = self._runs[index].segment.text
         comma = "," if index < len(self._runs) - 1 and text[-1].isalnum() else ""
-        style = self.plan.utterance.style.strip()
-        return f"({style}){text}{comma}" if style else f"{text}{comma}"
+        return f"{text}{comma}"
 
     # ------------------------------------------------------------ outputs
 
@@ -178,7 +183,7 @@ class Speech:
         index = self._by_request[request]
         run = self._runs[index]
         if self.ttfa_s is None:
-            self.ttfa_s = time.perf_counter() - self._started
+            self.ttfa_s = time.perf_counter() - self.started_s
         run.chunks.append(samples)
         if reason is None:
             if np.isfinite(samples).all():
@@ -190,7 +195,7 @@ class Speech:
         )  # fmt: skip
         fatal = [problem.message for problem in problems if problem.is_fatal]
         if reason is not FinishReason.STOP:
-            cap_s = request.max_patches * self._info.patch_s
+            cap_s = request.max_frames * self._info.frame_s
             fatal.insert(0, f"no end within {cap_s:.1f} s (finish reason: {reason})")
         if fatal:
             return self._retry(index, reason, "; ".join(fatal))
@@ -199,7 +204,7 @@ class Speech:
             text=run.segment.text,
             seed=request.seed,
             attempts=run.attempt + 1,
-            steps=request.step,
+            num_frames=request.step,
             audio_s=sum(map(len, run.chunks)) / self._info.sample_rate,
             finish_reason=reason,
             warnings=tuple(problem.message for problem in problems),
@@ -215,8 +220,8 @@ class Speech:
         if len(samples) > MAX_CARRIED_S * self._info.sample_rate:
             return
         samples = resample(samples, self._info.sample_rate, self._info.reference_sample_rate)
-        latents = self._model.encode_audio(samples, pad_left=True)
-        self._continued = (self._prompt_text(index), latents)
+        arrays = self._model.encode_recording(samples, Use.PROMPT)
+        self._continued = (self._prompt_text(index), arrays)
 
     def _retry(self, index: int, reason: FinishReason | None, why: str) -> Request | None:
         run = self._runs[index]
@@ -235,7 +240,7 @@ class Speech:
         if run.attempt >= sampling.retries:
             raise SynthesisError(
                 f"speech of '{shown}' was refused {run.attempt + 1} times: {why}",
-                hint="try another --seed or --steps, or reword it",
+                hint="try another --seed, or reword it",
                 finish_reason=reason,
                 attempts=run.attempt + 1,
             )
@@ -277,26 +282,6 @@ class Speech:
                 samples = np.concatenate((samples, self._stretch.flush()))
         self.num_samples += len(samples)
         if self.is_done:
-            self.wall_s = time.perf_counter() - self._started
+            self.wall_s = time.perf_counter() - self.started_s
         if len(samples) or self.is_done:
             yield AudioChunk(samples, self._info.sample_rate, index, is_last=self.is_done)
-
-    def result(self, samples: np.ndarray) -> Result:
-        """The finished utterance, with all samples that left."""
-        assert self.is_done
-        assert self.ttfa_s is not None
-        return Result(
-            utterance=self.plan.utterance,
-            samples=samples,
-            sample_rate=self._info.sample_rate,
-            seed=self.plan.seed,
-            segments=self.reports,
-            ttfa_s=self.ttfa_s,
-            wall_s=self.wall_s,
-        )
-
-
-def _with_space(prompt_text: str) -> str:
-    """A transcript as the text after it needs it: the model joins the two as they are."""
-    is_spaced = prompt_text and unicodedata.east_asian_width(prompt_text[-1]) not in "WF"
-    return f"{prompt_text} " if is_spaced else prompt_text

@@ -2,7 +2,7 @@
 
 On a CPU a step is many small operations that gain little from a second core, while the vocoder is
 a few large ones. So it works in threads of its own, on chunks of a few requests at once, while the
-next patches are generated. What somebody waits for is made at once: the first chunk of a live
+next frames are generated. What somebody waits for is made at once: the first chunk of a live
 stream, and the last one where nothing else runs. The steps' thread helps where the others fall
 behind. Samples are the same either way: a request's chunks are made in their order, and no product
 depends on its neighbours or on the number of threads. Knows no model and no schedule.
@@ -178,7 +178,7 @@ class Vocoding:
 
     def _can_wait(self, request: Request, is_last_work: bool) -> bool:
         """Whether a chunk may be made beside the next steps."""
-        if self._pool is None:
+        if self._pool is None or not request.pending:
             return False
         if request.finish_reason is not None:
             return not is_last_work

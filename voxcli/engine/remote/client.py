@@ -1,4 +1,4 @@
-"""A running server in the place of a `Synthesizer`: the same calls, another process's engine.
+"""`RemoteEngine`: a running `voxcli serve` as an engine.
 
 The server plans too, so nothing that prepares text is imported here. A server that dies in the
 middle is an `UnavailableError`.
@@ -6,258 +6,243 @@ middle is an `UnavailableError`.
 
 from __future__ import annotations
 
-import http.client
-import json
 import queue
-import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 
-from voxcli.closing import Closing
-from voxcli.errors import EngineFaultError, VoxError
+from voxcli.engine.base import (
+    EngineFacts,
+    Event,
+    Setup,
+    Speech,
+    SpeechEngine,
+    SpeechSession,
+    Wanted,
+)
 from voxcli.engine.remote import wire
-from voxcli.engine.remote.speech import RemotePlan, RemoteSpeech
-from voxcli.engine.remote.transport import Explained, Target, ask, refusal
-from voxcli.engine.base import Setup
-from voxcli.text.changes import Change
-from voxcli.text.prepared import PreparedText, Segment, Unspeakable
-from voxcli.utterance import AudioChunk, PcmChunk, Result, Utterance
+from voxcli.engine.remote.transport import Server
+from voxcli.errors import EngineFaultError, UsageError, VoxError
+from voxcli.parameters import Values
+from voxcli.plan import Plan
+from voxcli.utterance import (
+    AudioChunk,
+    Mode,
+    Pcm,
+    PcmChunk,
+    Recording,
+    Use,
+    Utterance,
+    VoiceEncoding,
+)
 
-if TYPE_CHECKING:
-    import numpy as np
+T = TypeVar("T")
+
+ANSWER_S = 30.0  # for a plan of a long text, or whether parameters have a graph
+CHECKSUM_S = 600.0  # a large model is read as a whole
 
 
-class _Answer(Closing):
-    """The frames of one utterance; closing it early frees what it holds in the server."""
+class _Call:
+    """One speech's own connection; it is asked for at once."""
 
-    is_pcm = False
-
-    def __init__(self, server: RemoteSynthesizer, plan: RemotePlan, *, is_live: bool) -> None:
-        self.speech = RemoteSpeech(plan, is_live=is_live)
+    def __init__(
+        self, server: Server, facts: EngineFacts, plan: Plan, *, is_live: bool,
+        takes_integers: bool = False,
+    ) -> None:  # fmt: skip
+        now_s = time.perf_counter()
+        self.speech = Speech(plan, facts.sample_rate, is_live=is_live, started_s=now_s)
+        self._takes_integers = takes_integers
         self._server = server
-        sampling = replace(plan.utterance.sampling, seed=plan.seed, steps=plan.steps, cfg=plan.cfg)
+        sampling = replace(plan.utterance.sampling, seed=plan.seed, parameters=plan.parameters)
         settled = replace(plan.utterance, sampling=sampling)
-        self._body = wire.utterance_frame(settled, is_live=is_live, is_pcm=self.is_pcm)
-        self._answer: http.client.HTTPResponse | None = None
-        self._is_closed = False
-        with server.explained():  # asked at once: the server works while its caller gets ready
-            self._connection = server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
+        order = wire.SpeechOrder(settled, is_live, takes_integers)
+        self._asked = server.ask(wire.PATH_SPEECH, order)
+        self.hang_up, self.close = self._asked.hang_up, self._asked.close
 
-    def _next_frame(self) -> tuple[dict[str, Any], bytes]:
-        """Header and samples of the next chunk; StopIteration after the last."""
-        if self.speech.is_done:
-            raise StopIteration
-        with self._server.explained():
-            if self._answer is None:
-                self._answer = self._begin()
-            frame = wire.read_frame(self._answer)
-            if frame is None:
-                raise EOFError
-        header, payload = frame
-        if "error" in header:
-            self.close()
-            raise wire.error_in(header["error"])
-        if header["is_last"]:
-            self.speech.finish(header["reports"], header["ttfa_s"])
-            self.close()
-        return header, payload
+    def messages(self) -> Iterator[wire.Chunk]:
+        """What the server sends, as it comes, to the end.
 
-    def _begin(self) -> http.client.HTTPResponse:
-        """The answer; asks again as long as the server is busy."""
-        while not self._is_closed:
-            answer = self._connection.getresponse()
-            if answer.status != 429:
-                self._server.check(answer)
-                return answer
-            self._connection.close()
-            time.sleep(float(answer.headers.get("Retry-After", 1)))
-            self._connection = self._server.ask(wire.PATH_SPEECH, self._body, timeout_s=None)
-        raise EOFError
+        Raises:
+            VoxError: what ended it.
+        """
+        with self._server.explained(), self._asked:
+            answer = self._asked.answer()
+            is_last = False
+            while not is_last:
+                message = wire.read_next(answer)
+                if isinstance(message, wire.Failure):
+                    raise wire.error_in(message.error)
+                yield message
+                is_last = message.is_last
 
-    def hang_up(self) -> None:
-        """End it for the thread that reads, which closes it; always safe, from any thread."""
-        self._is_closed = True
-        sock = self._connection.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+    def take(self, message: wire.Chunk, now_s: float) -> AudioChunk:
+        """A chunk from what came, which is counted."""
+        chunk = self._chunk(message)
+        speech = self.speech
+        speech.wall_s = now_s - speech.started_s
+        if speech.ttfa_s is None and len(chunk.samples):
+            speech.ttfa_s = speech.wall_s
+        speech.num_samples += len(chunk.samples)
+        if chunk.is_last:
+            speech.reports = message.reports
+            if not speech.is_live:  # the server held the samples, and knows when the first came
+                speech.ttfa_s = message.ttfa_s
+            speech.is_done = True
+        return chunk
 
-    def close(self) -> None:
-        self.hang_up()
-        self._connection.close()
+    def _chunk(self, message: wire.Chunk) -> AudioChunk:
+        rate, segment, is_last = self.speech.sample_rate, message.segment, message.is_last
+        if self._takes_integers:
+            return PcmChunk(Pcm(message.samples), rate, segment, is_last)
+        import numpy as np
+
+        samples = np.frombuffer(message.samples, "<f4").astype(np.float32, copy=False)
+        return AudioChunk(samples, rate, segment, is_last)
 
 
-class RemoteStream(_Answer, Iterator[AudioChunk]):
-    """Chunks of one utterance."""
-
-    def __next__(self) -> AudioChunk:
-        return self.speech.take(*self._next_frame())
-
-
-class PcmStream(_Answer, Iterator[PcmChunk]):
-    """The same as integers, for a pipe: numpy, which takes longer to import than a server to
-    speak, is not needed."""
-
-    is_pcm = True
-
-    def __next__(self) -> PcmChunk:
-        return self.speech.take_pcm(*self._next_frame())
-
-
-class RemoteGroup(Closing):
+class RemoteSession(SpeechSession):
     """Speeches side by side on the server, each on a connection of its own."""
 
-    def __init__(self, server: RemoteSynthesizer) -> None:
-        self._server = server
-        self._streams: dict[RemoteSpeech, RemoteStream] = {}
-        self._events: queue.SimpleQueue[tuple[RemoteSpeech, AudioChunk | VoxError]]
-        self._events = queue.SimpleQueue()
+    def __init__(self, engine: RemoteEngine) -> None:
+        self._engine = engine
+        self._calls: dict[Speech, _Call] = {}
+        self._news: queue.SimpleQueue[tuple[_Call, wire.Chunk | VoxError, float]]
+        self._news = queue.SimpleQueue()
 
     @property
     def is_idle(self) -> bool:
-        """Whether every speech has ended."""
-        return not self._streams
+        return not self._calls
 
-    def add(self, utterance: Utterance | RemotePlan, *, is_live: bool = True) -> RemoteSpeech:
-        """Let an utterance join."""
-        plan = self._server.plan(utterance) if isinstance(utterance, Utterance) else utterance
-        stream = RemoteStream(self._server, plan, is_live=is_live)
-        self._streams[stream.speech] = stream
-        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
-        return stream.speech
+    @property
+    def has_work(self) -> bool:
+        return not self.is_idle
 
-    def _read(self, stream: RemoteStream) -> None:
+    def add(self, plan: Plan, *, is_live: bool = True) -> Speech:
+        """See the base; what the server refuses comes as an event of the speech.
+
+        Raises:
+            UnavailableError: the server is gone.
+        """
+        call = self._engine.call(plan, is_live=is_live)
+        self._calls[call.speech] = call
+        threading.Thread(target=self._read, args=(call,), daemon=True).start()
+        return call.speech
+
+    def _read(self, call: _Call) -> None:
         try:
-            with stream:
-                for chunk in stream:
-                    self._events.put((stream.speech, chunk))
+            for message in call.messages():
+                self._news.put((call, message, time.perf_counter()))
         except VoxError as err:
-            self._events.put((stream.speech, err))
+            self._news.put((call, err, time.perf_counter()))
 
-    def step(self) -> list[tuple[RemoteSpeech, AudioChunk | VoxError]]:
+    def step(self) -> list[Event]:
         """Wait for news of the speeches.
-
-        Returns:
-            chunks that arrived, each with its speech; an error in their place ends that speech.
 
         Raises:
             EngineFaultError: the server stops or is gone, or its engine failed, and with it
                 everything in flight.
         """
-        events: list[tuple[RemoteSpeech, AudioChunk | VoxError]] = []
-        while self._streams and (not events or not self._events.empty()):
-            speech, event = self._events.get()
-            if speech not in self._streams:  # of a speech that left
+        events: list[Event] = []
+        while self._calls and (not events or not self._news.empty()):
+            call, news, at_s = self._news.get()
+            if call.speech not in self._calls:  # it left
                 continue
-            if isinstance(event, EngineFaultError):
-                raise event
+            if isinstance(news, EngineFaultError):
+                raise news
+            event = news if isinstance(news, VoxError) else call.take(news, at_s)
             if isinstance(event, VoxError) or event.is_last:
-                del self._streams[speech]
-            events.append((speech, event))
+                del self._calls[call.speech]
+            events.append((call.speech, event))
         return events
 
-    def leave(self, speech: RemoteSpeech) -> None:
-        """Forget one speech; always safe."""
-        stream = self._streams.pop(speech, None)
-        if stream is not None:
-            stream.hang_up()
+    def leave(self, speech: Speech) -> None:
+        call = self._calls.pop(speech, None)
+        if call is not None:
+            call.hang_up()
 
     def close(self) -> None:
-        """Abort what is left; always safe."""
-        for speech in tuple(self._streams):
+        for speech in tuple(self._calls):
             self.leave(speech)
 
 
-class RemoteSynthesizer(Closing):
-    """A server that speaks what was wanted.
+class RemoteEngine(SpeechEngine):
+    """A server that speaks what was wanted, found by `find.connect_here` or `connect_to`.
 
     Args:
-        facts: what the server answered to `wire.PATH_MATCH`.
-
-    Attributes:
-        setup, sample_rate, reference_sample_rate, max_streams: as of a `Synthesizer`.
-        name: what messages call it, such as "pid 12, http://127.0.0.1:8091".
+        facts, setup: as the server states them.
     """
 
-    def __init__(self, target: Target, api_key: str | None, facts: dict[str, Any]) -> None:
-        self.setup = Setup(**{**facts["setup"], "warning": None})  # its starter was warned
-        self.sample_rate: int = facts["sample_rate"]
-        self.reference_sample_rate: int = facts["reference_sample_rate"]
-        self.max_streams: int = facts["max_streams"]
-        self.name: str = facts["name"]
-        self._target = target
-        self._api_key = api_key
-        self._begun: RemoteStream | PcmStream | None = None
+    def __init__(self, server: Server, wanted: Wanted, facts: EngineFacts, setup: Setup) -> None:
+        self.facts = facts
+        self._setup = replace(setup, warning=None)  # its starter was warned
+        self._server = server
+        self._wanted = wanted
+        self._known = list(wanted.parameters)  # that it has graphs for, if it needs any
+        self._checksums: dict[bool, str] = {}
+        self._begun: _Call | None = None
 
-    def voice_counts(self) -> dict[str, int]:
-        """None: the server counts for all its clients together, in its metrics."""
-        return {}
+    @property
+    def setup(self) -> Setup:
+        return self._setup
 
-    def plan(self, utterance: Utterance) -> RemotePlan:
-        """What would be spoken.
+    def start(self, wanted: Iterable[Values] = ()) -> None:
+        """See the base; asks only a server whose engine has graphs."""
+        new = tuple(values for values in wanted if values not in self._known)
+        if not new or self._setup.num_captures == 0:
+            return
+        question = wire.Question(replace(self._wanted, parameters=new))
+        found = self._asked(wire.PATH_MATCH, question, wire.Match, ANSWER_S)
+        if found.mismatch is not None:
+            hint = "start it with 'voxcli serve --graphs …', or use --engine native"
+            raise UsageError(f"{self._server.name} is no help: {found.mismatch}", hint=hint)
+        self._known += new
 
-        Raises:
-            UsageError, TextError: as `make_plan`.
+    def plan(self, utterance: Utterance) -> Plan:
+        """See the base."""
+        order = wire.PlanOrder(utterance)
+        found = self._asked(wire.PATH_PLAN, order, wire.Planned, ANSWER_S)
+        utterance = _in_mode(utterance, found.mode)
+        return Plan(utterance, found.text, found.seed, found.parameters, found.prompt_text)
+
+    def session(self, *, num_reserved: int = 0) -> RemoteSession:
+        """See the base; places are the server's to give, to all its clients alike."""
+        return RemoteSession(self)
+
+    def model_checksum(self) -> str:
+        return self._checksum(of_encoder=False)
+
+    def encoder_checksum(self) -> str:
+        return self._checksum(of_encoder=True)
+
+    def encode(self, recording: Recording, uses: Iterable[Use]) -> VoiceEncoding:
+        """See the base."""
+        if not self.facts.can_encode:
+            raise UsageError(f"{self._server.name} encodes no voices", hint="use --engine native")
+        order = wire.EncodeOrder(replace(recording, encoding=None), tuple(uses))
+        return self._asked(wire.PATH_ENCODE, order, VoiceEncoding, None)
+
+    def begin(self, plan: Plan, *, takes_integers: bool = False) -> None:
+        """Ask for the speech already; the next session that is given this plan takes it up.
+
+        Args:
+            takes_integers: its chunks are `PcmChunk`s: numpy, which takes longer to import than a
+                server to speak, is not needed.
         """
-        with self.explained():
-            body = wire.utterance_frame(utterance)
-            with closing(self.ask(wire.PATH_PLAN, body, timeout_s=30.0)) as connection:
-                answer = connection.getresponse()
-                self.check(answer)
-                plain = json.loads(answer.read())
-        text = plain.pop("text")
-        prepared = PreparedText(
-            text["original"],
-            text["language"],
-            text["text"],
-            tuple(Segment(**each) for each in text["segments"]),
-            tuple(Change(**each) for each in text["changes"]),
-            tuple(Unspeakable(**each) for each in text["unspeakable"]),
+        self.close()
+        self._begun = _Call(
+            self._server, self.facts, plan, is_live=True, takes_integers=takes_integers
         )
-        return RemotePlan(utterance=utterance, text=prepared, **plain)
 
-    def stream(
-        self, utterance: Utterance | RemotePlan, *, is_live: bool = True
-    ) -> RemoteStream | PcmStream:
-        """Speak one utterance, chunk by chunk; arguments and errors as `Synthesizer.stream`."""
-        plan = self.plan(utterance) if isinstance(utterance, Utterance) else utterance
+    def call(self, plan: Plan, *, is_live: bool) -> _Call:
+        """Ask for a speech, unless it was begun."""
         begun, self._begun = self._begun, None
         if begun is not None:
             if is_live and begun.speech.plan is plan:
                 return begun
             begun.close()
-        return RemoteStream(self, plan, is_live=is_live)
-
-    def begin(self, plan: RemotePlan, *, is_pcm: bool = False) -> None:
-        """Ask for the live stream of a plan already; the next `stream` takes it up.
-
-        Args:
-            is_pcm: as 16 bit integers, whose chunks are `PcmChunk`.
-        """
-        self.close()
-        self._begun = (PcmStream if is_pcm else RemoteStream)(self, plan, is_live=True)
-
-    def synthesize(self, utterances: Sequence[Utterance | RemotePlan]) -> list[Result]:
-        """Speak utterances side by side; results in the order given."""
-        import numpy as np
-
-        with self.group() as group:
-            speeches = [group.add(utterance, is_live=False) for utterance in utterances]
-            parts: dict[RemoteSpeech, list[np.ndarray]] = {speech: [] for speech in speeches}
-            while not group.is_idle:
-                for speech, event in group.step():
-                    if isinstance(event, VoxError):
-                        raise event
-                    parts[speech].append(event.samples)
-        return [speech.result(np.concatenate(parts[speech])) for speech in speeches]
-
-    def group(self) -> RemoteGroup:
-        """Utterances that join and leave while others are spoken; see `RemoteGroup`."""
-        return RemoteGroup(self)
+        return _Call(self._server, self.facts, plan, is_live=is_live)
 
     def close(self) -> None:
         """Give up what was begun and not taken up; always safe."""
@@ -265,15 +250,24 @@ class RemoteSynthesizer(Closing):
             self._begun.close()
             self._begun = None
 
-    # ------------------------------------------------------------ HTTP
+    def _checksum(self, *, of_encoder: bool) -> str:
+        if of_encoder not in self._checksums:
+            order = wire.ChecksumOrder(of_encoder)
+            self._checksums[of_encoder] = self._asked(wire.PATH_CHECKSUM, order, str, CHECKSUM_S)
+        return self._checksums[of_encoder]
 
-    def ask(self, path: str, body: bytes, *, timeout_s: float | None) -> http.client.HTTPConnection:
-        return ask(self._target, path, body, self._api_key, timeout_s)
+    def _asked(self, path: str, message: object, kind: type[T], timeout_s: float | None) -> T:
+        with (
+            self._server.explained(),
+            self._server.ask(path, message, timeout_s=timeout_s) as asked,
+        ):
+            return wire.unpack(kind, asked.answer().read())
 
-    def explained(self) -> Explained:
-        return Explained(self.name)
 
-    def check(self, answer: http.client.HTTPResponse) -> None:
-        """Raise what an answer without success says."""
-        if answer.status != 200:
-            raise refusal(answer)
+def _in_mode(utterance: Utterance, mode: Mode) -> Utterance:
+    """The utterance without a recording that the plan does without."""
+    if mode not in (Mode.REFERENCE, Mode.BOTH):
+        utterance = replace(utterance, reference=None)
+    if mode not in (Mode.CONTINUATION, Mode.BOTH):
+        utterance = replace(utterance, prompt=None)
+    return utterance

@@ -6,31 +6,96 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from voxcli.errors import EngineError, UnavailableError, VoxError
+from voxcli.closing import Closing
 from voxcli.engine.remote import wire
+from voxcli.errors import EngineError, UnavailableError, UsageError, VoxError
 
 Target = Path | str  # a socket or a URL
 
 
-class Explained:
-    """Turns what a dead server looks like into one error."""
+@dataclass(frozen=True)
+class Server:
+    """Where a server is and what messages call it.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    Attributes:
+        name: such as "the server at http://…" or "the server (pid 12, …)".
+    """
 
-    def __enter__(self) -> None: ...
+    target: Target
+    name: str
+    api_key: str | None = None
 
-    def __exit__(self, kind: object, err: BaseException | None, trace: object) -> None:
-        if isinstance(err, (OSError, EOFError, http.client.HTTPException, ValueError)):
+    def ask(self, path: str, message: object, *, timeout_s: float | None = None) -> Asked:
+        """Send a message; see `Asked`.
+
+        Raises:
+            UnavailableError: the server is gone.
+        """
+        with self.explained():
+            return Asked(self, path, wire.pack(message), timeout_s)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn what a dead server looks like into one error."""
+        try:
+            yield
+        except (OSError, EOFError, http.client.HTTPException, ValueError) as err:
             raise UnavailableError(
-                f"the server ({self._name}) went away while it was asked",
+                f"{self.name} went away while it was asked",
                 hint="run the command again: without a server it loads the model itself",
             ) from err
+
+
+class Asked(Closing):
+    """A request that was sent; the server works while its sender gets ready.
+
+    Args:
+        timeout_s: longest silence; None waits for ever.
+    """
+
+    def __init__(self, server: Server, path: str, body: bytes, timeout_s: float | None) -> None:
+        self._server = server
+        self._request = (path, body, timeout_s)
+        self._is_closed = False
+        self._connection = self._send()
+
+    def _send(self) -> http.client.HTTPConnection:
+        path, body, timeout_s = self._request
+        return send(self._server.target, path, body, self._server.api_key, timeout_s)
+
+    def answer(self) -> http.client.HTTPResponse:
+        """The answer; asks again as long as the server is busy.
+
+        Raises:
+            VoxError: what an answer without success says.
+            EOFError: it was closed meanwhile.
+        """
+        while not self._is_closed:
+            answer = self._connection.getresponse()
+            if answer.status != http.client.TOO_MANY_REQUESTS:
+                check(answer, self._server.name)
+                return answer
+            self._connection.close()
+            time.sleep(float(answer.headers.get("Retry-After", 1)))
+            self._connection = self._send()
+        raise EOFError
+
+    def hang_up(self) -> None:
+        """End it for the thread that reads, which closes it; always safe, from any thread."""
+        self._is_closed = True
+        _shut(self._connection)
+
+    def close(self) -> None:
+        self.hang_up()
+        self._connection.close()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -49,7 +114,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = sock
 
 
-def ask(
+def send(
     target: Target,
     path: str,
     body: bytes | None,
@@ -62,7 +127,7 @@ def ask(
         body: sent with POST; None asks with GET.
         timeout_s: longest silence; None waits for ever.
     """
-    headers = {"Content-Type": wire.MEDIA_TYPE}
+    headers = {"Content-Type": wire.MEDIA_TYPE, **wire.HEADERS}
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"
     connection: http.client.HTTPConnection
@@ -84,13 +149,7 @@ def ended_after(connection: http.client.HTTPConnection, limit_s: float) -> Itera
 
     What is being read then ends before its end: an `HTTPException` or `OSError`.
     """
-
-    def end() -> None:
-        if connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(limit_s, end)
+    timer = threading.Timer(limit_s, _shut, (connection,))
     timer.daemon = True
     timer.start()
     try:
@@ -99,13 +158,64 @@ def ended_after(connection: http.client.HTTPConnection, limit_s: float) -> Itera
         timer.cancel()
 
 
-def refusal(answer: http.client.HTTPResponse) -> VoxError:
+def _shut(connection: http.client.HTTPConnection) -> None:
+    if connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+# ---------------------------------------------------------------- what an answer means
+
+
+def check(answer: http.client.HTTPResponse, name: str) -> None:
+    """Raise what an answer says that is no success, or of another protocol.
+
+    Args:
+        name: what a message calls the server.
+
+    Raises:
+        UsageError: a voxcli server of another version.
+        VoxError: the server's own error.
+        ValueError: a success of another program.
+    """
+    protocol = answer.headers.get(wire.PROTOCOL_HEADER)
+    if protocol == str(wire.PROTOCOL):
+        if answer.status != http.client.OK:
+            raise _refusal(answer, _json(answer))
+        return
+    found = _json(answer)
+    if protocol is not None or _is_former(found):
+        raise UsageError(
+            f"{name} speaks {wire.spoken(answer.headers)}, this voxcli speaks {wire.PROTOCOL}: "
+            f"{wire.RESTART}",
+            hint="or use --engine native",
+        )
+    if answer.status != http.client.OK:  # of the door that is before every version
+        raise _refusal(answer, found)
+    raise ValueError("it is another program")
+
+
+def _json(answer: http.client.HTTPResponse) -> dict[str, Any]:
+    try:
+        found = json.loads(answer.read())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_former(found: dict[str, Any]) -> bool:
+    """Whether this is what a server said before there were protocols with a number."""
+    error = found.get("error")
+    return (isinstance(error, dict) and "voxcli" in error) or {"mismatch", "setup"} <= found.keys()
+
+
+def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any]) -> VoxError:
     """The error in the body of an answer without success."""
-    hint = "use --server off"
+    hint = "use --engine native"
     if answer.status == http.client.UNAUTHORIZED:
         hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
     try:
-        error = json.loads(answer.read())["error"]
+        error = found["error"]
         if "voxcli" in error:
             return wire.error_in(error["voxcli"])
         message = str(error["message"])

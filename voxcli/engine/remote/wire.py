@@ -1,195 +1,332 @@
-"""What a hot engine and its clients say to each other: frames over HTTP.
+"""What a `voxcli serve` and its clients say to each other: one message a request, many an answer.
 
-A frame is a JSON header and raw bytes: two little-endian uint32 lengths, then both. A request is
-one frame (an utterance; its arrays are the bytes), an answer is many: a frame a chunk, the last
-one with the reports, or an "error". Samples are float32 and not rounded, so the same seed gives the
-same bytes as an engine of one's own; a client that only passes them on asks for 16 bit integers.
+A message is MessagePack of the shared dataclasses themselves (plans, utterances, reports, facts),
+made and checked by msgspec, and arrays are their bytes. Samples are float32 and not rounded, so the
+same seed gives the same bytes as an engine of one's own; a client that only passes them on asks for
+16 bit integers. The answer to a speech is a stream of messages, each behind its length.
 
-Knows no socket and no HTTP. numpy is imported when there are arrays.
+Both sides state `PROTOCOL` and their version in the headers of everything they send, and neither
+reads a body of another protocol. An error is JSON in every version, so that anybody can show it.
+
+NOTE: whoever changes a message, or a dataclass in one, makes `PROTOCOL` one more: a field that only
+one side knows would be lost in silence. A test compares the bytes with those that it keeps.
+
+Knows no socket and no HTTP. numpy is imported where there are arrays.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import struct
-from dataclasses import asdict, fields, is_dataclass
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import IO, TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
-from voxcli import errors
-from voxcli.config import SamplingParams, check_pause, check_speed
+import msgspec
+
+from voxcli import __version__, errors, utterance
+from voxcli.config import check_pause, check_speed
+from voxcli.engine.base import EngineFacts, Setup, Wanted
 from voxcli.errors import EngineError, UsageError, VoxError
-from voxcli.utterance import Recording, Utterance
+from voxcli.parameters import Value
+from voxcli.text.prepared import PreparedText
+from voxcli.utterance import Mode, Recording, SegmentReport, Use, Utterance, VoiceEncoding
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from voxcli.plan import Plan
+PROTOCOL = 1
+PROTOCOL_HEADER, VERSION_HEADER = "X-Voxcli-Protocol", "X-Voxcli-Version"
+HEADERS = {PROTOCOL_HEADER: str(PROTOCOL), VERSION_HEADER: __version__}
+MEDIA_TYPE = "application/msgpack"
+STREAM_TYPE = "application/x-voxcli-stream"
+PATH_MATCH, PATH_PLAN, PATH_SPEECH, PATH_ENCODE, PATH_CHECKSUM = (
+    f"/v1/voxcli/{name}" for name in ("match", "plan", "speech", "encode", "checksum")
+)
+WITH_AUDIO = (PATH_PLAN, PATH_SPEECH, PATH_ENCODE)  # their bodies may be large
+RESTART = "restart it with 'voxcli serve --stop' and 'voxcli serve --background'"
 
-MEDIA_TYPE = "application/x-voxcli-frames"
-PATH_MATCH, PATH_PLAN, PATH_SPEECH = (
-    f"/v1/voxcli/{name}" for name in ("match", "plan", "speech")
-)  # fmt: skip
-_LENGTHS = struct.Struct("<II")
 MIN_RATE, MAX_RATE = 1_000, 1_000_000  # Hz, of a recording
-MAX_HEADER = 16 << 20  # bytes; the texts of a plan are in a header
+MAX_SHOWN = 40  # characters of what the other side says it is
+_LENGTH = struct.Struct("<I")
+_KINDS = {"float32": "<f4", "int64": "<i8"}  # numbers of an array
+
+Plain = str | int | float | bool | None
+T = TypeVar("T")
 
 
-def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """One frame."""
-    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    return _LENGTHS.pack(len(head), len(payload)) + head + payload
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    """Base of all that is sent; a field that is not known is refused."""
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The one frame that a body holds.
+class Question(_Message):
+    """To `PATH_MATCH`: whether the server speaks what a command would load itself."""
+
+    wanted: Wanted
+
+
+class Match(_Message):
+    """The answer; without a mismatch there are facts and setup."""
+
+    mismatch: str | None
+    facts: EngineFacts | None = None
+    setup: Setup | None = None
+
+
+class PlanOrder(_Message):
+    """To `PATH_PLAN`."""
+
+    utterance: Utterance
+
+
+class Planned(_Message):
+    """The answer: a plan without its utterance, which the client has.
+
+    Attributes:
+        mode: of the utterance as it will be spoken; a recording may have been left out.
+    """
+
+    text: PreparedText
+    seed: int
+    parameters: dict[str, Value]
+    prompt_text: str
+    mode: Mode
+
+
+class SpeechOrder(_Message):
+    """To `PATH_SPEECH`: an utterance with everything settled; the server plans it again, since a
+    plan from elsewhere would have to be checked as thoroughly as a plan is made."""
+
+    utterance: Utterance
+    is_live: bool
+    takes_integers: bool
+
+
+class Chunk(_Message, tag="chunk"):
+    """Samples on their way, as float32 or 16 bit integers; the last chunk has the account."""
+
+    segment: int
+    is_last: bool
+    samples: bytes
+    reports: tuple[SegmentReport, ...] = ()
+    ttfa_s: float | None = None
+
+
+class Failure(_Message, tag="failure"):
+    """What ended a speech in its middle; `error_in` makes it an error."""
+
+    error: dict[str, Plain]
+
+
+class EncodeOrder(_Message):
+    """To `PATH_ENCODE`; the answer is a `VoiceEncoding`."""
+
+    recording: Recording
+    uses: Annotated[tuple[Use, ...], msgspec.Meta(min_length=1)]
+
+
+class ChecksumOrder(_Message):
+    """To `PATH_CHECKSUM`; the answer is a str."""
+
+    of_encoder: bool
+
+
+class _Array(_Message):
+    dtype: str
+    shape: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
+    data: bytes
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def pack(message: object) -> bytes:
+    """A message."""
+    return _encoder().encode(message)
+
+
+def unpack(kind: type[T], data: bytes) -> T:
+    """The message that a server answered with.
 
     Raises:
-        UsageError: it holds something else.
+        ValueError: it is none of this kind.
     """
-    try:
-        num_head, num_payload = _LENGTHS.unpack_from(data)
-        start = _LENGTHS.size + num_head
-        header = json.loads(data[_LENGTHS.size : start])
-    except (struct.error, ValueError) as err:
-        raise UsageError(f"the body is no frame: {err}", hint="upgrade voxcli") from err
-    if not isinstance(header, dict) or len(data) != start + num_payload:
-        raise UsageError("the body is no whole frame", hint="upgrade voxcli")
-    return header, memoryview(data)[start:]
+    wanted: Any = kind
+    message: T = _decoder(wanted).decode(data)
+    return message
 
 
-def read_frame(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame of an answer; None at its end."""
-    lengths = file.read(_LENGTHS.size)
-    if not lengths:
-        return None
-    num_head, num_payload = _LENGTHS.unpack(_whole(lengths, _LENGTHS.size))
-    if num_head > MAX_HEADER:
-        raise EngineError("the server's answer is not understood", hint="upgrade voxcli")
-    header = json.loads(_whole(file.read(num_head), num_head))
-    return header, _whole(file.read(num_payload), num_payload) if num_payload else b""
+def pack_next(message: Chunk | Failure) -> bytes:
+    """A message of a stream."""
+    data = pack(message)
+    return _LENGTH.pack(len(data)) + data
 
 
-def _whole(data: bytes, size: int) -> bytes:
+def read_next(file: IO[bytes]) -> Chunk | Failure:
+    """The next message of a stream.
+
+    Raises:
+        EOFError: the stream ends in its middle.
+        ValueError: it is no such message.
+    """
+    (length,) = _LENGTH.unpack(_whole(file, _LENGTH.size))
+    message: Chunk | Failure = _decoder(Chunk | Failure).decode(_whole(file, length))
+    return message
+
+
+def _whole(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
     if len(data) != size:
         raise EOFError
     return data
 
 
-# ---------------------------------------------------------------- utterances
-
-_NESTED = {"sampling": SamplingParams, "reference": Recording, "prompt": Recording}
-
-
-def utterance_frame(utterance: Utterance, **header: Any) -> bytes:
-    """An utterance with what else the header says."""
-    arrays: list[np.ndarray] = []
-    plain = _plain(utterance, arrays)
-    payload = b"".join(array.astype("<f4", copy=False).tobytes() for array in arrays)
-    shapes = [array.shape for array in arrays]
-    return pack({**header, "utterance": plain, "arrays": shapes}, payload)
+@cache
+def _encoder() -> msgspec.msgpack.Encoder:
+    return msgspec.msgpack.Encoder(enc_hook=_array_out)
 
 
-def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name), arrays) for each in fields(value)}
-    if hasattr(value, "tobytes"):
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    return value
+@cache
+def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    if kind is VoiceEncoding:
+        _read_annotations()
+    return msgspec.msgpack.Decoder(kind, dec_hook=_array_in)
 
 
-def utterance_of(header: dict[str, Any], payload: memoryview) -> Utterance:
-    """The utterance of a frame.
+def _read_annotations() -> None:
+    """Let msgspec read the annotations of dataclasses with arrays.
+
+    NOTE: their module imports numpy for type checkers alone; here it is needed.
+    """
+    import numpy
+
+    vars(utterance)["np"] = numpy
+
+
+def _array_out(value: Any) -> _Array:
+    if not hasattr(value, "tobytes"):
+        raise TypeError(f"a {type(value).__name__} cannot be sent")
+    dtype = "float32" if value.dtype.kind == "f" else "int64"
+    return _Array(dtype, value.shape, value.astype(_KINDS[dtype], copy=False).tobytes())
+
+
+def _array_in(kind: type, value: object) -> np.ndarray:
+    import numpy as np
+
+    assert kind is np.ndarray, kind
+    array = msgspec.convert(value, _Array)
+    if array.dtype not in _KINDS:
+        raise ValueError(f"an array of {array.dtype[:MAX_SHOWN]!r}")
+    flat = np.frombuffer(array.data, _KINDS[array.dtype])
+    return flat.reshape(array.shape).astype(array.dtype)  # a copy that may be written to
+
+
+# ---------------------------------------------------------------- what a client asks
+
+
+def read_order(kind: type[T], body: bytes, what: str = "utterance") -> T:
+    """What a client asks, every value of the type that its field says.
+
+    Args:
+        what: the message calls it so.
 
     Raises:
         UsageError: not one, or one that cannot be.
     """
-    import numpy as np
-
+    _read_annotations()
     try:
-        if "is_live" in header and not isinstance(header["is_live"], bool):
-            raise TypeError("is_live")
-        arrays, start = [], 0
-        for shape in header["arrays"]:
-            count = int(np.prod(shape, dtype=np.int64))
-            flat = np.frombuffer(payload, "<f4", count, 4 * start)
-            arrays.append(flat.reshape(shape).copy())
-            start += count
-        plain = dict(header["utterance"])
-        for name, kind in _NESTED.items():
-            if plain[name] is not None:
-                values = {
-                    key: arrays[value["array"]] if isinstance(value, dict) else value
-                    for key, value in plain[name].items()
-                }
-                plain[name] = _made(kind, values)
-        utterance: Utterance = _made(Utterance, plain)
-        check_speed(utterance.speed)
-        if utterance.pause_s is not None:
-            check_pause(utterance.pause_s)
-        return utterance
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError) as err:
-        raise UsageError(f"the utterance is malformed: {err!r}", hint="upgrade voxcli") from err
+        plain = msgspec.msgpack.decode(body)
+        order = msgspec.convert(plain, kind, dec_hook=_array_in)
+        _check(plain, order)
+        return order
+    except (ValueError, TypeError, AssertionError, RecursionError) as err:
+        raise UsageError(f"the {what} is malformed: {err}", hint="upgrade voxcli") from err
 
 
-# What a field may hold, by the words of its annotation.
-_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "None": (type(None),),
-}  # fmt: skip
-
-
-def _made(kind: type, values: dict[str, Any]) -> Any:
-    """A dataclass from values of the types that it says; a bool is no number, NaN is no length."""
-    for each in fields(kind):
-        value, names = values[each.name], [name.strip() for name in str(each.type).split("|")]
-        is_number = isinstance(value, float)
-        allowed = [found for name in names for found in _TYPES.get(name, ())]
-        is_nested = type(value).__name__ in [name.removeprefix("np.") for name in names]
-        is_typed = isinstance(value, tuple(allowed)) and (
-            not isinstance(value, bool) or bool in allowed
-        )
-        if not (is_nested or is_typed) or (is_number and not math.isfinite(value)):
-            raise TypeError(f"{each.name} is {str(value)[:40]!r}")
-    made = kind(**values)
+def _check(plain: Any, made: Any) -> None:
+    """What types do not say, and that a dataclass was given all its fields and no other."""
+    if isinstance(made, _Message):
+        names: set[str] = set(made.__struct_fields__)
+    elif is_dataclass(made):
+        names = {each.name for each in fields(made)}
+    else:
+        return
+    if plain.keys() != names:
+        odd = ", ".join(sorted(str(name)[:MAX_SHOWN] for name in plain.keys() ^ names))
+        raise ValueError(f"it has more or fewer fields than it should: {odd}")
+    for name in names:
+        _check(plain[name], getattr(made, name))
     if isinstance(made, Recording):
         _check_recording(made)
-    return made
+    if isinstance(made, Utterance):
+        check_speed(made.speed)
+        if made.pause_s is not None:
+            check_pause(made.pause_s)
 
 
 def _check_recording(recording: Recording) -> None:
     if not MIN_RATE <= recording.sample_rate <= MAX_RATE:
         raise ValueError(f"a sample rate of {recording.sample_rate} Hz")
-    for array, rank in ((recording.samples, 1), (recording.latents, 3)):
-        is_sound = array is None or (array.ndim == rank and array.size > 0)
-        if not is_sound or (array is not None and not bool(abs(array).max() < float("inf"))):
-            raise ValueError("a recording that is empty, of a wrong shape, or not finite")
+    samples, encoding = recording.samples, recording.encoding
+    if samples is not None and not (samples.ndim == 1 and _is_sound(samples)):
+        raise ValueError("a recording that is empty, of a wrong shape, or not finite")
+    arrays: Mapping[str, np.ndarray] = encoding.arrays if encoding else {}
+    if encoding and not (arrays and all(map(_is_sound, arrays.values()))):
+        raise ValueError("an encoding that is empty or not finite")
 
 
-# ---------------------------------------------------------------- plans and errors
+def _is_sound(array: np.ndarray) -> bool:
+    return array.size > 0 and bool(abs(array).max() < float("inf"))
 
 
-def plan_out(plan: Plan) -> dict[str, Any]:
-    """A plan without its utterance, which the client has."""
-    return {
-        "seed": plan.seed,
-        "steps": plan.steps,
-        "cfg": plan.cfg,
-        "estimated_audio_s": plan.estimated_audio_s,
-        "text": asdict(plan.text),
-    }
+# ---------------------------------------------------------------- protocols and errors
 
 
-def error_out(error: VoxError) -> dict[str, Any]:
-    return {"type": type(error).__name__, **vars(error)}
+class Headers(Protocol):
+    """Of a request or an answer; names are found in any case."""
+
+    def get(self, name: str, /) -> str | None: ...
 
 
-def error_in(plain: dict[str, Any]) -> VoxError:
-    """The same error on this side; one that only the server knows becomes an EngineError."""
-    values = dict(plain)
+def check_protocol(headers: Headers) -> None:
+    """Raise UsageError unless a client speaks this server's protocol.
+
+    Args:
+        headers: of its request; without the protocol they are of a voxcli before there was one.
+    """
+    if headers.get(PROTOCOL_HEADER) != str(PROTOCOL):
+        raise UsageError(
+            f"this server speaks protocol {PROTOCOL} (voxcli {__version__}), who asks speaks "
+            f"{spoken(headers)}: {RESTART}"
+        )
+
+
+def spoken(headers: Headers) -> str:
+    """`protocol 2 (voxcli 0.2.0)`, as the other side states it."""
+    protocol, version = (
+        "".join(char if char.isprintable() else "?" for char in headers.get(name) or "")[:MAX_SHOWN]
+        for name in (PROTOCOL_HEADER, VERSION_HEADER)
+    )
+    return f"protocol {protocol} (voxcli {version})" if protocol else "a former protocol"
+
+
+def error_out(error: VoxError) -> dict[str, Plain]:
+    """An error as plain values."""
+    known = {key: value for key, value in vars(error).items() if isinstance(value, Plain)}
+    return {"type": type(error).__name__, **known}
+
+
+def error_in(plain: object) -> VoxError:
+    """The same error on this side; one that only the server knows becomes an EngineError.
+
+    Raises:
+        ValueError: it is none.
+    """
+    values = msgspec.convert(plain, dict[str, Plain])
     kind = getattr(errors, str(values.pop("type", "")), EngineError)
     if not (isinstance(kind, type) and issubclass(kind, VoxError)):
         kind = EngineError
-    error: VoxError = kind(str(values.pop("message", "")), hint=values.pop("hint", None))
+    hint = values.pop("hint", None)
+    error: VoxError = kind(str(values.pop("message", "")), hint=None if hint is None else str(hint))
     vars(error).update(values)
     return error

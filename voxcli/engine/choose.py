@@ -1,0 +1,129 @@
+"""`open_engine`: the only place that decides who speaks.
+
+| spec | engine |
+|---|---|
+| `auto` | a running `voxcli serve` that speaks the same, else `native` |
+| `native` | this package's own engine in this process |
+| a URL | the `voxcli serve` there, which has to fit |
+
+Nothing heavy is imported before it is known who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from voxcli.config import EngineConfig, UserSettings
+from voxcli.engine.base import SpeechEngine, Wanted
+from voxcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from voxcli.hub import ModelFiles
+
+AUTO, NATIVE = "auto", "native"
+
+
+@dataclass(frozen=True)
+class RandomWeights:
+    """A model of a true size with random weights: for speed, never for sound.
+
+    Attributes:
+        config: a config.json or its folder.
+        num_frames: length of every utterance; random weights never end one.
+    """
+
+    config: Path
+    num_frames: int
+
+
+def open_engine(
+    spec: str,
+    config: EngineConfig,
+    settings: UserSettings | None = None,
+    *,
+    files: ModelFiles | None = None,
+    is_speaking: bool = True,
+    on_note: Callable[[str], None] = lambda note: None,
+) -> SpeechEngine:
+    """Find who speaks, without loading a model.
+
+    Args:
+        spec: see the module.
+        config: what an engine of our own is built from, and what a running one has to match.
+        files: of the model, where they are found already.
+        is_speaking: False where it will only encode recordings: an engine of our own then has one
+            slot and captures nothing.
+        on_note: told why a running server is not used.
+
+    Raises:
+        UsageError: no such spec; the server at a URL serves something else.
+        EngineError: nothing answers at the URL.
+        ModelNotFoundError, CheckpointError: the model's files, for an engine of our own.
+    """
+    settings = settings or UserSettings(model=config.model)
+    check_spec(spec)
+    if spec == AUTO:
+        from voxcli.engine.remote.find import connect_here
+
+        engine, why_not = connect_here(wanted_by(config, settings))
+        if engine is not None:
+            return engine
+        if why_not is not None:
+            on_note(f"the running server is not used: {why_not}")
+    elif spec != NATIVE:
+        from voxcli.engine.remote.find import connect_to
+
+        return connect_to(spec, wanted_by(config, settings), settings.api_key)
+    from voxcli.engine.native.engine import NativeEngine
+    from voxcli.hub import resolve_model
+
+    if files is None:
+        files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+    if not is_speaking:
+        config = replace(config, eager=True, max_slots=1)
+    return NativeEngine(files, config)
+
+
+def open_random_engine(weights: RandomWeights, config: EngineConfig) -> SpeechEngine:
+    """An engine of our own over random weights.
+
+    Raises:
+        UsageError: the configuration cannot be used.
+    """
+    from voxcli.engine.native.random import RandomEngine
+
+    return RandomEngine(weights.config, config, weights.num_frames)
+
+
+def check_spec(spec: str) -> str:
+    """Raise UsageError unless `spec` names an engine."""
+    if spec not in (AUTO, NATIVE) and not _is_url(spec):
+        raise UsageError(
+            f"--engine is '{spec}'", hint="use auto, native or the URL of a voxcli server"
+        )
+    return spec
+
+
+def wanted_by(config: EngineConfig, settings: UserSettings) -> Wanted:
+    """What a running engine has to match."""
+    return Wanted(
+        config.model,
+        config.device,
+        config.precision,
+        config.eager,
+        cache_dir=None if settings.cache_dir is None else str(settings.cache_dir),
+        folder=str(Path.cwd()),
+        parameters=config.graphs,
+    )
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket or a port that is none
+        return False

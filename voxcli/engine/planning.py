@@ -1,0 +1,135 @@
+"""From an utterance to a plan: prepared segments, settled parameters. No torch.
+
+Everything a user can get wrong about a text is found here, before a model loads. Shared by the
+engines that prepare texts themselves; knows families by their facts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from voxcli.audio.pace import min_speech_seconds
+from voxcli.config import MAX_SEED, SamplingParams, random_seed
+from voxcli.errors import UsageError, VoiceNotFoundError
+from voxcli.hub.catalog import ModelSettings, known_models, models_with
+from voxcli.hub.files import ModelFiles
+from voxcli.models.base import ModelFacts, ModelFamily
+from voxcli.parameters import Value, settle
+from voxcli.plan import Plan
+from voxcli.text import PreparedText, prepare
+from voxcli.utterance import Mode, Utterance
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """What planning needs to know of a model.
+
+    Attributes:
+        facts: what it is and can be told.
+        settings: what sounded best.
+        can_say: whether the tokenizer has a character.
+    """
+
+    name: str
+    family: ModelFamily
+    facts: ModelFacts
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    can_say: Callable[[str], bool] = lambda character: True
+
+
+def planned_model(files: ModelFiles) -> PlannedModel:
+    """What planning needs of a model that is found; loads its tokenizer, no weights."""
+    can_say = files.family.can_say(files.folder)
+    return PlannedModel(files.name, files.family, files.facts, files.settings, can_say)
+
+
+def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
+    """Prepare the text and resolve every open setting.
+
+    Raises:
+        TextError: the text is empty, not speakable or of a language the model does not speak.
+        VoiceNotFoundError: a voice by name without its recordings.
+        UsageError: settings that contradict the text, each other or the model.
+    """
+    _check_mode(utterance, model)
+    utterance = model.family.check(utterance)
+    if model.settings.clone_mode is Mode.REFERENCE and _is_one_clip(utterance):
+        utterance = replace(utterance, prompt=None)
+    alternatives = tuple(
+        known.name for known in known_models().values() if known.name != model.name
+    )
+
+    def prepared_text(text: str) -> PreparedText:
+        return prepare(
+            text,
+            languages=model.facts.languages,
+            language=utterance.language,
+            max_chars=model.settings.max_chars,
+            can_say=model.can_say,
+            model=model.name,
+            alternatives=alternatives,
+            rewrite=utterance.is_normalised,
+        )
+
+    sampling = utterance.sampling
+    is_cloning = utterance.mode is not Mode.ZERO_SHOT
+    parameters = settled_parameters(sampling, model, is_cloning=is_cloning)
+    prepared = prepared_text(utterance.text)
+    if sampling.max_seconds is not None:
+        needed_s = min_speech_seconds(prepared.text, prepared.language) / utterance.speed
+        if needed_s > sampling.max_seconds:
+            raise UsageError(
+                f"--max-seconds is {sampling.max_seconds:g}, but this text needs at least "
+                f"{needed_s:.1f} s",
+                hint="raise it or shorten the text",
+            )
+    return Plan(
+        utterance=utterance,
+        text=prepared,
+        seed=random_seed() if sampling.seed is None else sampling.seed,
+        parameters=parameters,
+        prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",
+    )
+
+
+def settled_parameters(
+    sampling: SamplingParams, model: PlannedModel, *, is_cloning: bool
+) -> dict[str, Value]:
+    """All parameters of the model: as given, else what sounded best, else the family's default.
+
+    Raises:
+        UsageError: one that the model does not have, with those it has; a value out of range.
+    """
+    best, given = model.settings, sampling.parameters
+    cloning: Mapping[str, Value] = best.clone_parameters if is_cloning else {}
+    return settle(model.name, model.facts.parameters, best.parameters, cloning, given)
+
+
+def _is_one_clip(utterance: Utterance) -> bool:
+    """Whether the same recording is imitated and continued, as a clip with its transcript is."""
+    reference, prompt = utterance.reference, utterance.prompt
+    return reference is not None and prompt is not None and reference.text == prompt.text
+
+
+def _check_mode(utterance: Utterance, model: PlannedModel) -> None:
+    """Refuse a voice that is not there, and what the model cannot be given."""
+    mode, facts = utterance.mode, model.facts
+    if mode is Mode.ZERO_SHOT and utterance.voice not in (None, "default", *facts.voices):
+        raise VoiceNotFoundError(
+            f"no voice '{utterance.voice}' for model '{model.name}'",
+            hint="see 'voxcli voices list'",
+        )
+    wanted = [mode, Mode.STYLE] if utterance.style.strip() else [mode]
+    if utterance.continuity:
+        wanted.append(Mode.BOTH if utterance.reference else Mode.CONTINUATION)
+    for missing in [each for each in wanted if each not in facts.modes]:
+        others = ", ".join(models_with(missing)) or "none that voxcli knows"
+        raise UsageError(f"model '{model.name}' has no {missing} mode", hint=f"it is in: {others}")
+    if utterance.prompt and not utterance.prompt.text.strip():
+        raise UsageError("speech to continue needs its transcript", hint="give --prompt-text")
+
+
+def segment_seed(seed: int, index: int, attempt: int) -> int:
+    """Seed of one attempt at one segment; retries count up, segments stay clear of each other."""
+    return (seed + 1000 * index + attempt) % (MAX_SEED + 1)
