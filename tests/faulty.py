@@ -17,14 +17,14 @@ from itertools import count
 from pathlib import Path
 
 import torch
-from fakes import FakeAcousticModel, FakeState, fake_synthesizer
+from fakes import FakeModel, FakeState, fake_engine
 
 from voxcli import cli
+from voxcli.engine.native import engine
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import Result
-from voxcli.models.base import Rows, StepOutput
-from voxcli.engine.native.engine import Synthesizer
+from voxcli.models.data import Rows, StepOutput
 
 STEP_S = 0.002  # so that two clients find each other
 NEVER = (1 << 30, 0)
@@ -38,7 +38,7 @@ def take_order(path: Path) -> tuple[int, int]:
     return step, rows
 
 
-class FaultyModel(FakeAcousticModel):
+class FaultyModel(FakeModel):
     def __init__(self, step: int, num_rows: int) -> None:
         super().__init__()
         self.step, self.num_rows = step, num_rows
@@ -68,8 +68,8 @@ def main() -> int:
     if os.environ.get("FAULTY_DEVICE") == "cuda":
         fail_for_real(*order)
     else:
-        fake = fake_synthesizer(FaultyModel(*order))
-        Synthesizer.load_files = lambda files, config: fake  # type: ignore[method-assign]
+        fake = fake_engine(FaultyModel(*order))
+        engine.NativeEngine = lambda files, config: fake  # type: ignore
     return cli.main()
 
 

@@ -22,5 +22,5 @@ def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """Where this test's commands look for a server."""
     folder: Path = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.delenv("VOXCLI_SERVER", raising=False)
+    monkeypatch.delenv("VOXCLI_ENGINE", raising=False)
     return Place.default()

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import numpy as np
-from fakes import D, FakeAcousticModel, FakeState, P, fake_synthesizer
+from fakes import FakeEngine, FakeModel, FakeState, fake_engine
 
-from voxcli.config import EngineConfig
+from voxcli.engine.base import Setup, SpeechEngine, SpeechSession, Wanted
+from voxcli.engine.native.matching import fingerprint
 from voxcli.engine.remote.place import Place
 from voxcli.hub import resolve_model
-from voxcli.models.base import Rows, StepOutput
+from voxcli.models.data import Rows, StepOutput
+from voxcli.parameters import Values
+from voxcli.plan import Plan
 from voxcli.server.app import build_app
 from voxcli.server.door import listen_tcp, listen_unix
 from voxcli.server.limits import LOOPBACK, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
+from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 
 WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for milliseconds
 
 
-class GatedModel(FakeAcousticModel):
+class GatedModel(FakeModel):
     """Steps, and encodes, only while the gate for it is open."""
 
     def __init__(self, fail_at_step: int | None = None) -> None:
@@ -35,13 +39,49 @@ class GatedModel(FakeAcousticModel):
         self.gate.set()
         self.encoding_gate.set()
 
-    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
+    def encode_recording(self, samples: np.ndarray, use: Use) -> dict[str, np.ndarray]:
         assert self.encoding_gate.wait(WAIT_S)
-        return np.full((len(samples) // 2560, P, D), float(pad_left), np.float32)
+        return super().encode_recording(samples, use)
 
     def decode(self, state: FakeState, rows: Rows) -> StepOutput:
         assert self.gate.wait(WAIT_S)
         return super().decode(state, rows)
+
+
+class Behind(SpeechEngine):
+    """Another engine, to be changed in one point."""
+
+    def __init__(self, engine: SpeechEngine) -> None:
+        self.engine = engine
+        self.facts = engine.facts
+
+    @property
+    def setup(self) -> Setup:
+        return self.engine.setup
+
+    def start(self, wanted: Iterable[Values] = ()) -> None:
+        self.engine.start(wanted)
+
+    def plan(self, utterance: Utterance) -> Plan:
+        return self.engine.plan(utterance)
+
+    def session(self, *, num_reserved: int = 0) -> SpeechSession:
+        return self.engine.session(num_reserved=num_reserved)
+
+    def model_checksum(self) -> str:
+        return self.engine.model_checksum()
+
+    def encoder_checksum(self) -> str:
+        return self.engine.encoder_checksum()
+
+    def encode(self, recording: Recording, uses: Iterable[Use]) -> VoiceEncoding:
+        return self.engine.encode(recording, uses)
+
+    def mismatch(self, wanted: Wanted) -> str | None:
+        return self.engine.mismatch(wanted)
+
+    def close(self) -> None:
+        self.engine.close()
 
 
 @dataclass
@@ -86,10 +126,22 @@ def until(is_true: Callable[[], bool], wait_s: float = WAIT_S) -> None:
     raise AssertionError("it never came true")
 
 
+def engine_for(model: GatedModel, *, max_slots: int = 4, is_mini: bool = False) -> FakeEngine:
+    """An engine that lets its encoder run beside; to commands its files may be those of the bundled
+    voice."""
+    engine = fake_engine(model, max_slots=max_slots)
+    engine.facts = replace(engine.facts, can_encode_beside=True)
+    if is_mini:
+        engine.files = resolve_model("mini")
+        engine.loaded_files = fingerprint(engine.files)
+    return engine
+
+
 @contextmanager
 def run_server(
     *,
     model: GatedModel | None = None,
+    engine: SpeechEngine | None = None,
     max_streams: int = 4,
     max_queue: int = 8,
     api_key: str | None = None,
@@ -98,12 +150,11 @@ def run_server(
 ) -> Iterator[Running]:
     """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
     model = model or GatedModel()
-    synthesizer = fake_synthesizer(model, max_slots=max_streams)
-    worker = EngineWorker(lambda: synthesizer, WorkerLimits(max_streams, max_queue))
-    files = resolve_model("mini") if place else None
+    engine = engine or engine_for(model, max_slots=max_streams, is_mini=place is not None)
+    worker = EngineWorker(engine, WorkerLimits(max_streams, max_queue))
     tcp = listen_tcp("127.0.0.1", 0)
     url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
-    service = Service(worker, synthesizer.model, EngineConfig(), files, url=url)
+    service = Service(worker, url)
     app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK)
     hold = place.hold() if place else None
     sockets = [tcp]

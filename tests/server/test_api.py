@@ -14,17 +14,18 @@ import numpy as np
 import openai
 import pytest
 import schemathesis
-from fakes import SAMPLE_RATE, fake_synthesizer
+from fakes import SAMPLE_RATE, fake_engine
 from hypothesis import HealthCheck, given, settings
 from prometheus_client.parser import text_string_to_metric_families
 from running import Running, run_server
 
+from voxcli import models
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
-from voxcli.engine.remote import wire
-from voxcli.server import guard, run, service
+from voxcli.parameters import Parameter
+from voxcli.server import guard, run
 from voxcli.server.guard import TEXT_BYTES
-from voxcli.utterance import Recording, Utterance
+from voxcli.utterance import Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
@@ -43,7 +44,7 @@ def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
 def offline(seed: int) -> np.ndarray:
     """The same text and seed without a server, 16 bits."""
     utterance = Utterance(TEXT, sampling=SamplingParams(seed=seed))
-    samples = fake_synthesizer().synthesize([utterance])[0].samples
+    samples = fake_engine().synthesize([utterance])[0].samples
     return np.clip(np.rint(samples.astype(np.float64) * 32768), -32768, 32767).astype(np.int16)
 
 
@@ -200,6 +201,7 @@ def test_a_mistake_is_a_400_that_says_what(client: httpx.Client, name: str) -> N
         ({"max_seconds": -1}, "max_seconds"),
         ({"language": "ja"}, "language"),
         ({"language": ""}, "language"),
+        ({"language": "日本"}, "language"),
         ({"seed": 5.5}, "seed"),
         ({"steps": 1e300}, "steps"),
         ({"input": "今天天气很好，我们去公园。"}, "input"),
@@ -218,6 +220,47 @@ def test_a_whole_number_is_an_integer_however_it_is_written(client: httpx.Client
     answer = ask(client, **fields, sample_rate=float(SAMPLE_RATE), seed=5.0)
     assert answer.headers["x-seed"] == "5"
     assert answer.content == offline(5).tobytes()
+
+
+def test_a_parameter_has_its_own_name_and_hidden_ones(client: httpx.Client) -> None:
+    fields = {"response_format": "pcm", "sample_rate": SAMPLE_RATE, "seed": 5}
+    for name in ("guidance_scale", "cfg"):
+        assert ask(client, **fields, **{name: 1.5}).content == offline(5).tobytes()
+        refused = ask(client, **fields, **{name: 11})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == name
+    document = client.get("/v1/openapi.json").json()
+    shown = document["components"]["schemas"]["SpeechRequest"]["properties"]
+    assert {"steps", "guidance_scale"} < shown.keys()
+    assert "cfg" not in shown
+    assert "2" in str(shown["steps"])
+    assert "Solver steps" in shown["steps"]["description"]
+
+
+class Other:
+    """Another family, as far as its declaration goes."""
+
+    declaration = (Parameter("temperature", "float", "How freely", 0.9, 0.1, 2.0),)
+
+
+def test_a_parameter_of_another_family_is_refused_with_what_this_one_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models, "FAMILIES", [*models.FAMILIES, Other()])
+    with run_server() as running, running.client() as client:
+        for value, words in (
+            (0.5, "'temperature' is no parameter of model 'fake'"),
+            (5, "less than or equal to 2"),
+        ):
+            answer = ask(client, temperature=value)
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert error["param"] == "temperature"
+            assert words in error["message"]
+        assert (
+            "'steps' (from 2 to 100), 'guidance_scale' (from 0 to 10)"
+            in (ask(client, temperature=0.5).json()["error"]["message"])
+        )
 
 
 def test_a_body_that_is_not_utf_8_is_told_so(client: httpx.Client) -> None:
@@ -270,47 +313,6 @@ def test_unknown_paths_and_methods_answer_in_the_same_shape(client: httpx.Client
     assert client.get("/page/app.py").status_code == 404
 
 
-FRAMES: dict[str, dict[str, Any]] = {
-    "text": {"text": 5}, "speed": {"speed": "fast"}, "no speed": {"speed": 0},
-    "seed": {"seed": "x"}, "pause": {"pause_s": -5}, "voice": {"voice": 5},
-    "steps": {"steps": 10**9}, "cfg": {"cfg": float("nan")}, "bool": {"retries": True},
-    "sampling": {"sampling": [1]},
-    "reference": {"reference": "x"}, "unknown": {"colour": "red"},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FRAMES)
-def test_a_malformed_utterance_of_a_command_is_refused_and_harms_nobody(
-    client: httpx.Client, name: str
-) -> None:
-    header = wire.unpack(wire.utterance_frame(Utterance("Hello there.")))[0]
-    plain = header["utterance"]
-    for key, value in FRAMES[name].items():
-        (plain["sampling"] if key in plain["sampling"] else plain)[key] = value
-    for path in (wire.PATH_PLAN, wire.PATH_SPEECH):
-        assert client.post(path, content=wire.pack(header)).status_code == 400
-    assert client.get("/health").status_code == 200
-
-
-@pytest.mark.parametrize(
-    "recording",
-    [
-        Recording(np.ones(16_000, np.float32), 0),
-        Recording(np.ones((10, 10), np.float32), 16_000),
-        Recording(np.full(16_000, np.nan, np.float32), 16_000),
-        Recording(None, 16_000, latents=np.ones((3, 7, 9), np.float32)),
-    ],
-)
-def test_a_recording_that_is_none_is_refused(client: httpx.Client, recording: Recording) -> None:
-    frame = wire.utterance_frame(Utterance("Hello there.", reference=recording))
-    assert client.post(wire.PATH_SPEECH, content=frame).status_code == 400
-
-
-def test_a_question_of_a_command_that_makes_no_sense_is_refused(client: httpx.Client) -> None:
-    for fields in ({}, {"colour": "red"}):
-        assert client.post(wire.PATH_MATCH, content=wire.pack(fields)).status_code == 400
-
-
 @pytest.mark.parametrize("header", ["Host: [::1", "Origin: http://[::1"])
 def test_an_address_that_is_none_is_refused(client: httpx.Client, header: str) -> None:
     name, value = header.split(": ")
@@ -342,9 +344,10 @@ def test_a_request_of_rubbish_is_a_400(server: Running) -> None:
 
 
 def test_a_bug_is_a_500_and_its_traceback_is_logged(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(service, "make_plan", lambda *_: 1 / 0)
+    server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(server.worker.engine, "plan", lambda _: 1 / 0)
     answer = ask(client)
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "the server failed; see its log"

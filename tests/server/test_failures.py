@@ -41,6 +41,17 @@ from voxcli.server.worker import BusyError
             "silent; try another 'seed', or leave 'stream' out",
         ),
         (
+            UsageError("--cfg-scale is 3", hint="give --guidance-scale, or drop --steps"),
+            "--cfg-scale is 3; give 'guidance_scale', or drop 'steps'",
+        ),
+        (
+            UsageError(
+                "no graph was captured for steps 7; captured: steps 6",
+                hint="use a captured one, or start again with --graphs",
+            ),
+            "no graph was captured for steps 7; captured: steps 6",
+        ),
+        (
             EngineFaultError("the engine failed", hint="start voxcli again"),
             "the engine failed; try again in 2 s",
         ),
@@ -56,3 +67,19 @@ from voxcli.server.worker import BusyError
 )
 def test_hints_fit_a_client_or_are_left_out(error: VoxError, message: str) -> None:
     assert explain(error)[1]["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("error", "param"),
+    [
+        (UsageError("--guidance-scale is 11", hint="give 0 to 10"), "guidance_scale"),
+        (UsageError("no graph was captured for guidance_scale 2, steps 7"), "guidance_scale"),
+        (UsageError("the language cannot be"), None),
+        (EngineFaultError("the engine failed after steps 7"), None),
+        (TextError("the text has too many steps"), "input"),
+    ],
+)
+def test_the_parameter_is_the_one_that_the_message_names(
+    error: VoxError, param: str | None
+) -> None:
+    assert explain(error)[1]["error"]["param"] == param

@@ -21,20 +21,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import fake_synthesizer
+from fakes import fake_engine
 from running import Running, run_server, until
 
 from voxcli import cli
 from voxcli.audio.pcm import quantise
-from voxcli.config import SamplingParams
-from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
-from voxcli.engine.remote import find, wire
-from voxcli.engine.remote.client import RemoteSynthesizer
-from voxcli.engine.remote.find import Wanted, connect
+from voxcli.config import EngineConfig, SamplingParams
+from voxcli.engine.base import Wanted
+from voxcli.engine.choose import open_engine
+from voxcli.engine.remote import find
+from voxcli.engine.remote.client import RemoteEngine
+from voxcli.engine.remote.find import connect_here, connect_to
 from voxcli.engine.remote.place import HeldError, Place
+from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
 from voxcli.server import launch
 from voxcli.server.run import Ending
-from voxcli.utterance import Recording, Utterance
+from voxcli.utterance import Recording, Use, Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 WANTED = Wanted("mini", device="cpu")
@@ -45,7 +47,7 @@ def utterance(seed: int = 7, text: str = TEXT) -> Utterance:
 
 
 def own(seed: int = 7) -> np.ndarray:
-    return fake_synthesizer().synthesize([utterance(seed)])[0].samples
+    return fake_engine().synthesize([utterance(seed)])[0].samples
 
 
 @pytest.fixture
@@ -56,8 +58,8 @@ def hot(place: Place) -> Iterator[Running]:
 
 
 @pytest.fixture
-def remote(hot: Running) -> RemoteSynthesizer:
-    found, why_not = connect("auto", WANTED)
+def remote(hot: Running) -> RemoteEngine:
+    found, why_not = connect_here(WANTED)
     assert found is not None, why_not
     return found
 
@@ -65,7 +67,7 @@ def remote(hot: Running) -> RemoteSynthesizer:
 # ------------------------------------------------------------------------ the same calls
 
 
-def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteSynthesizer) -> None:
+def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteEngine) -> None:
     for is_live in (True, False):
         with remote.stream(remote.plan(utterance()), is_live=is_live) as stream:
             chunks = list(stream)
@@ -81,16 +83,16 @@ def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteSynthesize
         assert 0 < speech.ttfa_s <= speech.wall_s
 
 
-def test_a_pipe_gets_the_same_samples_as_integers(remote: RemoteSynthesizer) -> None:
+def test_a_pipe_gets_the_same_samples_as_integers(remote: RemoteEngine) -> None:
     plan = remote.plan(utterance())
-    remote.begin(plan, is_pcm=True)
+    remote.begin(plan, takes_integers=True)
     with remote.stream(plan) as stream:
         data = b"".join(chunk.samples.data for chunk in stream)
     assert data == quantise(own(), "16")
     assert stream.speech.num_samples == len(own())
 
 
-def test_a_stream_that_was_begun_is_taken_up_once(hot: Running, remote: RemoteSynthesizer) -> None:
+def test_a_stream_that_was_begun_is_taken_up_once(hot: Running, remote: RemoteEngine) -> None:
     plan = remote.plan(utterance())
     remote.begin(plan)
     with remote.stream(plan) as stream, remote.stream(plan) as second:
@@ -104,71 +106,74 @@ def test_a_stream_that_was_begun_is_taken_up_once(hot: Running, remote: RemoteSy
     until(lambda: hot.worker.num_running == 0)
 
 
-def test_a_group_speaks_side_by_side(remote: RemoteSynthesizer) -> None:
+def test_a_session_speaks_side_by_side(remote: RemoteEngine) -> None:
     results = remote.synthesize([utterance(seed) for seed in range(12)])  # more than its queue has
     for seed, result in enumerate(results):
         assert result.samples.tobytes() == own(seed).tobytes()
         assert result.seed == seed
 
 
-def test_a_speech_of_a_group_fails_alone(remote: RemoteSynthesizer) -> None:
-    with remote.group() as group:
-        group.add(utterance())
-        with pytest.raises(TextError, match="empty"):
-            group.add(utterance(text=" "))
-        left = group.add(utterance(8), is_live=False)
-        group.leave(left)
+def test_a_speech_of_a_session_fails_alone(remote: RemoteEngine) -> None:
+    plan = remote.plan(utterance())
+    silent = replace(plan, utterance=replace(plan.utterance, text=" "))
+    with remote.session() as session:
+        whole, refused = session.add(plan), session.add(silent)
+        left = session.add(plan, is_live=False)
+        session.leave(left)
         events = []
-        while not group.is_idle:
-            events += group.step()
-        assert not any(isinstance(event, VoxError) for _, event in events)
+        while not session.is_idle:
+            events += session.step()
+        errors = [(speech, event) for speech, event in events if isinstance(event, VoxError)]
+        assert [(speech, type(error)) for speech, error in errors] == [(refused, TextError)]
+        assert whole.is_done
         assert left not in {speech for speech, _ in events}
 
 
-def test_plans_and_refusals_are_those_of_an_engine_of_ones_own(remote: RemoteSynthesizer) -> None:
-    here, there = fake_synthesizer().plan(utterance()), remote.plan(utterance())
+def test_plans_and_refusals_are_those_of_an_engine_of_ones_own(remote: RemoteEngine) -> None:
+    here, there = fake_engine().plan(utterance()), remote.plan(utterance())
     assert there.text == here.text
-    assert (there.seed, there.steps, there.cfg) == (here.seed, here.steps, here.cfg)
-    assert there.estimated_audio_s == pytest.approx(here.estimated_audio_s)
+    assert there == here
     with pytest.raises(TextError) as mine:
-        fake_synthesizer().plan(utterance(text="你好，今天天气很好。"))
+        fake_engine().plan(utterance(text="你好，今天天气很好。"))
     with pytest.raises(TextError) as theirs:
         remote.plan(utterance(text="你好，今天天气很好。"))
     assert vars(theirs.value) == vars(mine.value)
 
 
-def test_recordings_cross_the_wire_unchanged() -> None:
-    rng = np.random.default_rng(1)
-    samples = rng.standard_normal(1000).astype(np.float32)
-    latents = rng.standard_normal((3, 4, 5)).astype(np.float32)
-    sent = Utterance(
-        TEXT,
-        "alba",
-        SamplingParams(seed=3, cfg=1.5),
-        reference=Recording(samples, 16000),
-        prompt=Recording(None, 16000, "Hello.", latents),
-        style="calm",
-    )
-    got = wire.utterance_of(*wire.unpack(wire.utterance_frame(sent)))
-    assert got.reference is not None
-    assert got.prompt is not None
-    assert got.reference.samples is not None
-    assert got.prompt.latents is not None
-    assert got.reference.samples.tobytes() == samples.tobytes()
-    assert got.prompt.latents.tobytes() == latents.tobytes()
-    assert got.reference.key == sent.reference.key  # type: ignore[union-attr]
-    assert got.prompt.samples is None
-    assert replace(got, reference=None, prompt=None) == replace(sent, reference=None, prompt=None)
+def test_facts_are_those_of_the_engine_that_serves(hot: Running, remote: RemoteEngine) -> None:
+    served, told = hot.worker.engine.facts, remote.facts
+    assert (told.engine, told.name) == ("voxcli serve", f"pid {os.getpid()}, {hot.url}")
+    assert told.is_elsewhere
+    here = {"engine": served.engine, "name": "", "max_streams": 4, "stages": served.stages}
+    assert replace(told, **here) == served  # type: ignore[arg-type]
+    assert remote.setup == hot.worker.engine.setup
+    assert remote.encoder_checksum() == hot.worker.engine.encoder_checksum()
+    assert remote.model_checksum() == hot.worker.engine.model_checksum() != ""
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"\0" * 8, b"\xff" * 40, wire.pack({}), wire.pack({"utterance": 1, "arrays": [[9]]})],
-)
-def test_a_frame_of_rubbish_is_a_400(hot: Running, body: bytes) -> None:
-    with hot.client() as client:
-        for path in (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH):
-            assert client.post(path, content=body).status_code == 400
+def test_a_recording_is_encoded_by_the_server(hot: Running, remote: RemoteEngine) -> None:
+    recording = Recording(np.ones(16_000, np.float32), 16_000, "One.")
+    there = remote.encode(recording, tuple(Use))
+    here = hot.worker.engine.encode(recording, tuple(Use))
+    assert (there.model, there.encoder) == (here.model, here.encoder)
+    assert there.arrays.keys() == here.arrays.keys() == {"reference", "prompt"}
+    for name, array in here.arrays.items():
+        assert there.arrays[name].tobytes() == array.tobytes()
+        assert there.arrays[name].shape == array.shape
+    voiced = utterance()
+    heard = replace(recording, encoding=there)
+    voiced = replace(voiced, reference=heard, prompt=heard)
+    result = remote.synthesize([voiced])[0]
+    assert result.samples.tobytes() == fake_engine().synthesize([voiced])[0].samples.tobytes()
+
+
+def test_an_encoding_of_another_model_is_refused(remote: RemoteEngine) -> None:
+    recording = Recording(np.ones(16_000, np.float32), 16_000)
+    odd = remote.encode(recording, [Use.REFERENCE])
+    odd = replace(odd, arrays={"reference": np.ones((3, 7, 9), np.float32)})
+    other = replace(utterance(), reference=replace(recording, encoding=odd))
+    with pytest.raises(UsageError, match="encoded for another model"):
+        remote.synthesize([other])
 
 
 # ------------------------------------------------------------------------ whether it fits
@@ -184,23 +189,19 @@ def test_a_frame_of_rubbish_is_a_400(hot: Running, body: bytes) -> None:
     ],
 )
 def test_a_server_that_does_not_fit_is_not_used(hot: Running, wanted: Wanted, why: str) -> None:
-    found, why_not = connect("auto", wanted)
+    found, why_not = connect_here(wanted)
     assert found is None
     assert why_not is not None
     assert why in why_not
 
 
 def test_a_url_has_to_answer_and_to_fit(hot: Running) -> None:
-    found, _ = connect(hot.url, replace(WANTED, model="fake"))
-    assert found is not None
+    found = connect_to(hot.url, replace(WANTED, model="fake"))
     assert found.synthesize([utterance()])[0].samples.tobytes() == own().tobytes()
     with pytest.raises(UsageError, match="serves model 'fake', not 'mini'"):
-        connect(hot.url, WANTED)
+        connect_to(hot.url, WANTED)
     with pytest.raises(EngineError, match="no voxcli server answers"):
-        connect("http://127.0.0.1:1", WANTED)
-    for wrong in ("on", "ftp://x", "http://"):
-        with pytest.raises(UsageError, match="--server is"):
-            connect(wrong, WANTED)
+        connect_to("http://127.0.0.1:1", WANTED)
 
 
 OTHERS = {
@@ -215,7 +216,7 @@ OTHERS = {
 @pytest.mark.parametrize("answer", OTHERS.values(), ids=OTHERS)
 def test_another_program_at_the_url_is_told_from_a_server(answer: bytes) -> None:
     with another_program(answer) as url, pytest.raises(EngineError, match="no voxcli server"):
-        connect(url, WANTED)
+        connect_to(url, WANTED)
 
 
 def test_an_answer_that_trickles_in_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +226,7 @@ def test_an_answer_that_trickles_in_is_not_waited_for(monkeypatch: pytest.Monkey
         another_program(begun, drops=100) as url,
         pytest.raises(EngineError, match=r"its answer does not end within 0.2 s"),
     ):
-        connect(url, WANTED)
+        connect_to(url, WANTED)
 
 
 @contextmanager
@@ -250,10 +251,13 @@ def another_program(answer: bytes, drops: int = 0) -> Iterator[str]:
         thread.join(10)
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "http://", "on", ""])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="use auto, off or a URL"):
-        connect(url, WANTED)
+URLS = ("http://[::1", "http://127.0.0.1:99999", "http://", "ftp://x", "on", "off", "")
+
+
+@pytest.mark.parametrize("spec", URLS)
+def test_what_names_no_engine_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match="use auto, native or the URL"):
+        open_engine(spec, EngineConfig("mini"))
 
 
 ODD = {
@@ -304,7 +308,7 @@ def test_a_folder_that_others_can_enter_is_not_trusted(
     assert stat.S_IMODE(place.socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
     place.folder.chmod(0o755)
-    assert connect("auto", WANTED) == (None, None)
+    assert connect_here(WANTED) == (None, None)
     for option in ("--status", "--stop"):
         assert cli.main(["serve", option]) == 5
         assert f"chmod 700 '{place.folder}'" in capsys.readouterr().err
@@ -315,10 +319,10 @@ def test_a_stale_socket_is_passed_over_and_replaced(place: Place) -> None:
     place.create()
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(place.socket))
-    assert connect("auto", WANTED) == (None, None)
+    assert connect_here(WANTED) == (None, None)
     assert place.holder() is None
     with run_server(place=place):
-        assert connect("auto", WANTED)[0] is not None
+        assert connect_here(WANTED)[0] is not None
 
 
 @pytest.mark.parametrize("name", ["engine.lock", "engine.sock", "serve.log"])
@@ -538,6 +542,9 @@ def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: P
         (["--grace", "-1"], "--grace is -1"),
         (["--background", "--stop"], "exclude each other"),
         (["--model", "nonsuch"], "no model 'nonsuch'"),
+        (["--graphs", "temperature=1"], "--temperature is no parameter of model 'mini'"),
+        (["--graphs", "steps=6", "--graphs", "steps=1"], "--steps is 1; give a whole number"),
+        (["--graphs", "fast"], "'fast' is no setting"),
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(
@@ -545,6 +552,20 @@ def test_what_cannot_be_served_is_refused_at_once(
 ) -> None:
     assert cli.main(["serve", *words]) in (2, 3)
     assert message in capsys.readouterr().err
+
+
+def test_graphs_are_captured_for_what_serve_was_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[EngineConfig] = []
+
+    def open_engine(spec: str, config: EngineConfig, *_: object, **__: object) -> None:
+        told.append(config)
+        raise UsageError("that was all")
+
+    monkeypatch.setattr(launch, "open_engine", open_engine)
+    assert cli.main(["serve", "--graphs", "steps=4, cfg=2", "--graphs", "steps=8"]) == 2
+    assert told[0].graphs == ({"steps": 4, "guidance_scale": 2.0}, {"steps": 8})
 
 
 def test_the_client_side_imports_nothing_heavy() -> None:
@@ -572,7 +593,7 @@ def test_speech_reaches_a_pipe_through_few_modules(command: str) -> None:
     heavy = {"torch", "numpy", "rich", "pydantic", "tokenizers", "safetensors", "soundfile"}
     assert heavy.isdisjoint(modules)
     assert not [name for name in modules if name.startswith("voxcli.text.norm")]
-    assert len(modules) < 260
+    assert len(modules) < 270
 
 
 # ------------------------------------------------------------------------ a real process
@@ -588,7 +609,7 @@ def test_a_server_that_is_killed_is_noticed_and_done_without(place: Place, tmp_p
     assert started.returncode == 0, started.stderr
     pid = json.loads(started.stdout)["pid"]
     try:
-        found, why_not = connect("auto", WANTED)
+        found, why_not = connect_here(WANTED)
         assert found is not None, why_not
         words = {"text": "Go.", "seed": 5}
         with found.stream(utterance(**words), is_live=False) as stream:  # type: ignore[arg-type]

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from running import until
 
-from voxcli.errors import EngineError
 from voxcli.engine.remote.find import health
 from voxcli.engine.remote.place import Place
+from voxcli.errors import EngineError
 from voxcli.server import launch
 
 FAULTY = Path(__file__).parents[1] / "faulty.py"
@@ -27,7 +27,7 @@ LONG = (
 
 
 def speak(url: str, text: str, **fields: Any) -> httpx.Response:
-    body = {"model": "mini", "input": text, "response_format": "wav", "seed": 7, **fields}
+    body = {"model": "fake", "input": text, "response_format": "wav", "seed": 7, **fields}
     return httpx.post(f"{url}/v1/audio/speech", json=body, timeout=60)
 
 

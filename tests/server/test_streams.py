@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import fake_synthesizer
-from running import GatedModel, Running, run_server, until
+from fakes import fake_engine
+from running import Behind, GatedModel, Running, engine_for, run_server, until
 
-from voxcli.errors import EngineError, EngineFaultError
+from voxcli.config import SamplingParams
+from voxcli.engine.base import Setup, Speech, SpeechSession, Wanted
+from voxcli.engine.remote.find import connect_to
+from voxcli.errors import EngineError, EngineFaultError, UsageError
+from voxcli.parameters import Values
+from voxcli.plan import Plan
 from voxcli.server import listener, response
 from voxcli.server.limits import WorkerLimits
 from voxcli.server.worker import EngineWorker, Job, State
@@ -177,16 +184,26 @@ def test_an_engine_that_fails_fails_all_in_flight_and_ends_the_process() -> None
         assert isinstance(ending.error, EngineError)
 
 
+class Loading(Behind):
+    """An engine whose model loads until it is let."""
+
+    def __init__(self, is_loaded: threading.Event) -> None:
+        super().__init__(fake_engine())
+        self.is_loaded, self.is_closed = is_loaded, False
+
+    def start(self, wanted: Iterable[Values] = ()) -> None:
+        assert self.is_loaded.wait(20)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 def test_unhealthy_and_refusing_while_it_loads() -> None:
     loading = threading.Event()
 
-    def load() -> Any:
-        assert loading.wait(20)
-        return fake_synthesizer()
-
-    worker = EngineWorker(load, WorkerLimits())
+    worker = EngineWorker(Loading(loading), WorkerLimits())
     worker.start()
-    plan = fake_synthesizer().plan(Utterance(TEXT))
+    plan = fake_engine().plan(Utterance(TEXT))
     with pytest.raises(Exception, match="still loading"):
         worker.submit(Job(plan, True, lambda event: None))
     loading.set()
@@ -196,6 +213,86 @@ def test_unhealthy_and_refusing_while_it_loads() -> None:
     until(lambda: bool(got) and isinstance(got[-1], AudioChunk) and got[-1].is_last)
     worker.stop()
     assert worker.state is State.STOPPED
+
+
+class Captured(Behind):
+    """An engine with graphs for six steps alone."""
+
+    def __init__(self) -> None:
+        super().__init__(engine_for(GatedModel()))
+
+    @property
+    def setup(self) -> Setup:
+        return replace(self.engine.setup, num_captures=3)
+
+    def mismatch(self, wanted: Wanted) -> str | None:
+        return next((why for each in wanted.parameters if (why := lacks_graph(each))), None)
+
+    def session(self, *, num_reserved: int = 0) -> SpeechSession:
+        session = self.engine.session(num_reserved=num_reserved)
+        add = session.add
+
+        def checked(plan: Plan, *, is_live: bool = True) -> Speech:
+            if why := lacks_graph(plan.parameters):
+                raise UsageError(why, hint="use a captured one, or start again with --graphs")
+            return add(plan, is_live=is_live)
+
+        session.add = checked  # type: ignore[method-assign]
+        return session
+
+
+def lacks_graph(values: Values) -> str | None:
+    steps = values["steps"]
+    return None if steps == 6 else f"no graph was captured for steps {steps}; captured: steps 6"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_parameters_without_a_graph_are_a_400_and_leave_nothing(stream: bool) -> None:
+    fields = {"model": "fake", "input": TEXT, "stream": stream, "response_format": "wav"}
+    engine = Captured()
+    with (
+        run_server(engine=engine, max_streams=1, max_queue=0) as running,
+        running.client() as client,
+    ):
+        for _ in range(3):
+            answer = client.post("/v1/audio/speech", json={**fields, "steps": 7})
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert error["param"] == "steps"
+            assert error["message"] == "no graph was captured for steps 7; captured: steps 6"
+            assert (running.worker.num_running, running.worker.num_waiting) == (0, 0)
+        assert client.post("/v1/audio/speech", json=fields).status_code == 200
+    assert running.metric("voxcli_requests_total", outcome="refused") == 3
+
+
+def test_a_command_learns_that_parameters_have_no_graph_before_it_speaks() -> None:
+    with run_server(engine=Captured()) as running:
+        assert running.metric("voxcli_graph_captures") == 3
+        engine = connect_to(running.url, Wanted("fake"))
+        engine.start([{"steps": 6}])
+        engine.start([{"steps": 6}])
+        with pytest.raises(UsageError, match="no help: no graph was captured for steps 7"):
+            engine.start([{"steps": 6}, {"steps": 7}])
+        with pytest.raises(UsageError, match="no graph was captured for steps 7"):
+            engine.synthesize([Utterance(TEXT, sampling=SamplingParams(parameters={"steps": 7}))])
+        with pytest.raises(UsageError, match="is no help: no graph was captured"):
+            connect_to(running.url, Wanted("fake", parameters=({"steps": 7},)))
+
+
+class Babel(Behind):
+    """An engine for a language that no header can name."""
+
+    def plan(self, utterance: Utterance) -> Plan:
+        plan = self.engine.plan(utterance)
+        return replace(plan, text=replace(plan.text, language="日本"))
+
+
+def test_a_response_that_cannot_be_made_leaves_nothing_behind() -> None:
+    engine = Babel(engine_for(GatedModel()))
+    with run_server(engine=engine) as running, running.client() as client:
+        answer = client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT})
+        assert answer.status_code == 500
+        assert (running.worker.num_running, running.worker.num_waiting) == (0, 0)
 
 
 def test_the_health_of_a_failed_engine_is_told_in_words_for_clients() -> None:
@@ -213,47 +310,44 @@ def test_the_health_of_a_failed_engine_is_told_in_words_for_clients() -> None:
 def test_a_server_that_ends_waits_for_the_model_that_loads() -> None:
     loading = threading.Event()
 
-    def load() -> Any:
-        assert loading.wait(20)
-        return fake_synthesizer()
-
-    worker = EngineWorker(load, WorkerLimits())
+    engine = Loading(loading)
+    worker = EngineWorker(engine, WorkerLimits())
     worker.start()
     threading.Timer(0.05, loading.set).start()
     worker.stop(timeout_s=0.0)
-    assert worker.synthesizer is not None
+    assert engine.is_closed
 
 
 def test_a_newcomer_beside_a_long_text_is_heard_before_a_segment_of_it_ends() -> None:
-    synthesizer = fake_synthesizer(max_slots=4)
-    with synthesizer.group(num_reserved=1) as group:
-        long = group.add(Utterance(LONG))
+    engine = fake_engine(max_slots=4)
+    with engine.session(num_reserved=1) as session:
+        long = session.add(engine.plan(Utterance(LONG)))
         heard: set[object] = set()
         for _ in range(3):
-            heard |= {speech for speech, _ in group.step()}
+            heard |= {speech for speech, _ in session.step()}
         assert len(long.requests) == 3  # one slot stays free
-        new = group.add(Utterance("Hello there."))
+        new = session.add(engine.plan(Utterance("Hello there.")))
         heard.clear()
         for _ in range(2):
-            heard |= {speech for speech, _ in group.step()}
+            heard |= {speech for speech, _ in session.step()}
         assert new in heard
-        group.leave(long)
-        assert synthesizer.engine.scheduler.num_free_slots == 3
-        while not group.is_idle:
-            group.step()
+        session.leave(long)
+        assert engine.core.scheduler.num_free_slots == 3
+        while not session.is_idle:
+            session.step()
 
 
 def test_a_paused_speech_begins_no_segment_and_goes_on_when_resumed() -> None:
-    synthesizer = fake_synthesizer(max_slots=2)
-    with synthesizer.group() as group:
-        speech = group.add(Utterance(LONG))
-        group.step()
-        group.pause(speech)
-        while group.has_work:
-            group.step()
+    engine = fake_engine(max_slots=2)
+    with engine.session() as session:
+        speech = session.add(engine.plan(Utterance(LONG)))
+        session.step()
+        session.pause(speech)
+        while session.has_work:
+            session.step()
         assert not speech.is_done
         assert not speech.requests
-        group.resume(speech)
-        while not group.is_idle:
-            group.step()
+        session.resume(speech)
+        while not session.is_idle:
+            session.step()
         assert speech.is_done

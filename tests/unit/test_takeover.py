@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeModel, fake_engine
 
 from voxcli import cli
 from voxcli.engine import takeover
-from voxcli.errors import EngineFaultError
-from voxcli.engine.native.engine import Synthesizer
+from voxcli.engine.native import engine
 from voxcli.engine.takeover import TakeOver, replace_process, take_notes
+from voxcli.errors import EngineFaultError
 
 FAULT = EngineFaultError("the engine failed: a fault")
 
@@ -78,10 +78,8 @@ def test_batch_goes_on_by_itself_and_reports_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "three.txt").write_text("One is here.\nTwo is here.\nAnd three.\n", "utf-8")
-    models = [FakeAcousticModel(fail_at_step=3), FakeAcousticModel()]
-    monkeypatch.setattr(
-        Synthesizer, "load_files", lambda files, config: fake_synthesizer(models.pop(0))
-    )
+    models = [FakeModel(fail_at_step=3), FakeModel()]
+    monkeypatch.setattr(engine, "NativeEngine", lambda *_: fake_engine(models.pop(0)))
     words = ["batch", str(tmp_path / "three.txt"), "-o", str(tmp_path / "out"), "--json"]
     monkeypatch.setattr(sys, "argv", ["voxcli", *words])
     with pytest.raises(Replaced):
@@ -103,8 +101,8 @@ def test_inside_another_program_a_fault_is_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "one.txt").write_text("One is here.\n", "utf-8")
-    model = FakeAcousticModel(fail_at_step=1)
-    monkeypatch.setattr(Synthesizer, "load_files", lambda files, config: fake_synthesizer(model))
+    model = FakeModel(fail_at_step=1)
+    monkeypatch.setattr(engine, "NativeEngine", lambda *_: fake_engine(model))
     assert cli.main(["batch", str(tmp_path / "one.txt"), "-o", str(tmp_path / "out")]) == 4
     assert "voxcli: error: the engine failed" in capsys.readouterr().err
     assert replaced == []

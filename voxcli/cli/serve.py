@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.options import (
-    EngineOptions,
-    JsonOption,
-    QuietOption,
-    grouped,
-)
+from voxcli.cli.engine_options import ModelOptions
+from voxcli.cli.options import JsonOption, QuietOption, grouped
 from voxcli.config import EngineConfig
+from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import (
     EXIT_ITEM_FAILED,
     EXIT_OK,
@@ -32,7 +29,6 @@ from voxcli.errors import (
     UsageError,
     VoxError,
 )
-from voxcli.engine.takeover import TakeOver, take_notes
 
 if TYPE_CHECKING:
     from voxcli.engine.remote.place import Hold, Place
@@ -53,7 +49,7 @@ HELD = "_VOXCLI_HELD"  # the descriptor by which a server in the background gets
 
 @grouped
 def serve(
-    engine: EngineOptions,
+    engine: ModelOptions,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on; not loopback needs a key.")
     ] = "127.0.0.1",
@@ -76,6 +72,16 @@ def serve(
         int,
         typer.Option("--max-queue", metavar="N", help="Texts that may wait; then 429. 0 or more."),
     ] = 64,
+    graphs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--graphs",
+            metavar="NAME=VALUE,...",
+            help="On a GPU: capture graphs for these values of the model's parameters, and refuse "
+            "others; once for each.",
+            show_default="the model's best",
+        ),
+    ] = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -143,7 +149,10 @@ def serve(
         from voxcli.server.launch import serve as run_server
 
         try:
-            ending = run_server(listening, config, limits, settings, notes, hold, on_state=on_state)
+            ending = run_server(
+                listening, config, limits, settings, notes, hold,
+                graphs=graphs or (), on_state=on_state,
+            )  # fmt: skip
         except TakeOver as end:
             output.warn(f"{end.fault.message}; a fresh process goes on")
             raise

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp
 
 from voxcli import __version__
 from voxcli.errors import VoxError
+from voxcli.models import all_parameters
+from voxcli.parameters import merged
 from voxcli.server import local, speech, voices
 from voxcli.server.failures import (
     ApiError,
@@ -26,7 +28,7 @@ from voxcli.server.failures import (
 )
 from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
 from voxcli.server.response import error_response
-from voxcli.server.schema import Health, ModelList, ModelRow
+from voxcli.server.schema import Health, ModelList, ModelRow, speech_request
 from voxcli.server.service import Service
 from voxcli.server.worker import RETRY_AFTER_S, State
 
@@ -58,13 +60,18 @@ def build_app(service: Service, *, api_key: str | None, hosts: tuple[str, ...]) 
 
 
 def build_api(service: Service) -> FastAPI:
-    """The routes alone."""
+    """The routes alone.
+
+    A speech request has fields for what any model can be told: what another one has is refused with
+    what this one has.
+    """
     app = FastAPI(
         title="voxcli", version=__version__, docs_url=None, redoc_url=None,
         openapi_url="/v1/openapi.json", redirect_slashes=False,
     )  # fmt: skip
     app.state.service = service
-    app.include_router(speech.router)
+    parameters = merged((all_parameters(), service.facts.parameters))
+    app.include_router(speech.build_router(speech_request(parameters)))
     app.include_router(voices.router)
     app.include_router(local.router)
     _add_operations(app, service)
@@ -77,14 +84,14 @@ def _add_operations(app: FastAPI, service: Service) -> None:
     @app.get("/v1/models")
     async def list_models() -> ModelList:
         """The one model that is served."""
-        model = service.model
+        facts = service.engine.facts
         row = ModelRow(
-            id=model.name,
+            id=facts.model,
             created=service.started,
             owned_by="voxcli",
-            sample_rate=service.synthesizer.sample_rate,
-            languages=list(model.languages),
-            modes=[str(mode) for mode in model.modes],
+            sample_rate=facts.sample_rate,
+            languages=list(facts.languages),
+            modes=[str(mode) for mode in facts.modes],
         )
         return ModelList(data=[row])
 
@@ -97,7 +104,7 @@ def _add_operations(app: FastAPI, service: Service) -> None:
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return Health(
             status=worker.state,
-            model=service.model.name,
+            model=service.facts.model,
             version=__version__,
             pid=os.getpid(),
             streams=worker.num_running,

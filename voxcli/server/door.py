@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Self
 
 from voxcli.closing import Closing
-from voxcli.errors import OutputError, UsageError
 from voxcli.engine.remote.place import Hold, Place, describe
+from voxcli.errors import OutputError, UsageError
 
 BACKLOG = 256
 

@@ -24,6 +24,8 @@ from voxcli.errors import (
     VoiceNotFoundError,
     VoxError,
 )
+from voxcli.models import all_parameters
+from voxcli.parameters import option_of
 from voxcli.server.worker import RETRY_AFTER_S, BusyError
 
 # The first class that fits. What a user can cause is never a 5xx: a text that no attempt turned
@@ -41,14 +43,7 @@ _STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
     (DeviceError, 503, "server_error", "engine_failed"),
     (ModelError, 503, "server_error", "engine_failed"),
 )
-# Options of the command line -> the fields of a request.
-_FIELDS = {
-    "--style": "instructions",
-    **{
-        f"--{name.replace('_', '-')}": name
-        for name in ("seed", "steps", "cfg", "speed", "language", "retries", "max_seconds")
-    },
-}
+_SAME_NAME = ("seed", "speed", "language", "retries", "max_seconds")  # as option and as field
 # The parameter that an error is about where its message does not begin with one.
 _PARAMS: tuple[tuple[type[VoxError], str], ...] = (
     (VoiceNotFoundError, "voice"),
@@ -60,9 +55,7 @@ _WORDS = {
     "'voxcli voices list'": "GET /v1/audio/voices",
     "'voxcli models list'": "GET /v1/models",
     "write to a file": "leave 'stream' out",
-    **{option: f"'{field}'" for option, field in _FIELDS.items()},
 }
-_KNOWN = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r"(?![\w-])")
 # What only somebody at a shell can follow; a hint with any of it is left out.
 _SHELL = re.compile(r"--?[a-z]|voxcli|stdin|\b(pip|run|upgrade|install)\b")
 
@@ -95,10 +88,26 @@ def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
         (500, "server_error", "failed"),
     )
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
-    by_class = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
-    param = _FIELDS.get(error.message.partition(" ")[0], by_class)
+    param = _param(error)
     message = http_message(error, is_passing=status in (429, 503))
     return status, error_body(message, kind, param, code), headers
+
+
+def _param(error: VoxError) -> str | None:
+    """The field that an error is about: the option that it begins with, or what its class says, or
+    the first parameter of a model that it names, as where no graph was captured for some."""
+    by_option = _fields().get(error.message.partition(" ")[0])
+    by_class = next((name for cls, name in _PARAMS if isinstance(error, cls)), None)
+    if by_option or by_class or not isinstance(error, UsageError):
+        return by_option or by_class
+    parameters = {each.name for each in all_parameters()}
+    return next((word for word in re.findall(r"\w+", error.message) if word in parameters), None)
+
+
+def _fields() -> dict[str, str]:
+    """Options of the command line -> the fields of a request."""
+    names = (*_SAME_NAME, *(each.name for each in all_parameters()))
+    return {"--style": "instructions", **{option_of(name): name for name in names}}
 
 
 def http_message(error: VoxError, *, is_passing: bool = False) -> str:
@@ -114,7 +123,9 @@ def http_message(error: VoxError, *, is_passing: bool = False) -> str:
 
 
 def _in_http(text: str) -> str:
-    return _KNOWN.sub(lambda found: _WORDS[found[0]], text)
+    words = {**_WORDS, **{option: f"'{field}'" for option, field in _fields().items()}}
+    longest_first = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    return re.sub(rf"(?:{longest_first})(?![\w-])", lambda found: words[found[0]], text)
 
 
 def explain_bytes(error: UnicodeDecodeError) -> dict[str, Any]:

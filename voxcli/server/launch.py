@@ -9,13 +9,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from voxcli.config import EngineConfig, UserSettings
-from voxcli.errors import EngineError, EngineFaultError
+from voxcli.engine.choose import NATIVE, open_engine
 from voxcli.engine.remote.place import Hold
+from voxcli.engine.takeover import TakeOver
+from voxcli.errors import EngineError, EngineFaultError
 from voxcli.hub import resolve_model
-from voxcli.plan import voice_model
+from voxcli.parameters import parse_settings
 from voxcli.server.app import build_app
 from voxcli.server.door import Door
 from voxcli.server.heap import share_one_heap
@@ -23,8 +26,6 @@ from voxcli.server.limits import Listening, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
-from voxcli.engine.native.engine import Synthesizer
-from voxcli.engine.takeover import TakeOver
 
 SWITCH_INTERVAL_S = 0.0005  # the engine's thread waits no longer for Python's lock than this
 MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time, and the server ends
@@ -38,6 +39,7 @@ def serve(
     notes: Mapping[str, Any],
     hold: Hold | None,
     *,
+    graphs: Sequence[str] = (),
     on_state: Callable[[State, str], None],
 ) -> Ending:
     """Serve until told to stop.
@@ -46,23 +48,25 @@ def serve(
         notes: of the process before, which had a fault; empty for a server that is new.
         hold: of the place by which other commands find it; None where they do not, or where the
             notes have it.
+        graphs: settings of the model's parameters to capture graphs for, as a user writes them;
+            none means its best ones.
         on_state: told each new state, with the server's URL.
 
     Raises:
         TakeOver: the engine failed, and a fresh process is to go on.
-        UsageError: the port is held; the message says by whom.
+        UsageError: the port is held; the message says by whom. A parameter that the model does not
+            have.
         ModelError: the model's files.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     share_one_heap()
     files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+    captured = tuple(parse_settings(each, files.name, files.facts.parameters) for each in graphs)
+    engine = open_engine(NATIVE, replace(config, graphs=captured), settings, files=files)
     faults: list[float] = notes.get("faults", [])
-    with _door(listening, files.name, notes, hold) as door:
-        worker = EngineWorker(lambda: Synthesizer.load_files(files, config), limits)
-        service = Service(
-            worker, voice_model(files), config, files, settings.cache_dir, settings.offline,
-            door.url, num_restarts=len(faults),
-        )  # fmt: skip
+    with _door(listening, engine.facts.model, notes, hold) as door:
+        worker = EngineWorker(engine, limits)
+        service = Service(worker, door.url, num_restarts=len(faults))
         app = build_app(service, api_key=listening.api_key, hosts=listening.hosts)
         ending = ServerProcess(
             app, worker, door.sockets(),

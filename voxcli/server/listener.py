@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from copy import copy
 from typing import Self
 
+from voxcli.engine.base import Speech
 from voxcli.errors import VoxError
 from voxcli.plan import Plan
 from voxcli.server.worker import EngineWorker, Job
-from voxcli.engine.native.speech import Speech
 from voxcli.utterance import AudioChunk
 
 QUEUE_BYTES = 4 << 20  # 44 s of 24 kHz audio; segments in flight still come on top
@@ -28,9 +28,14 @@ QUEUE_BYTES = 4 << 20  # 44 s of 24 kHz audio; segments in flight still come on 
 class Listener:
     """Chunks of one utterance for one client; leaving the block frees its slot at once.
 
-        async with Listener.submit(worker, plan, is_live=True) as listener:
+        listener = Listener(worker, plan, is_live=True)
+        listener.submit()
+        async with listener:
             async for chunk in listener:
                 ...
+
+    NOTE: nothing that can fail may come between `submit` and who closes it: speech that nobody
+    takes is paused, and would hold its place for ever.
 
     Attributes:
         ttfa_s: from `submit` to the first chunk; None before.
@@ -53,16 +58,14 @@ class Listener:
         self.underrun_s = 0.0
         self.num_pauses = 0
 
-    @classmethod
-    def submit(cls, worker: EngineWorker, plan: Plan, *, is_live: bool) -> Self:
+    def submit(self) -> None:
         """Queue the utterance.
 
         Raises:
             BusyError, UnavailableError: the worker takes nothing now.
         """
-        listener = cls(worker, plan, is_live=is_live)
-        worker.submit(listener._job)
-        return listener
+        self._started = time.perf_counter()
+        self._worker.submit(self._job)
 
     async def __aenter__(self) -> Self:
         return self

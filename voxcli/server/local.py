@@ -1,82 +1,100 @@
-"""The interface that other voxcli commands use: match, plan, speak. The protocol: `hot/wire.py`."""
+"""The interface that other voxcli commands use: match, plan, speak, encode.
+
+What is said is in `voxcli/engine/remote/wire.py`.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from voxcli.audio.pcm import quantise
 from voxcli.audio.resample import Samples
-from voxcli.errors import UsageError, VoxError
 from voxcli.engine.remote import wire
+from voxcli.errors import VoxError
 from voxcli.server.listener import Listener
 from voxcli.server.response import LiveResponse, Pieces, error_response
-from voxcli.server.service import Service, mismatch
+from voxcli.server.service import Service
 
 router = APIRouter(include_in_schema=False)
 
+Handler = Callable[[Service, bytes], Awaitable[Response]]
 
-@router.post(wire.PATH_MATCH)
-async def match(request: Request) -> Response:
+
+def _at(path: str) -> Callable[[Handler], Handler]:
+    """Answer there, who speaks the same protocol; errors as voxcli's own."""
+
+    def add(handle: Handler) -> Handler:
+        async def answer(request: Request) -> Response:
+            try:
+                wire.check_protocol(request.headers)
+                return await handle(request.app.state.service, await request.body())
+            except VoxError as err:
+                return _as_error(err)
+
+        router.post(path)(answer)
+        return handle
+
+    return add
+
+
+@_at(wire.PATH_MATCH)
+async def match(service: Service, body: bytes) -> Response:
     """Whether this engine speaks what a command would load itself."""
-    service: Service = request.app.state.service
-    try:
-        wanted, _ = wire.unpack(await request.body())
-        try:
-            why = mismatch(service, **wanted)
-        except (TypeError, ValueError, AttributeError) as err:
-            raise UsageError(f"the question is not understood: {err}", hint="upgrade") from err
-        synthesizer = service.synthesizer
-    except VoxError as err:
-        return _as_error(err)
-    return JSONResponse(
-        {
-            "mismatch": why,
-            "setup": asdict(synthesizer.setup),
-            "sample_rate": synthesizer.sample_rate,
-            "reference_sample_rate": synthesizer.reference_sample_rate,
-            "max_streams": service.worker.limits.max_streams,
-            "name": f"pid {os.getpid()}, {service.url}",
-        }
+    engine = service.engine
+    wanted = wire.read_order(wire.Question, body, "question").wanted
+    why = await service.beside(lambda: engine.mismatch(wanted))
+    if why is not None:
+        return _message(wire.Match(why))
+    return _message(wire.Match(None, service.remote_facts, engine.setup))
+
+
+@_at(wire.PATH_PLAN)
+async def plan(service: Service, body: bytes) -> Response:
+    """What would be spoken."""
+    order = await service.beside(lambda: wire.read_order(wire.PlanOrder, body))
+    made = await service.plan(order.utterance)
+    return _message(
+        wire.Planned(
+            made.text, made.seed, dict(made.parameters), made.prompt_text, made.utterance.mode
+        )
     )
 
 
-@router.post(wire.PATH_PLAN)
-async def plan(request: Request) -> Response:
-    """What would be spoken."""
-    service: Service = request.app.state.service
-    try:
-        utterance = wire.utterance_of(*wire.unpack(await request.body()))
-        made = await service.plan(utterance)
-    except VoxError as err:
-        return _as_error(err)
-    return JSONResponse(wire.plan_out(made))
-
-
-@router.post(wire.PATH_SPEECH)
-async def speech(request: Request) -> Response:
-    """Speak, as frames of float samples."""
-    service: Service = request.app.state.service
-    try:
-        service.worker.check_open()
-        header, payload = wire.unpack(await request.body())
-        made = await service.plan(wire.utterance_of(header, payload))
-        made = replace(made, utterance=await service.encoder.encode_all(made.utterance))
-        listener = Listener.submit(service.worker, made, is_live=bool(header.get("is_live")))
-        as_bytes = _as_integers if header.get("is_pcm") else _as_floats
-    except VoxError as err:
-        return _as_error(err)
-    return LiveResponse(
-        _frames(listener, as_bytes),
-        wire.MEDIA_TYPE,
+@_at(wire.PATH_SPEECH)
+async def speech(service: Service, body: bytes) -> Response:
+    """Speak, as messages with samples."""
+    service.worker.check_open()
+    order = await service.beside(lambda: wire.read_order(wire.SpeechOrder, body))
+    made = await service.plan(order.utterance)
+    made = replace(made, utterance=await service.encoder.encode_all(made.utterance))
+    listener = Listener(service.worker, made, is_live=order.is_live)
+    response = LiveResponse(
+        _chunks(listener, _as_integers if order.takes_integers else _as_floats),
+        wire.STREAM_TYPE,
+        headers=dict(wire.HEADERS),
         on_end=service.ender(listener),
         as_error=_as_error,
     )
+    listener.submit()
+    return response
+
+
+@_at(wire.PATH_ENCODE)
+async def encode(service: Service, body: bytes) -> Response:
+    """What the model hears in a recording."""
+    order = await service.beside(lambda: wire.read_order(wire.EncodeOrder, body, "recording"))
+    return _message(await service.encode(order.recording, order.uses))
+
+
+@_at(wire.PATH_CHECKSUM)
+async def checksum(service: Service, body: bytes) -> Response:
+    """Of what encodes recordings, or of the whole model."""
+    order = wire.read_order(wire.ChecksumOrder, body, "question")
+    return _message(await service.checksum(of_encoder=order.of_encoder))
 
 
 def _as_floats(samples: Samples) -> bytes:
@@ -87,26 +105,32 @@ def _as_integers(samples: Samples) -> bytes:
     return quantise(samples, "16")
 
 
-async def _frames(listener: Listener, as_bytes: Callable[[Samples], bytes]) -> Pieces:
+async def _chunks(listener: Listener, as_bytes: Callable[[Samples], bytes]) -> Pieces:
     has_begun = False
     try:
         async with listener:
             async for chunk in listener:
-                header: dict[str, Any] = {
-                    "sample_rate": chunk.sample_rate,
-                    "segment": chunk.segment,
-                    "is_last": chunk.is_last,
-                }
-                if chunk.is_last:
-                    header["reports"] = [asdict(report) for report in listener.speech.reports]
-                    header["ttfa_s"] = listener.speech.ttfa_s
+                account = listener.speech if chunk.is_last else None
+                message = wire.Chunk(
+                    chunk.segment,
+                    chunk.is_last,
+                    as_bytes(chunk.samples),
+                    account.reports if account else (),
+                    account.ttfa_s if account else None,
+                )
                 has_begun = True
-                yield wire.pack(header, as_bytes(chunk.samples))
+                yield wire.pack_next(message)
     except VoxError as err:
         if has_begun:
-            yield wire.pack({"error": wire.error_out(err)})
+            yield wire.pack_next(wire.Failure(wire.error_out(err)))
         raise
 
 
+def _message(message: object) -> Response:
+    return Response(wire.pack(message), media_type=wire.MEDIA_TYPE, headers=dict(wire.HEADERS))
+
+
 def _as_error(error: VoxError) -> Response:
-    return error_response(error, voxcli=wire.error_out(error))
+    response = error_response(error, voxcli=wire.error_out(error))
+    response.headers.update(wire.HEADERS)
+    return response

@@ -11,6 +11,7 @@ from voxcli.server.worker import EngineWorker, State
 
 # "ok", "gone" (the client left), "stalled" (it stopped reading), "refused" (4xx), "failed" (ours)
 OUTCOMES = ("ok", "gone", "stalled", "refused", "failed")
+MEMORY = ("allocated", "reserved")  # as `SpeechEngine.card_memory` names it
 TTFA_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
 RTF_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
 
@@ -50,8 +51,8 @@ class Metrics:
             "voxcli_gpu_memory_bytes", "GPU memory of this process.", ("kind",),
             registry=self.registry,
         )  # fmt: skip
-        for kind in ("allocated", "reserved"):
-            memory.labels(kind).set_function(lambda kind=kind: _gpu_memory(kind))  # type: ignore[misc]
+        for kind in MEMORY:
+            memory.labels(kind).set_function(lambda kind=kind: self._memory(kind))  # type: ignore[misc]
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(name, text, registry=self.registry)
@@ -66,8 +67,10 @@ class Metrics:
         return float(self._worker.state is State.READY)
 
     def _num_captures(self) -> float:
-        synthesizer = self._worker.synthesizer
-        return synthesizer.engine.runner.graph_captures if synthesizer else 0
+        return self._worker.engine.setup.num_captures if self._is_ready() else 0
+
+    def _memory(self, kind: str) -> float:
+        return self._worker.engine.card_memory().get(kind, 0.0)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -84,11 +87,3 @@ class Metrics:
             self._underrun_s.inc(listener.underrun_s)
         if listener.wall_s is not None and listener.audio_s > 0:
             self._rtf.observe(listener.wall_s / listener.audio_s)
-
-
-def _gpu_memory(kind: str) -> float:
-    import torch
-
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return 0.0
-    return float(getattr(torch.cuda, f"memory_{kind}")())

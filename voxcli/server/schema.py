@@ -1,16 +1,29 @@
-"""The bodies of the HTTP interface, as they stand in the OpenAPI document."""
+"""The bodies of the HTTP interface, as they stand in the OpenAPI document.
+
+`speech_request` makes the fields of what models can be told from their declaration.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
+from voxcli.parameters import Parameter
 from voxcli.utterance import Utterance
 
 MAX_CHARACTERS = 100_000  # two hours of speech
 MAX_STYLE = 500
+LANGUAGE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # it is said again in a header
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+IsWhole = BeforeValidator(_whole)  # NOTE: behind a range, which else would be asked of None too
 
 
 class VoiceId(BaseModel):
@@ -23,8 +36,8 @@ class VoiceId(BaseModel):
 class SpeechRequest(BaseModel):
     """`POST /v1/audio/speech`: OpenAI's fields, and after `stream_format` those of voxcli.
 
-    JSON has types, so `true` is no number and "yes" is no `true` here. It has one type of number:
-    5.0 is the integer 5.
+    What models can be told is added by `speech_request`. JSON has types, so `true` is no number and
+    "yes" is no `true` here. It has one type of number: 5.0 is the integer 5.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -54,24 +67,18 @@ class SpeechRequest(BaseModel):
     sample_rate: Annotated[
         int | None,
         Field(ge=8_000, le=192_000, description="Hz; the model's own, 24000 for pcm."),
+        IsWhole,
     ] = None
-    seed: Annotated[int | None, Field(ge=0, le=MAX_SEED)] = None
+    seed: Annotated[int | None, Field(ge=0, le=MAX_SEED), IsWhole] = None
     language: Annotated[
         str | None,
-        Field(min_length=1, max_length=35, description="ISO 639-1; found from the text."),
+        Field(max_length=35, pattern=LANGUAGE, description="ISO 639-1; found from the text."),
     ] = None
-    steps: Annotated[int | None, Field(ge=2, le=100)] = None
-    cfg: Annotated[float | None, Field(ge=0, le=10)] = None
     max_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
-    retries: Annotated[int, Field(ge=0, le=20)] = SamplingParams().retries
+    retries: Annotated[int, Field(ge=0, le=20), IsWhole] = SamplingParams().retries
     raw_text: Annotated[bool, Field(description="Do not write out numbers and abbreviations.")] = (
         False
     )
-
-    @field_validator("sample_rate", "seed", "steps", "retries", mode="before")
-    @classmethod
-    def _whole(cls, value: object) -> object:
-        return int(value) if isinstance(value, float) and value.is_integer() else value
 
     @property
     def is_streamed(self) -> bool:
@@ -81,16 +88,42 @@ class SpeechRequest(BaseModel):
     def voice_name(self) -> str:
         return self.voice if isinstance(self.voice, str) else self.voice.id
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the model is told."""
+        names = type(self).model_fields.keys() - SpeechRequest.model_fields.keys()
+        given = {name: getattr(self, name) for name in sorted(names)}
+        return {name: value for name, value in given.items() if value is not None}
+
     def utterance(self) -> Utterance:
         return Utterance(
             self.input,
             self.voice_name,
-            SamplingParams(self.seed, self.steps, self.cfg, self.max_seconds, self.retries),
+            SamplingParams(self.seed, self.max_seconds, self.retries, self.parameters),
             self.language,
             self.speed,
             not self.raw_text,
             style=self.instructions or "",
         )
+
+
+def speech_request(parameters: Iterable[Parameter]) -> type[SpeechRequest]:
+    """The body with a field for each parameter; other names for it are taken and not shown."""
+    fields: dict[str, Any] = {each.name: (_field(each), None) for each in parameters}
+    return create_model("SpeechRequest", __base__=SpeechRequest, **fields)
+
+
+def _field(parameter: Parameter) -> Any:
+    note = f"; {parameter.note}" if parameter.note else ""
+    field = Field(
+        ge=parameter.minimum,
+        le=parameter.maximum,
+        description=f"{parameter.meaning}{note}. The model's best where it is left out.",
+        validation_alias=AliasChoices(parameter.name, *parameter.aliases),
+    )
+    if parameter.kind == "int":
+        return Annotated[int | None, field, IsWhole]
+    return Annotated[parameter.type | None, field]
 
 
 class ErrorDetail(BaseModel):

@@ -23,7 +23,6 @@ from voxcli.server.response import LiveResponse, Pieces
 from voxcli.server.schema import ErrorBody, SpeechRequest
 from voxcli.server.service import Service
 
-router = APIRouter()
 FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -43,24 +42,38 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/v1/audio/speech", responses=_ANSWERS, response_class=Response)
-async def create_speech(body: SpeechRequest, request: Request) -> Response:
-    """Speak a text."""
-    service: Service = request.app.state.service
-    synthesizer = service.synthesizer
+def build_router(request_type: type[SpeechRequest]) -> APIRouter:
+    """The route.
+
+    Args:
+        request_type: with a field for each parameter.
+    """
+    router = APIRouter()
+
+    async def create_speech(body: SpeechRequest, request: Request) -> Response:
+        """Speak a text."""
+        return await _create_speech(body, request.app.state.service)
+
+    create_speech.__annotations__["body"] = request_type  # what FastAPI reads the body as
+    router.post("/v1/audio/speech", responses=_ANSWERS, response_class=Response)(create_speech)
+    return router
+
+
+async def _create_speech(body: SpeechRequest, service: Service) -> Response:
+    facts = service.engine.facts
     service.worker.check_open()
-    if body.model != service.model.name:
+    if body.model != facts.model:
         raise ApiError(
             404,
-            f"the model '{body.model}' is not served here, '{service.model.name}' is",
+            f"the model '{body.model}' is not served here, '{facts.model}' is",
             code="model_not_found",
             param="model",
         )
-    coding = choose_coding(body.response_format, synthesizer.sample_rate, body.sample_rate)
+    coding = choose_coding(body.response_format, facts.sample_rate, body.sample_rate)
     if body.is_streamed:
-        coding.stream(synthesizer.sample_rate)  # refuses what cannot be streamed
+        coding.stream(facts.sample_rate)  # refuses what cannot be streamed
     plan = await service.plan(body.utterance())
-    listener = Listener.submit(service.worker, plan, is_live=body.is_streamed)
+    listener = Listener(service.worker, plan, is_live=body.is_streamed)
     headers = {
         "X-Sample-Rate": str(coding.rate),
         "X-Seed": str(plan.seed),
@@ -68,15 +81,17 @@ async def create_speech(body: SpeechRequest, request: Request) -> Response:
     }
     media_type = coding.media_type
     if not body.is_streamed:
-        pieces = _whole(listener, coding, synthesizer.sample_rate)
+        pieces = _whole(listener, coding, facts.sample_rate)
     elif body.stream_format == "sse":
         media_type = "text/event-stream"
-        pieces = _events(listener, plan, coding, synthesizer.sample_rate)
+        pieces = _events(listener, plan, coding, facts.sample_rate)
     else:
-        pieces = _audio(listener, coding, synthesizer.sample_rate)
+        pieces = _audio(listener, coding, facts.sample_rate)
     if coding.name == "pcm" and media_type == coding.media_type:
         media_type = f"audio/pcm;rate={coding.rate};channels=1"
-    return LiveResponse(pieces, media_type, headers=headers, on_end=service.ender(listener))
+    response = LiveResponse(pieces, media_type, headers=headers, on_end=service.ender(listener))
+    listener.submit()
+    return response
 
 
 async def _audio(listener: Listener, coding: Coding, source_rate: int) -> Pieces:
@@ -101,7 +116,7 @@ async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: i
         if has_begun:
             yield _event({"type": "error", **explain(err)[1]})
         raise
-    spoken = sum(report.steps for report in listener.speech.reports)
+    spoken = sum(report.num_frames for report in listener.speech.reports)
     usage = {
         "input_tokens": len(plan.text.text),
         "output_tokens": spoken,

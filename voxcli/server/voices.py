@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 
+from voxcli.engine.base import uses_of
 from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError
 from voxcli.server.failures import ApiError, http_message
 from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
@@ -26,10 +27,11 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @router.get("/v1/audio/voices")
 async def list_voices(request: Request) -> VoiceList:
-    """The model's own voice, and the saved ones."""
+    """The model's own voices, and the saved ones."""
     service: Service = request.app.state.service
     saved = await service.beside(lambda: [_row(service.store, n) for n in service.store.names()])
-    return VoiceList(voices=[DEFAULT, *saved])
+    presets = [VoiceRow(name=name) for name in service.facts.voices]
+    return VoiceList(voices=[DEFAULT, *presets, *saved])
 
 
 @router.post("/v1/audio/voices", responses=_REFUSALS)
@@ -47,12 +49,13 @@ async def create_voice(
     """Check a recording, encode it and keep it under a name."""
     service: Service = request.app.state.service
     service.worker.check_ready()
-    if Mode.REFERENCE not in service.model.modes:
-        raise UsageError(f"model '{service.model.name}' cannot imitate a voice", hint="see modes")
+    if Mode.REFERENCE not in service.facts.modes:
+        raise UsageError(f"model '{service.facts.model}' cannot imitate a voice", hint="see modes")
     name = service.store.check_free(name.strip(), overwrite=False)
     data = await audio_sample.read()
     voice = await service.beside(lambda: _hear(name, data, ref_text, consent))
-    encoded = voice.encoded(await service.encode(voice.recording))
+    recording = voice.recording
+    encoded = voice.encoded(await service.encode(recording, uses_of(recording)))
     await service.beside(lambda: service.store.add(encoded))
     return await service.beside(lambda: _row(service.store, name))
 

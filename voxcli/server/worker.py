@@ -1,11 +1,11 @@
 """The thread that owns the engine: jobs come in through a lock, chunks leave through callbacks.
 
-    worker = EngineWorker(lambda: Synthesizer.load(config), WorkerLimits(), on_state=print)
+    worker = EngineWorker(open_engine("native", config), WorkerLimits(), on_state=print)
     worker.start()
     worker.submit(Job(plan, is_live=True, deliver=take))
 
-It knows plans and speeches; it does not know HTTP, asyncio, formats or clients. Callbacks run in
-its thread and must return at once.
+It knows any `SpeechEngine`, plans and speeches; it does not know HTTP, asyncio, formats or clients.
+Callbacks run in its thread and must return at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from voxcli.engine.base import Speech, SpeechEngine, SpeechSession
 from voxcli.errors import EngineError, EngineFaultError, UnavailableError, VoxError
 from voxcli.plan import Plan
 from voxcli.server.limits import WorkerLimits
-from voxcli.engine.native.speech import Speech
-from voxcli.engine.native.engine import SpeechGroup, Synthesizer
 from voxcli.utterance import AudioChunk
 
 logger = logging.getLogger(__name__)
@@ -70,14 +69,15 @@ class EngineWorker:
     """See the module.
 
     Args:
-        load: makes the synthesizer; runs in the worker's thread, like all that touches the device.
+        engine: found, not started: that is done in the worker's thread, like all that touches the
+            device. Closed at the end.
         limits: beyond them `submit` refuses.
         on_state: told each new state, from the worker's thread.
     """
 
     def __init__(
         self,
-        load: Callable[[], Synthesizer],
+        engine: SpeechEngine,
         limits: WorkerLimits,
         *,
         on_state: Callable[[State], None] = lambda state: None,
@@ -85,13 +85,13 @@ class EngineWorker:
         self.limits = limits
         self.state = State.LOADING
         self.error: VoxError | None = None
-        self.synthesizer: Synthesizer | None = None
-        self._load = load
+        self.engine = engine
+        self._is_started = False
         self.on_state = on_state
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
         self._running: dict[Speech, Job] = {}
-        self._orders: deque[Callable[[SpeechGroup], None]] = deque()
+        self._orders: deque[Callable[[SpeechSession], None]] = deque()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     # ------------------------------------------------------------ from any thread
@@ -147,8 +147,8 @@ class EngineWorker:
             self._waiting.append(job)
             self._changed.notify()
 
-    def call(self, function: Callable[[Synthesizer], T]) -> Future[T]:
-        """Do something with the model between two steps; those who listen wait for it.
+    def call(self, function: Callable[[SpeechEngine], T]) -> Future[T]:
+        """Do something with the engine between two steps; those who listen wait for it.
 
         Raises:
             UnavailableError: as `check_ready`; later, in the future, what the function raises.
@@ -156,10 +156,9 @@ class EngineWorker:
         self.check_ready()
         future: Future[T] = Future()
 
-        def order(group: SpeechGroup) -> None:
-            assert self.synthesizer is not None
+        def order(session: SpeechSession) -> None:
             try:
-                future.set_result(function(self.synthesizer))
+                future.set_result(function(self.engine))
             except Exception as err:
                 future.set_exception(err)
 
@@ -175,7 +174,7 @@ class EngineWorker:
             if job in self._waiting:
                 self._waiting.remove(job)
             else:
-                self._orders.append(lambda group: self._leave(group, job))
+                self._orders.append(lambda session: self._leave(session, job))
             self._changed.notify()
 
     def pause(self, job: Job) -> None:
@@ -186,9 +185,9 @@ class EngineWorker:
         self._set_paused(job, False)
 
     def _set_paused(self, job: Job, is_paused: bool) -> None:
-        def order(group: SpeechGroup) -> None:
+        def order(session: SpeechSession) -> None:
             if job.speech is not None:
-                (group.pause if is_paused else group.resume)(job.speech)
+                (session.pause if is_paused else session.resume)(job.speech)
 
         with self._changed:
             job.is_paused = is_paused
@@ -219,7 +218,7 @@ class EngineWorker:
             self._set_state(State.FAILED if self.error else State.STOPPED)
             self._changed.notify()
         if self._thread.is_alive():
-            self._thread.join(timeout_s if self.synthesizer else LOADING_S)
+            self._thread.join(timeout_s if self._is_started else LOADING_S)
         return len(jobs)
 
     # ------------------------------------------------------------ in the worker's thread
@@ -231,19 +230,21 @@ class EngineWorker:
 
     def _run(self) -> None:
         try:
-            with self._load() as synthesizer:
-                self.synthesizer = synthesizer
+            with self.engine:
+                self.engine.start()
+                self._is_started = True
                 with self._changed:
                     if self.state is State.LOADING:
                         self._set_state(State.READY)
-                with synthesizer.group(num_reserved=1 + self.limits.max_streams // 8) as group:
-                    while self._take_orders(group):
-                        self._step(group)
+                num_reserved = 1 + self.limits.max_streams // 8
+                with self.engine.session(num_reserved=num_reserved) as session:
+                    while self._take_orders(session):
+                        self._step(session)
         except VoxError as err:
             self._broken(err)
         except Exception as err:  # a bug: said once in the log, and nobody is left waiting
             logger.exception("the engine's thread failed")
-            kind = EngineError if self.synthesizer is None else EngineFaultError
+            kind = EngineFaultError if self._is_started else EngineError
             self._broken(kind(f"the engine failed: {err}", hint="see the server's log"))
 
     def _broken(self, error: VoxError) -> None:
@@ -255,11 +256,11 @@ class EngineWorker:
             self._waiting.clear()
         self._fail(jobs, error)
 
-    def _take_orders(self, group: SpeechGroup) -> bool:
+    def _take_orders(self, session: SpeechSession) -> bool:
         """Do what other threads asked for; waits while there is nothing to step. False ends."""
         while True:
             with self._changed:
-                while not (self._orders or self._can_begin() or group.has_work):
+                while not (self._orders or self._can_begin() or session.has_work):
                     if self.state in (State.STOPPED, State.FAILED):
                         return False
                     self._changed.wait()
@@ -268,18 +269,18 @@ class EngineWorker:
                 while self._can_begin(len(begun)):
                     begun.append(self._waiting.popleft())
             for order in orders:
-                order(group)
+                order(session)
             for job in begun:
-                self._begin(group, job)
-            if group.has_work:
+                self._begin(session, job)
+            if session.has_work:
                 return True
 
     def _can_begin(self, num_begun: int = 0) -> bool:
         return bool(self._waiting) and len(self._running) + num_begun < self.limits.max_streams
 
-    def _begin(self, group: SpeechGroup, job: Job) -> None:
+    def _begin(self, session: SpeechSession, job: Job) -> None:
         try:
-            job.speech = group.add(job.plan, is_live=job.is_live)
+            job.speech = session.add(job.plan, is_live=job.is_live)
         except VoxError as err:
             self._deliver(job, err)
             return
@@ -289,17 +290,17 @@ class EngineWorker:
             return
         self._running[job.speech] = job
         if job.is_paused:
-            group.pause(job.speech)
+            session.pause(job.speech)
         if job.is_over:  # cancelled between the queue and here
-            self._leave(group, job)
+            self._leave(session, job)
 
-    def _leave(self, group: SpeechGroup, job: Job) -> None:
+    def _leave(self, session: SpeechSession, job: Job) -> None:
         if job.speech is not None:
-            group.leave(job.speech)
+            session.leave(job.speech)
             self._running.pop(job.speech, None)
 
-    def _step(self, group: SpeechGroup) -> None:
-        for speech, event in group.step():
+    def _step(self, session: SpeechSession) -> None:
+        for speech, event in session.step():
             job = self._running[speech]
             if isinstance(event, VoxError) or event.is_last:
                 del self._running[speech]

@@ -1,0 +1,366 @@
+"""What goes over the wire: the same on both sides, checked on the way in, of one protocol.
+
+    PYTHONPATH=tests python tests/server/test_wire.py
+
+writes `protocol_N.txt`, a message a line as hex. Do that once, when `PROTOCOL` becomes N.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from running import Running, run_server
+
+from voxcli import __version__, cli
+from voxcli.config import EngineConfig, SamplingParams
+from voxcli.engine.base import EngineFacts, Setup, Wanted
+from voxcli.engine.choose import AUTO, open_engine
+from voxcli.engine.remote import wire
+from voxcli.engine.remote.find import connect_here, connect_to
+from voxcli.engine.remote.place import Place
+from voxcli.errors import EngineError, SynthesisError, UsageError
+from voxcli.parameters import Parameter
+from voxcli.text.changes import Change
+from voxcli.text.prepared import PreparedText, Segment, Unspeakable
+from voxcli.utterance import (
+    FinishReason,
+    Mode,
+    Recording,
+    SegmentReport,
+    Use,
+    Utterance,
+    VoiceEncoding,
+)
+
+KEPT = Path(__file__).with_name(f"protocol_{wire.PROTOCOL}.txt")
+WANTED = Wanted("mini", device="cpu")
+ENCODING = VoiceEncoding(
+    "mini", "0" * 64, {"reference": np.arange(6, dtype=np.float32).reshape(1, 2, 3),
+                       "codes": np.array([[7, -8]])},
+)  # fmt: skip
+RECORDING = Recording(np.array([0.5, -0.25], np.float32), 16_000, "One.")
+UTTERANCE = Utterance(
+    "Hello there.", "alba", SamplingParams(3, 20.5, 1, {"steps": 6, "scale": 1.5, "is_x": True}),
+    "en", 1.25, False, "row", RECORDING, Recording(None, 16_000, "Two.", ENCODING, "key"), "calm",
+    True, 0.5,
+)  # fmt: skip
+FACTS = EngineFacts(
+    "voxcli serve", "mini", "voxcpm2", 24_000, 16_000, "pid 12, http://127.0.0.1:8091", ("en",),
+    (Mode.ZERO_SHOT, Mode.STYLE), ("alba",),
+    (Parameter("steps", "int", "Steps", 6, 2.0, 100.0, "a note", ("s",)),
+     Parameter("is_x", "bool", "X", False)),
+    {"steps": 6}, {"steps": 8}, 4,
+)  # fmt: skip
+SETUP = Setup("mini", "a card", "cuda:0", "bf16", 2, 1.5, 0.5, 3, 0.25, 1024, "avx2", "slow")
+TEXT = PreparedText(
+    "Hi, 1!", "en", "Hi, one!", (Segment("Hi, one!", 0.25),), (Change("1", "one", "number"),),
+    (Unspeakable("☃", "SNOWMAN", 2),),
+)  # fmt: skip
+REPORT = SegmentReport("Hi.", 3, 2, 12, 1.92, FinishReason.STOP, ("quiet",), ("silent",))
+ERROR = SynthesisError("silent", hint="try again", finish_reason="length", attempts=3)
+MESSAGES = {
+    "question": wire.Question(replace(WANTED, cache_dir="/c", parameters=({"steps": 6},))),
+    "match": wire.Match(None, FACTS, SETUP),
+    "mismatch": wire.Match("it serves another model"),
+    "plan": wire.PlanOrder(UTTERANCE),
+    "planned": wire.Planned(TEXT, 3, {"steps": 6, "scale": 1.5}, "Two.", Mode.BOTH),
+    "speech": wire.SpeechOrder(Utterance("Hello."), True, False),
+    "chunk": wire.Chunk(1, True, b"\0\0\0\x3f", (REPORT,), 0.5),
+    "failure": wire.Failure(wire.error_out(ERROR)),
+    "encode": wire.EncodeOrder(RECORDING, (Use.REFERENCE, Use.PROMPT)),
+    "encoding": ENCODING,
+    "checksum": wire.ChecksumOrder(True),
+}
+ORDERS = ("question", "plan", "speech", "encode", "checksum")  # what a server reads
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client(**wire.HEADERS) as client:
+        yield client
+
+
+# ------------------------------------------------------------------------ bytes
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_changed_message_asks_for_another_protocol(name: str) -> None:
+    """Where this fails, make `PROTOCOL` one more and write a new file, as the module says."""
+    kept = dict(line.split() for line in KEPT.read_text("utf-8").splitlines())
+    data = bytes.fromhex(kept[name])
+    assert wire.pack(MESSAGES[name]) == data
+    kind: Any = type(MESSAGES[name])
+    read = wire.read_order if name in ORDERS else wire.unpack
+    assert wire.pack(read(kind, data)) == data
+
+
+def test_utterances_cross_the_wire_unchanged() -> None:
+    order = wire.read_order(wire.PlanOrder, wire.pack(wire.PlanOrder(UTTERANCE)))
+    got = order.utterance
+    assert replace(got, reference=None, prompt=None) == replace(
+        UTTERANCE, reference=None, prompt=None
+    )
+    assert got.reference is not None
+    assert got.reference.samples is not None
+    assert got.reference.samples.tobytes() == RECORDING.samples.tobytes()  # type: ignore[union-attr]
+    assert got.reference.key == RECORDING.key
+    assert got.prompt is not None
+    assert (got.prompt.samples, got.prompt.key) == (None, "key")
+    assert got.prompt.encoding is not None
+    for name, array in ENCODING.arrays.items():
+        there = got.prompt.encoding.arrays[name]
+        assert (there.dtype, there.shape) == (array.dtype, array.shape)
+        assert there.tobytes() == array.tobytes()
+
+
+def test_errors_cross_the_wire_unchanged() -> None:
+    there = wire.error_in(wire.error_out(ERROR))
+    assert type(there) is SynthesisError
+    assert vars(there) == vars(ERROR)
+    unknown = wire.error_in({"type": "OfTomorrowError", "message": "no", "hint": None})
+    assert type(unknown) is EngineError
+    with pytest.raises(ValueError, match="Expected"):
+        wire.error_in({"type": ["UsageError"]})
+
+
+# ------------------------------------------------------------------------ checked on the way in
+
+RUBBISH = (b"", b"\0" * 8, b"\xff" * 40, b"\x91" * 5000, wire.pack({}), wire.pack({"utterance": 1}))
+ODD: dict[str, dict[str, Any]] = {
+    "text": {"text": 5}, "speed": {"speed": "fast"}, "no speed": {"speed": 0},
+    "seed": {"seed": "x"}, "pause": {"pause_s": -5}, "voice": {"voice": 5},
+    "steps": {"parameters": {"steps": 10**9}}, "half steps": {"parameters": {"steps": 2.5}},
+    "scale": {"parameters": {"guidance_scale": float("nan")}},
+    "foreign": {"parameters": {"temperature": 1.0}}, "values": {"parameters": {"steps": [6]}},
+    "truth": {"retries": True}, "sampling": {"sampling": [1]}, "reference": {"reference": "x"},
+    "unknown": {"colour": "red"}, "seconds": {"max_seconds": float("inf")},
+}  # fmt: skip
+
+
+def ask(client: httpx.Client, path: str, content: bytes, **headers: str) -> dict[str, Any]:
+    """The error that a request is refused with."""
+    answer = client.post(path, content=content, headers=headers)
+    assert answer.status_code == 400
+    error: dict[str, Any] = answer.json()["error"]
+    assert "Traceback" not in error["message"]
+    return error
+
+
+@pytest.mark.parametrize("body", RUBBISH)
+def test_a_body_of_rubbish_is_refused(client: httpx.Client, body: bytes) -> None:
+    for path in (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH, wire.PATH_ENCODE):
+        assert "is malformed" in ask(client, path, body)["message"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_value_of_a_wrong_type_is_refused_and_harms_nobody(
+    client: httpx.Client, name: str
+) -> None:
+    order = wire.SpeechOrder(Utterance("Hello there."), True, False)
+    plain = msgspec.msgpack.decode(wire.pack(order))
+    sampling = plain["utterance"]["sampling"]
+    for key, value in ODD[name].items():
+        (sampling if key in sampling else plain["utterance"])[key] = value
+    ask(client, wire.PATH_SPEECH, wire.pack(plain))
+    ask(client, wire.PATH_PLAN, wire.pack({"utterance": plain["utterance"]}))
+    assert client.get("/health").json()["streams"] == 0
+
+
+@pytest.mark.parametrize("key", ["text", "style", "pause_s"])
+def test_a_field_that_is_missing_is_not_guessed(client: httpx.Client, key: str) -> None:
+    plain = msgspec.msgpack.decode(wire.pack(wire.PlanOrder(Utterance("Hello there."))))
+    del plain["utterance"][key]
+    error = ask(client, wire.PATH_PLAN, wire.pack(plain))
+    assert error["message"].startswith("the utterance is malformed: ")
+    assert key in error["message"]
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        replace(RECORDING, sample_rate=0),
+        replace(RECORDING, samples=np.ones((10, 10), np.float32)),
+        replace(RECORDING, samples=np.ones(0, np.float32)),
+        replace(RECORDING, samples=np.full(16_000, np.nan, np.float32)),
+        replace(RECORDING, encoding=replace(ENCODING, arrays={"a": np.float32([np.inf])})),
+    ],
+)
+def test_a_recording_that_is_none_is_refused(client: httpx.Client, recording: Recording) -> None:
+    order = wire.SpeechOrder(Utterance("Hello there.", reference=recording), True, False)
+    assert "is malformed" in ask(client, wire.PATH_SPEECH, wire.pack(order))["message"]
+    encoded = wire.EncodeOrder(recording, (Use.REFERENCE,))
+    assert "is malformed" in ask(client, wire.PATH_ENCODE, wire.pack(encoded))["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"dtype": "object"}, {"shape": [3]}, {"shape": [-1]}, {"data": "x"}, {"order": "F"}]
+)
+def test_an_array_that_is_none_is_refused(client: httpx.Client, change: dict[str, Any]) -> None:
+    plain = msgspec.msgpack.decode(wire.pack(wire.EncodeOrder(RECORDING, (Use.REFERENCE,))))
+    plain["recording"]["samples"].update(change)
+    assert "is malformed" in ask(client, wire.PATH_ENCODE, wire.pack(plain))["message"]
+
+
+def test_a_question_that_makes_no_sense_is_refused(client: httpx.Client) -> None:
+    for fields in ({}, {"colour": "red"}, {"wanted": {"model": "mini"}}, {"wanted": None}):
+        error = ask(client, wire.PATH_MATCH, wire.pack(fields))
+        assert error["message"].startswith("the question is malformed: ")
+
+
+# ------------------------------------------------------------------------ another protocol
+
+# What voxcli sent and answered before protocols had a number: a header in JSON behind two lengths.
+_FORMER = json.dumps(
+    {"model": "mini", "device": "cpu", "precision": "auto", "eager": False, "cache_dir": None,
+     "folder": None, "is_near": True}
+).encode()  # fmt: skip
+FORMER_QUESTION = struct.pack("<II", len(_FORMER), 0) + _FORMER
+FORMER_REFUSAL = json.dumps(
+    {"error": {"message": "the body is no frame: x", "type": "invalid_request_error",
+               "param": None, "code": "invalid_value",
+               "voxcli": {"type": "UsageError", "message": "the body is no frame: x",
+                          "hint": "upgrade voxcli"}}}
+).encode()  # fmt: skip
+FORMER_MATCH = json.dumps(
+    {"mismatch": None, "setup": {}, "sample_rate": 24000, "reference_sample_rate": 16000,
+     "max_streams": 16, "name": "pid 12, http://127.0.0.1:8091"}
+).encode()  # fmt: skip
+LATER = "X-Voxcli-Protocol: 2\r\nX-Voxcli-Version: 0.2.0\r\n"
+SERVERS = {
+    "a former one's refusal": (400, "", FORMER_REFUSAL, "a former protocol"),
+    "a former one's match": (200, "", FORMER_MATCH, "a former protocol"),
+    "a later one's refusal": (400, LATER, b"{}", "protocol 2 (voxcli 0.2.0)"),
+    "a later one's match": (200, LATER, b"\xc1what is this", "protocol 2 (voxcli 0.2.0)"),
+    "one that makes a joke": (400, "X-Voxcli-Protocol: \x07!\r\n", b"", "protocol ?! (voxcli )"),
+}
+PATHS = (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH, wire.PATH_ENCODE, wire.PATH_CHECKSUM)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("headers", "theirs"),
+    [
+        ({}, "a former protocol"),
+        ({"X-Voxcli-Protocol": "2", "X-Voxcli-Version": "0.2.0"}, "protocol 2 (voxcli 0.2.0)"),
+    ],
+)
+def test_a_client_of_another_protocol_is_told_so_in_one_line(
+    server: Running, path: str, headers: dict[str, str], theirs: str
+) -> None:
+    said = f"this server speaks protocol 1 (voxcli {__version__}), who asks speaks {theirs}: "
+    with server.client() as client:
+        error = ask(client, path, FORMER_QUESTION, **headers)
+    assert error["message"].startswith(said)
+    assert "restart it with 'voxcli serve --stop'" in error["message"]
+    assert "\n" not in error["message"]
+    known = error["voxcli"]  # what a former client makes its error of
+    assert (known["type"], known["message"]) == ("UsageError", error["message"])
+    assert known["hint"] is None
+
+
+def test_answers_state_the_protocol(client: httpx.Client) -> None:
+    refused = client.post(wire.PATH_PLAN, content=b"")
+    spoken = client.post(
+        wire.PATH_SPEECH, content=wire.pack(wire.SpeechOrder(Utterance("Hello."), True, False))
+    )
+    for answer in (refused, spoken):
+        assert answer.headers["x-voxcli-protocol"] == "1"
+        assert answer.headers["x-voxcli-version"] == __version__
+    assert (refused.status_code, spoken.status_code) == (400, 200)
+
+
+@contextmanager
+def answering(status: int, headers: str, body: bytes, path: Path | None) -> Iterator[str]:
+    """A server that answers every request so, at the URL or the socket."""
+    head = f"HTTP/1.1 {status} So\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
+
+    def serve() -> None:
+        client, _ = listening.accept()
+        with client, client.makefile("rb") as asked:
+            asked.readline()
+            asked.read(int(http.client.parse_headers(asked)["Content-Length"]))
+            client.sendall(head + body)
+
+    if path is None:
+        listening = socket.create_server(("127.0.0.1", 0))
+    else:
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(path))
+        listening.listen()
+    with listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield "" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(10)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_of_another_protocol_is_no_help_at_a_url(name: str) -> None:
+    *answer, theirs = SERVERS[name]
+    with answering(*answer, None) as url, pytest.raises(UsageError) as refused:
+        connect_to(url, WANTED)
+    said = f"the server at {url} speaks {theirs}, this voxcli speaks 1: restart it with "
+    assert refused.value.message.startswith(said + "'voxcli serve --stop'")
+    assert refused.value.hint == "or use --engine native"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_of_another_protocol_is_a_note_and_an_engine_of_ones_own(
+    place: Place, name: str
+) -> None:
+    *answer, theirs = SERVERS[name]
+    notes: list[str] = []
+    place.create()
+    with answering(*answer, place.socket):
+        engine = open_engine(AUTO, EngineConfig("mini", device="cpu"), on_note=notes.append)
+    assert engine.facts.engine == "native"
+    (note,) = notes
+    said = f"the running server is not used: it speaks {theirs}, this voxcli speaks 1: restart it"
+    assert note.startswith(said)
+    assert "\n" not in note
+
+
+def test_a_server_that_was_replaced_by_another_version_is_told_of_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_server(place=place):
+        remote, _ = connect_here(WANTED)
+        assert remote is not None
+        monkeypatch.setattr(wire, "PROTOCOL", 2)
+        with pytest.raises(UsageError, match=r"speaks protocol 1 \(voxcli .*this voxcli speaks 2"):
+            remote.plan(Utterance("Hello."))
+
+
+def test_speak_goes_on_beside_a_former_server(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.create()
+    out = tmp_path / "a.wav"
+    with answering(400, "", FORMER_REFUSAL, place.socket):
+        words = ["speak", "Go.", "--device", "cpu", "--seed", "1", "-o", str(out)]
+        assert cli.main(words) == 0
+    said = capsys.readouterr().err
+    assert "the running server is not used: it speaks a former protocol" in said
+    assert out.exists()
+
+
+def write() -> None:
+    lines = [f"{name} {wire.pack(message).hex()}" for name, message in MESSAGES.items()]
+    KEPT.write_text("\n".join([*lines, ""]), "utf-8")
+
+
+if __name__ == "__main__":
+    write()
