@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 from crashes import Killer, Run, write_table
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeModel, fake_engine
 
 from voxcli.audio.fit import SpeedLimits
 from voxcli.batch.casting import Casting
+from voxcli.batch.columns import columns_of
 from voxcli.batch.folder import OutputFolder
 from voxcli.batch.keep import Storage
 from voxcli.batch.names import Namer, Template
@@ -33,6 +34,7 @@ from voxcli.batch.rows import Defaults
 from voxcli.batch.session import Choices, Session
 from voxcli.batch.tables import read_table
 from voxcli.batch.takes import Judge, Outcome, Tally
+from voxcli.engine.base import SpeechEngine
 from voxcli.errors import RecordingError, VoiceNotFoundError
 from voxcli.utterance import Recording, Utterance
 
@@ -69,11 +71,13 @@ def prepare(
     mapping: dict[str, str] | None = None,
     checksum: str = "0" * 64,
     fit: SpeedLimits | None = None,
+    engine: SpeechEngine | None = None,
 ) -> Session:
     """Read a table and check it; nothing is written."""
-    table = read_table(path, mapping=mapping)
+    engine = engine or fake_engine()
+    table = read_table(path, mapping=mapping, parameters=columns_of(engine.facts).headers)
     defaults = defaults or Defaults(seed=SEED)
-    rules = Rules(defaults, fake_synthesizer().model, checksum, fit=fit)
+    rules = Rules(defaults, engine, checksum, fit=fit)
     casting = Casting(defaults, path.parent, named=named, imitate=imitate)
     columns = {name for record in table.records for name in record.values}
     names = Namer(out, Template(template, columns) if template else None, is_numbering=is_numbering)
@@ -83,7 +87,7 @@ def prepare(
 
 def speak(
     session: Session,
-    model: FakeAcousticModel | None = None,
+    model: FakeModel | None = None,
     *,
     notes: dict[str, Any] | None = None,
     judges: Sequence[Judge] = (),
@@ -93,7 +97,7 @@ def speak(
     """Run a session on the fake model."""
     session.check()
     return session.run(
-        lambda: fake_synthesizer(model),
+        lambda: fake_engine(model),
         notes,
         judges=judges, on_outcome=on_outcome, is_stopping=is_stopping,
     )  # fmt: skip

@@ -78,6 +78,22 @@ def test_each_row_is_what_speak_says_with_its_seed(run: Run) -> None:
     ]  # fmt: skip
 
 
+def test_a_rows_parameters_are_as_the_options_of_speak(run: Run) -> None:
+    rows = ["text,Steps,cfg", "Come in.,8,2", "Come in.,,", "Come in.,4,"]
+    Path("t.csv").write_text("\n".join(rows), "utf-8")
+    code, _, err = run("t.csv", "-o", "out", "--seed", "3", "--guidance-scale", "1.5")
+    assert code == 0, err
+    found = [row["parameters"] for row in report()["rows"]]
+    assert [(told["steps"], told["guidance_scale"]) for told in found] == [
+        (8, 2.0), (6, 1.5), (4, 1.5),
+    ]  # fmt: skip
+    words = ["--seed", str(report()["rows"][0]["seed"]), "--steps", "8", "--cfg", "2", "--quiet"]
+    assert cli.main(["speak", "Come in.", "-o", "alone.wav", *words]) == 0
+    assert digest("alone.wav") == digest("out/0001.wav")
+    code, _, err = run("t.csv", "-o", "out", "--dry-run", "--steps", "101")
+    assert (code, "--steps is 101; give a whole number from 2 to 100" in err) == (2, True)
+
+
 def test_a_second_run_loads_no_model_and_keeps_the_seed(run: Run) -> None:
     shutil.copy(INPUTS / "bom.csv", "t.csv")
     assert run("t.csv", "-o", "out")[0] == 0

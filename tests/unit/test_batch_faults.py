@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 from batches import prepare, speak, statuses
-from fakes import FakeAcousticModel, FakeState
+from fakes import FakeModel, FakeState
 
 from voxcli.batch.session import Choices
-from voxcli.errors import EngineError, EngineFaultError
-from voxcli.models.base import Rows, StepOutput
 from voxcli.engine.takeover import TakeOver
+from voxcli.errors import EngineError, EngineFaultError
+from voxcli.models.data import Rows, StepOutput
 
 ROWS = ("The first one is short.", "The second one is a bit longer.", "Three.",
         "Number four is here.", "And the fifth of six.", "The last one of them all.")  # fmt: skip
 POISON = ROWS[3]
 
 
-class PoisonedModel(FakeAcousticModel):
+class PoisonedModel(FakeModel):
     """The device fails whenever one text is spoken."""
 
     def decode(self, state: FakeState, rows: Rows) -> StepOutput:
-        if any(state.texts[slot] == POISON for slot, _ in rows.host_slots_positions or ()):
+        if any(state.texts[slot] == POISON for slot, *_ in rows.host or ()):
             self.fail_at_step = self.num_decodes + 1
         return super().decode(state, rows)
 
@@ -38,7 +38,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def speak_on(
-    table: Path, out: Path, models: Iterable[FakeAcousticModel], **choices: bool
+    table: Path, out: Path, models: Iterable[FakeModel], **choices: bool
 ) -> tuple[dict[str, Any], int]:
     """A run through one process after the other; its report and how many it took."""
     notes: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def test_a_fault_changes_nothing_of_what_a_batch_makes(
     table: Path, tmp_path: Path, step: int
 ) -> None:
     whole = speak(prepare(table, tmp_path / "whole"))
-    models = [FakeAcousticModel(fail_at_step=step), FakeAcousticModel()]
+    models = [FakeModel(fail_at_step=step), FakeModel()]
     report, number = speak_on(table, tmp_path / "out", models)
     assert number == 2
     assert files(tmp_path / "out") == files(tmp_path / "whole")
@@ -82,7 +82,7 @@ def test_what_was_done_before_a_fault_is_not_done_again_even_where_all_is_forced
 ) -> None:
     out = tmp_path / "out"
     speak(prepare(table, out))
-    models = [FakeAcousticModel(fail_at_step=18), FakeAcousticModel()]
+    models = [FakeModel(fail_at_step=18), FakeModel()]
     report, _ = speak_on(table, out, models, force=True)
     assert statuses(report) == ["ok"] * 6
     assert {row["reason"] for row in report["rows"]} == {"forced"}
@@ -99,12 +99,12 @@ def test_a_row_that_brings_the_fault_fails_alone(table: Path, tmp_path: Path) ->
     row = report["rows"][3]
     assert "illegal memory access" in row["reason"]
     assert "at two faults this row was being spoken" in row["reason"]
-    again = speak(prepare(table, out), FakeAcousticModel())  # the next run tries it again
+    again = speak(prepare(table, out), FakeModel())  # the next run tries it again
     assert statuses(again) == ["kept", "kept", "kept", "ok", "kept", "kept"]
 
 
 def test_suspects_are_spoken_last_and_alone(table: Path, tmp_path: Path) -> None:
-    models = [FakeAcousticModel(fail_at_step=1), FakeAcousticModel()]
+    models = [FakeModel(fail_at_step=1), FakeModel()]
     report, _ = speak_on(table, tmp_path / "out", models)
     sizes = models[1].batch_sizes  # four of six were being spoken
     first_alone = sizes.index(1, sizes.index(2))
@@ -117,7 +117,7 @@ def test_a_fault_that_comes_every_time_ends_the_run_and_all_can_be_resumed(
     table: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    models = [FakeAcousticModel(fail_at_step=2) for _ in range(9)]
+    models = [FakeModel(fail_at_step=2) for _ in range(9)]
     with pytest.raises(EngineError, match="4 faults and no row done between them"):
         speak_on(table, out, models)
     assert sum(model.num_decodes > 0 for model in models) == 4
@@ -126,7 +126,7 @@ def test_a_fault_that_comes_every_time_ends_the_run_and_all_can_be_resumed(
 
 
 def test_a_run_that_is_to_stop_is_not_taken_over(table: Path, tmp_path: Path) -> None:
-    model = FakeAcousticModel(fail_at_step=3)
+    model = FakeModel(fail_at_step=3)
     with pytest.raises(EngineFaultError):
         speak(prepare(table, tmp_path / "out"), model, is_stopping=lambda: model.num_decodes > 1)
 
@@ -136,7 +136,7 @@ def test_the_notes_of_an_earlier_run_are_not_those_of_a_later_one(
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(TakeOver) as end:
-        speak(prepare(table, out), FakeAcousticModel(fail_at_step=3))
+        speak(prepare(table, out), FakeModel(fail_at_step=3))
     notes = {**end.value.notes, "run": {**end.value.notes["run"], "began": "long ago"}}
     report = speak(prepare(table, out), notes=notes)
     assert statuses(report) == ["ok"] * 6

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 from batches import SIX, Beginning, digests, prepare, speak, statuses
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeModel, fake_engine
 
 from voxcli.batch.takes import SEED_STEP, Take, Verdict, next_take
 from voxcli.batch.verify import WordCheck, word_error_rate
@@ -38,7 +38,7 @@ def test_a_judge_may_ask_for_another_take(out: Path) -> None:
     sampling = utterance.sampling
     assert sampling.seed is not None
     third = replace(utterance, sampling=replace(sampling, seed=sampling.seed + 2 * SEED_STEP))
-    alone = fake_synthesizer().synthesize([third])[0].samples / 2
+    alone = fake_engine().synthesize([third])[0].samples / 2
     samples, _ = soundfile.read(out / "r1.wav", dtype="float32")
     assert np.abs(samples - alone).max() <= 1 / 32768
 
@@ -80,7 +80,7 @@ def test_a_take_that_cannot_be_spoken_leaves_the_one_before(out: Path) -> None:
             return Verdict(take.samples, {}, next_take(take), "so so", 0.5)
         raise AssertionError("no second take is whole")
 
-    model = FakeAcousticModel()
+    model = FakeModel()
     report = speak(prepare(SIX, out), model, judges=[judge])
     assert "ok" in statuses(report)
     first = next(row for row in report["rows"] if row["status"] == "ok")

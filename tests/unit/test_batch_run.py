@@ -22,22 +22,19 @@ import numpy as np
 import pytest
 import soundfile
 from batches import INPUTS, SEED, SIX, Beginning, digests, prepare, speak, statuses
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeModel, fake_engine
 
 from voxcli.batch import folder as folder_module
 from voxcli.batch.interrupt import Interrupt
+from voxcli.batch.jobs import Standing, Status
 from voxcli.batch.manifest import Manifest
-from voxcli.batch.resume import Standing, Status
 from voxcli.batch.rows import Defaults
 from voxcli.batch.run import in_order_of_work
 from voxcli.batch.session import Choices, TableError
 from voxcli.batch.takes import Outcome, Take, Tally, Verdict
 from voxcli.config import SamplingParams
-from voxcli.errors import (
-    OutputError,
-    OutputExistsError,
-)
 from voxcli.engine.takeover import TakeOver
+from voxcli.errors import OutputError, OutputExistsError
 
 
 @pytest.fixture
@@ -92,7 +89,7 @@ def test_a_row_sounds_as_it_does_alone_whatever_is_beside_it(
     session = prepare(table(*texts), out)
     speak(session)
     for job in session.jobs:
-        alone = fake_synthesizer().synthesize([job.utterance])[0].samples
+        alone = fake_engine().synthesize([job.utterance])[0].samples
         samples, _ = soundfile.read(out / job.name, dtype="float32")
         assert np.abs(samples - alone).max() <= 1 / 32768  # the file has 16 bits
 
@@ -108,7 +105,7 @@ def test_the_order_of_work_is_by_length_and_the_order_of_the_report_is_the_table
 
 
 def test_the_engine_is_kept_full(table: Callable[..., Path], out: Path) -> None:
-    model = FakeAcousticModel()
+    model = FakeModel()
     speak(prepare(table(*[f"Sentence number {i}." for i in range(20)]), out), model)
     assert model.batch_sizes[:-10] == [4] * len(model.batch_sizes[:-10])
 
@@ -125,7 +122,7 @@ def test_a_seed_does_not_depend_on_a_rows_place(table: Callable[..., Path], out:
 
 def test_a_second_run_does_nothing(out: Path) -> None:
     first = speak(prepare(SIX, out))
-    model = FakeAcousticModel()
+    model = FakeModel()
     second = speak(prepare(SIX, out), model)
     assert statuses(second) == ["kept"] * 6
     assert model.num_decodes == 0
@@ -135,7 +132,8 @@ def test_a_second_run_does_nothing(out: Path) -> None:
             k: v for k, v in after.items() if k not in changed
         }
     entry = Manifest(out).rows["r1.wav"]
-    assert (entry["text"], entry["speed"], entry["steps"]) == (second["rows"][0]["text"], 1.0, 6)
+    assert (entry["text"], entry["speed"]) == (second["rows"][0]["text"], 1.0)
+    assert entry["parameters"] == {"steps": 6, "guidance_scale": 1.0}
 
 
 def test_edited_damaged_and_missing_rows_are_done_again_and_no_other(
@@ -162,7 +160,7 @@ def test_edited_damaged_and_missing_rows_are_done_again_and_no_other(
     [
         {"defaults": Defaults(SEED + 1)},
         {"defaults": Defaults(SEED, speed=1.5)},
-        {"defaults": Defaults(SEED, sampling=SamplingParams(steps=7))},
+        {"defaults": Defaults(SEED, sampling=SamplingParams(parameters={"steps": 7}))},
         {"defaults": Defaults(SEED, voice="alba")},
         {"checksum": "1" * 64},
     ],
@@ -216,7 +214,7 @@ def test_a_report_of_something_else_is_not_replaced(out: Path) -> None:
 
 def test_a_row_that_fails_is_told_and_tried_again_next_time(out: Path) -> None:
     text = "Sentence number two is here to be spoken slowly and clearly."
-    model = FakeAcousticModel()
+    model = FakeModel()
     model.faults = Beginning(text[:20])
     report = speak(prepare(SIX, out), model)
     assert statuses(report) == ["ok", "failed", "ok", "ok", "ok", "ok"]
@@ -239,7 +237,7 @@ def test_bad_rows_stop_everything_unless_the_good_ones_are_wanted(out: Path) -> 
 
 def test_a_device_fault_ends_the_run_with_a_report(out: Path) -> None:
     with pytest.raises(TakeOver, match="illegal memory access"):
-        speak(prepare(SIX, out), FakeAcousticModel(fail_at_step=45))
+        speak(prepare(SIX, out), FakeModel(fail_at_step=45))
     report = json.loads((out / "report.json").read_text("utf-8"))
     assert set(statuses(report)) == {"ok", "pending"}
     assert not report["is_complete"]

@@ -13,8 +13,9 @@ import pytest
 from batches import INPUTS, prepare
 
 from voxcli.batch.cues import spoken_words
+from voxcli.batch.records import Record, Table
 from voxcli.batch.rows import Row, parse_row
-from voxcli.batch.tables import Record, Table, read_table
+from voxcli.batch.tables import read_table
 from voxcli.errors import TextError, UsageError
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.batch.rows import Defaults, Row
-from voxcli.errors import RecordingError, VoxError
+from voxcli.engine.base import OWN_VOICE
+from voxcli.errors import EngineError, RecordingError, VoxError
 from voxcli.utterance import Utterance
 
-OWN_VOICE = "default"  # the model's, by name
 MAX_HELD = 32  # recordings in memory; ten seconds at 48 kHz are 2 MB
 
 
@@ -83,6 +83,8 @@ class Casting:
                 voiced = self._voiced(part)
                 self._check(voiced)
                 found = _identity(part, voiced)
+            except EngineError:  # says nothing of the voice
+                raise
             except VoxError as err:
                 found = err
             self._identities[part] = found

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pysubs2
 
-from voxcli.batch.tables import Record
+from voxcli.batch.records import Record
 from voxcli.errors import UsageError
 
 _TIMES = re.compile(r"^\s*[\d:]+[.,]\d+\s*-->")

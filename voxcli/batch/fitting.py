@@ -9,14 +9,11 @@ are tried, which read a little faster or slower, and the take that sticks out le
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from voxcli.audio.fit import SpeedLimits, fit_to_slot
 from voxcli.batch.rows import Row
+from voxcli.batch.takes import Take, Verdict, next_take
 from voxcli.utterance import Utterance
-
-if TYPE_CHECKING:
-    from voxcli.batch.takes import Take, Verdict
 
 REACH = 0.15  # share of a slot; takes of one text differ by less (docs/dubbing.md)
 
@@ -42,8 +39,6 @@ class FitJudge:
     """Fits each row that has limits; others pass. A row has `--retries` further takes."""
 
     def __call__(self, take: Take) -> Verdict:
-        from voxcli.batch.takes import Verdict, next_take
-
         limits, slot_s = take.job.fit, take.job.row.slot_s
         if limits is None or slot_s is None:
             return Verdict(take.samples)

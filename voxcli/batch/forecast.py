@@ -12,15 +12,13 @@ from typing import Any
 from voxcli.audio.formats import resolve_format
 from voxcli.audio.placing import Cue, place
 from voxcli.batch.casting import Casting
-from voxcli.batch.preflight import Job
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.report import JSON_NAME
-from voxcli.batch.resume import Standing, Status
 from voxcli.batch.timeline import Timeline
+from voxcli.engine.base import SpeechEngine
 from voxcli.errors import VoxError
-from voxcli.plan import VoiceModel, make_plan
 
 PACKED_BYTES_S = 16_000  # a second of mp3, ogg and the like; 128 kbit/s is more than they take
-USUAL_RATE = 48_000  # Hz, where the model's rate is not known before it loads
 FLAC_SHARE = 0.7  # of the same samples unpacked
 
 
@@ -62,19 +60,18 @@ def forecast(
     folder: Path,
     *,
     model: str,
-    rate: int | None,
+    rate: int,
     bits: str | None,
     timeline: Timeline | None = None,
 ) -> Forecast:
     """Sum up the rows that are to do, and what is made of all rows.
 
     Args:
-        rate: of the files in Hz, where it is known.
+        rate: of the files in Hz.
     """
     todo = [standing.job for standing in standings if standing.status is Status.PENDING]
     audio_s = sum(job.estimated_audio_s for job in todo)
     speed_x = _last_speed(folder, model)
-    rate = rate or USUAL_RATE
     files = [(folder, sum(_row_bytes(job, rate, bits) for job in todo))]
     if timeline is not None:
         files += _timeline_files(standings, timeline, rate)
@@ -145,7 +142,7 @@ def _last_speed(folder: Path, model: str) -> float | None:
 
 
 def describe(
-    standings: Iterable[Standing], casting: Casting, model: VoiceModel
+    standings: Iterable[Standing], casting: Casting, engine: SpeechEngine
 ) -> Iterator[dict[str, Any]]:
     """Each row with its normalised text and segments; those that are not to do say why."""
     for standing in standings:
@@ -161,7 +158,7 @@ def describe(
             "end": job.row.end,
         }
         if standing.status is Status.PENDING:
-            plan = make_plan(casting.fill(job.row, job.utterance), model)
+            plan = engine.plan(casting.fill(job.row, job.utterance))
             shown |= {
                 "text": plan.text.text,
                 "language": plan.text.language,
@@ -169,7 +166,6 @@ def describe(
                 "unspeakable": [str(lost) for lost in plan.text.unspeakable],
                 "estimated_audio_s": round(plan.estimated_audio_s, 2),
                 "seed": plan.seed,
-                "steps": plan.steps,
-                "cfg": plan.cfg,
+                "parameters": dict(plan.parameters),
             }
         yield shown

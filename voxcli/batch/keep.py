@@ -12,9 +12,8 @@ from typing import Any
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import AudioWriter
 from voxcli.batch.folder import OutputFolder
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.manifest import DONE, FAILED, Manifest
-from voxcli.batch.preflight import Job
-from voxcli.batch.resume import Standing, Status
 from voxcli.batch.takes import Judge, Outcome, Take, Verdict
 from voxcli.errors import OutputExistsError, SynthesisError, VoxError
 from voxcli.hub import file_sha256

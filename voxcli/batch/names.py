@@ -2,6 +2,9 @@
 
 Names come from the row's `output`, its `id`, or a template. Looks at the folder's symbolic links
 and nothing else on disk: what a file that exists means is the business of `resume.py`.
+
+The rules are our own: pathvalidate 3.3.1 takes `..`, `CON .wav`, C1 controls and marks that turn
+the direction of text for good names, so that most of the rules would stand here beside it.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ class Template(string.Formatter):
 
     def name_of(self, row: Row, index: int) -> str:
         """The name of a row; what is unsafe in its cells becomes a dash."""
-        values: dict[str, Any] = {name: _UNSAFE.sub("-", str(v)) for name, v in row.extra.items()}
+        cells = {**row.extra, **row.parameters}
+        values: dict[str, Any] = {name: _UNSAFE.sub("-", str(v)) for name, v in cells.items()}
         values |= {name: _UNSAFE.sub("-", getattr(row, name)) for name in _WORDS}
         values |= {"index": index, "record": row.number, "line": row.line, "text": slug(row.text)}
         return self.vformat(self.template, (), values)

@@ -8,48 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from voxcli.audio.fit import SpeedLimits
-from voxcli.audio.pace import speaking_time
 from voxcli.batch import fitting
 from voxcli.batch.casting import Casting
+from voxcli.batch.columns import columns_of
+from voxcli.batch.jobs import Job
 from voxcli.batch.names import Namer
+from voxcli.batch.records import Table
 from voxcli.batch.rows import Defaults, Problem, Row, parse_row, utterance_of
-from voxcli.batch.tables import Table
+from voxcli.engine.base import SpeechEngine
+from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.hub.catalog import known_models
-from voxcli.config import SamplingParams
-from voxcli.errors import UsageError, VoxError
-from voxcli.plan import VoiceModel, make_plan
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A row with everything settled but its recordings.
-
-    Attributes:
-        name: path below the output folder, with `/`; empty where the row gets no file.
-        utterance: without the voice, see `Casting.fill`.
-        key: SHA-256 of all that decides the file's samples.
-        problems: what must be corrected; such a job is not run.
-        fit: how it is fitted into its slot; None where it is not.
-    """
-
-    row: Row
-    name: str
-    utterance: Utterance
-    key: str = ""
-    problems: tuple[Problem, ...] = ()
-    fit: SpeedLimits | None = None
-
-    @property
-    def estimated_audio_s(self) -> float:
-        return estimate_audio_s(self.utterance)
 
 
 @dataclass(frozen=True)
@@ -57,26 +32,32 @@ class Rules:
     """What all rows of a run have in common.
 
     Attributes:
-        model: the voice model, for languages and settings.
-        checksum: of the model's files.
+        engine: who will speak; need not be started.
+        checksum: of what decides the samples, see `SpeechEngine.model_checksum`.
         storage: bit depth, rate and whatever else changes the samples in the file.
         fit: tempo that slots may ask for; None fits no row.
     """
 
     defaults: Defaults
-    model: VoiceModel
+    engine: SpeechEngine
     checksum: str
     storage: Mapping[str, Any] = field(default_factory=dict)
     fit: SpeedLimits | None = None
 
 
 def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> list[Job]:
-    """A job for each record, in order, each with all its problems."""
+    """A job for each record, in order, each with all its problems.
+
+    Raises:
+        UsageError: a parameter for all rows that the model does not have, or out of range.
+    """
+    rules.engine.settled(Utterance("", sampling=rules.defaults.sampling))
+    columns = columns_of(rules.engine.facts)
     fields = {name for record in table.records[:1] for name in record.values}
     has_output = bool(fields & {"output", "id"})
     jobs = []
     for record in table.records:
-        row, problems = parse_row(record)
+        row, problems = parse_row(record, columns)
         if row.skipped:
             jobs.append(Job(row, "", utterance_of(row, rules.defaults), "", tuple(problems)))
             continue
@@ -99,7 +80,9 @@ def _check(
     problems = []
     voice: Mapping[str, Any] = {}
     try:
-        check_words(utterance, rules.model)
+        check_words(utterance, rules.engine)
+    except EngineError:  # says nothing of the text
+        raise
     except VoxError as err:
         problems.append(Problem(row.number, row.line, "text", str(err)))
     try:
@@ -115,41 +98,39 @@ def _check(
     return content_key(utterance, rules, voice, fit), problems
 
 
-def check_words(utterance: Utterance, model: VoiceModel) -> None:
-    """Raise what `make_plan` would raise about the text, without its work where that is possible.
+def check_words(utterance: Utterance, engine: SpeechEngine) -> None:
+    """Raise what planning would raise about the text, without its work where that is possible.
 
     Raises:
-        TextError, UsageError: as `make_plan`.
+        TextError, UsageError: as `SpeechEngine.plan`.
     """
+    facts = engine.facts
     if utterance.sampling.max_seconds is None and is_plain(utterance.text):
-        others = tuple(name for name in known_models() if name != model.name)
-        check_language(utterance.text, model.languages, utterance.language, model.name, others)
+        others = tuple(name for name in known_models() if name != facts.model)
+        check_language(utterance.text, facts.languages, utterance.language, facts.model, others)
     else:
-        make_plan(Utterance(
+        engine.plan(Utterance(
             utterance.text, sampling=utterance.sampling, language=utterance.language,
             speed=utterance.speed, is_normalised=utterance.is_normalised,
-        ), model)  # fmt: skip
+        ))  # fmt: skip
 
 
 def content_key(
     utterance: Utterance, rules: Rules, voice: Mapping[str, Any], fit: Mapping[str, Any]
 ) -> str:
-    """Hash of what decides the samples: text, voice, seed, model, settings, storage, slot.
+    """Hash of what decides the samples: text, voice, seed, model, parameters, storage, slot.
 
     Device and number format are left out: the same batch may go on on another machine.
     """
     sampling = utterance.sampling
-    steps, cfg = solver_settings(
-        sampling, rules.model, bool(voice.keys() & {"reference", "prompt"})
-    )
+    is_cloning = bool(voice.keys() & {"reference", "prompt"})
     parts = {
         "text": utterance.text,
         "language": utterance.language,
         "speed": utterance.speed,
         "is_normalised": utterance.is_normalised,
         "seed": sampling.seed,
-        "steps": steps,
-        "cfg": cfg,
+        "parameters": rules.engine.settled(utterance, is_cloning=is_cloning),
         "max_seconds": sampling.max_seconds,
         "pause_s": utterance.pause_s,
         "model": rules.checksum,
@@ -158,18 +139,3 @@ def content_key(
         **({"fit": dict(fit)} if fit else {}),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def solver_settings(
-    sampling: SamplingParams, model: VoiceModel, is_cloning: bool
-) -> tuple[int, float]:
-    """Steps and guidance as `make_plan` settles them."""
-    best = model.settings
-    best_cfg = best.clone_cfg if is_cloning else best.cfg
-    return sampling.steps or best.steps, best_cfg if sampling.cfg is None else sampling.cfg
-
-
-def estimate_audio_s(utterance: Utterance) -> float:
-    """Seconds at an ordinary pace, from the text as written."""
-    pace = speaking_time(utterance.text, utterance.language)
-    return math.sqrt(pace.slowest_s * max(pace.fastest_s, 0.05)) / utterance.speed

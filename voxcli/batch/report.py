@@ -16,16 +16,18 @@ from typing import Any
 
 from voxcli.audio.files import output_error, publish
 from voxcli.batch.casting import Casting
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.names import shorten
-from voxcli.batch.preflight import Job, Rules, solver_settings
-from voxcli.batch.resume import Standing, Status
+from voxcli.batch.preflight import Rules
 from voxcli.batch.takes import Outcome
+from voxcli.parameters import Parameter
 
 JSON_NAME, CSV_NAME = "report.json", "report.csv"
-# Columns of the CSV, in this order; the table's own further columns follow.
+# Columns of the CSV, in this order; the model's parameters come after `seed`, the table's own
+# further columns at the end.
 COLUMNS = (
     *("number", "line", "output", "status", "reason", "text", "speaker", "start", "end"),
-    *("audio_s", "voice", "ref", "ref_text", "style", "language", "speed", "seed", "steps", "cfg"),
+    *("audio_s", "voice", "ref", "ref_text", "style", "language", "speed", "seed"),
     *("takes", "attempts", "seeds", "wer", "sample_rate", "num_frames", "peak", "bytes", "sha256"),
     *("trimmed_s", "overflow_s", "placed_s", "shift_s", "cut_s", "overlap_s"),
     *("warnings", "refused", "heard"),
@@ -65,7 +67,6 @@ def report_rows(
 def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]:
     """The values that decide a row, wherever they come from."""
     row, utterance, part = job.row, job.utterance, casting.part_of(job.row)
-    steps, cfg = solver_settings(utterance.sampling, rules.model, casting.is_cloning(row))
     return {
         "number": row.number,
         "line": row.line,
@@ -81,8 +82,7 @@ def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]
         "language": utterance.language,
         "speed": utterance.speed,
         "seed": utterance.sampling.seed,
-        "steps": steps,
-        "cfg": cfg,
+        "parameters": rules.engine.settled(utterance, is_cloning=casting.is_cloning(row)),
     }
 
 
@@ -92,28 +92,34 @@ def count_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {status.value: found[status] for status in Status}
 
 
-def write_reports(folder: Path, staging: Path, report: Mapping[str, Any]) -> None:
+def write_reports(
+    folder: Path, staging: Path, report: Mapping[str, Any], parameters: Sequence[Parameter]
+) -> None:
     """Write both files, each whole or not at all.
 
     Args:
         staging: a folder beside it where half-written files are swept away.
+        parameters: of the model; each is a column of the CSV.
 
     Raises:
         OutputError: the file system refused.
     """
     text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False, default=str)
     _write(folder / JSON_NAME, staging, text + "\n")
-    _write(folder / CSV_NAME, staging, _as_csv(report["rows"]))
+    _write(folder / CSV_NAME, staging, _as_csv(report["rows"], parameters))
 
 
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _as_csv(rows: Sequence[Mapping[str, Any]], parameters: Sequence[Parameter]) -> str:
+    place = COLUMNS.index("seed") + 1
+    columns = (*COLUMNS[:place], *(each.name for each in parameters), *COLUMNS[place:])
     extra = list(dict.fromkeys(name for row in rows for name in row["extra"]))
-    names = [name if name not in COLUMNS else f"({name})" for name in extra]
+    names = [name if name not in columns else f"({name})" for name in extra]
     file = io.StringIO(newline="")
     writer = csv.writer(file)
-    writer.writerow([*COLUMNS, *names])
+    writer.writerow([*columns, *names])
     for row in rows:
-        own = [_cell(row.get(name)) for name in COLUMNS]
+        values = {**row["parameters"], **row}
+        own = [_cell(values.get(name)) for name in columns]
         writer.writerow([*own, *(row["extra"].get(name, "") for name in extra)])
     return file.getvalue()
 

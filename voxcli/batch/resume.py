@@ -7,41 +7,12 @@ does not know is somebody else's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from voxcli.batch.folder import file_matches
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.names import file_exists
-from voxcli.batch.preflight import Job
-
-
-class Status(StrEnum):
-    """How a row stands."""
-
-    OK = "ok"  # spoken in this run, perhaps by a process of it that has ended
-    KEPT = "kept"  # done before, and unchanged
-    FAILED = "failed"  # could not be spoken
-    SKIPPED = "skipped"  # not to be spoken, or the file is somebody else's
-    INVALID = "invalid"  # must be corrected in the table
-    PENDING = "pending"  # the run ended before it
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A job and what is to become of it.
-
-    Attributes:
-        status: PENDING means to do.
-        reason: why it failed, is skipped, invalid, or done again; empty for a row that is new.
-        replaces: whether a file of that name may be replaced.
-    """
-
-    job: Job
-    status: Status
-    reason: str = ""
-    replaces: bool = False
 
 
 def take_stock(

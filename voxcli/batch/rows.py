@@ -9,10 +9,12 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from voxcli.batch.tables import FIELDS, Record
+from voxcli.batch.columns import ParameterColumns
+from voxcli.batch.records import FIELDS, Record
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
+from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
 MAX_TIME_S = 100 * 3600  # of a timeline; more is a mistake in the unit
@@ -28,6 +30,7 @@ class Row:
         number, line: of the record, see `Record`.
         seed, speed: None where the row does not say.
         start, end: the slot on a timeline in seconds; None where there is none.
+        parameters: of the model, those that the row gives.
         extra: other columns, for names and the report.
         skipped: why it is not to be spoken; empty where it is.
     """
@@ -47,6 +50,7 @@ class Row:
     speaker: str = ""
     start: float | None = None
     end: float | None = None
+    parameters: Values = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
     skipped: str = ""
 
@@ -75,7 +79,7 @@ class Defaults:
 
     Attributes:
         seed: the rows' seeds are derived from it, see `row_seed`.
-        sampling: steps, guidance, limits; its own seed is not looked at.
+        sampling: the model's parameters, and limits; its own seed is not looked at.
     """
 
     seed: int
@@ -107,26 +111,33 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
     return Utterance(
         text=row.text,
         voice=row.voice or (None if row.ref else defaults.voice),
-        sampling=SamplingParams(
-            row_seed(row, defaults), sampling.steps, sampling.cfg, sampling.max_seconds,
-            sampling.retries,
+        sampling=replace(
+            sampling,
+            seed=row_seed(row, defaults),
+            parameters={**sampling.parameters, **row.parameters},
         ),
         language=row.language or defaults.language,
         speed=defaults.speed if row.speed is None else row.speed,
         is_normalised=defaults.is_normalised,
         pause_s=defaults.pause_s,
         id=str(row.number),
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------ parsing
 
 
-def parse_row(record: Record) -> tuple[Row, list[Problem]]:
-    """A record's row, as far as it can be read, and everything that is wrong with it."""
+def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[Row, list[Problem]]:
+    """A record's row, as far as it can be read, and everything that is wrong with it.
+
+    Args:
+        columns: that are parameters of models; None for a table without any.
+    """
+    columns = columns or ParameterColumns()
     parser = _Parser(record)
     start, end = parser.slot()
     values = record.values
+    fields = {*FIELDS, *columns.headers}
     row = Row(
         number=record.number,
         line=record.line,
@@ -136,7 +147,8 @@ def parse_row(record: Record) -> tuple[Row, list[Problem]]:
         speed=parser.speed(),
         start=start,
         end=end,
-        extra={name: value for name, value in values.items() if name not in FIELDS},
+        parameters=parser.parameters(columns),
+        extra={name: value for name, value in values.items() if name not in fields},
         skipped=record.skipped,
     )
     if record.problem:
@@ -185,6 +197,12 @@ class _Parser:
             self.refuse("speed", f"is '{cell}'; give a number from {MIN_SPEED} to {MAX_SPEED}")
             return None
         return speed
+
+    def parameters(self, columns: ParameterColumns) -> Values:
+        values, wrong = columns.read(self.record.values)
+        for column, message in wrong.items():
+            self.refuse(column, message)
+        return values
 
     def slot(self) -> tuple[float | None, float | None]:
         start, end, duration = self.time("start"), self.time("end"), self.time("duration")

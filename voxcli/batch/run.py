@@ -12,21 +12,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from voxcli.batch.casting import Casting
+from voxcli.batch.jobs import Standing, Status
 from voxcli.batch.keep import Keeper, RowInWork
 from voxcli.batch.manifest import Manifest
-from voxcli.batch.resume import Standing, Status
 from voxcli.batch.takes import Outcome, Take, Tally
+from voxcli.engine.base import Speech, SpeechEngine, SpeechSession
 from voxcli.errors import EngineError, EngineFaultError, OutputError, SynthesisError, VoxError
 from voxcli.utterance import Utterance
-
-if TYPE_CHECKING:
-    from voxcli.engine.native.speech import Speech
-    from voxcli.engine.native.engine import SpeechGroup, Synthesizer
 
 NUM_WRITERS = 2
 WINDOW = 128  # rows among which the longest starts first
@@ -36,6 +32,7 @@ class BatchRun:
     """One pass over the rows that are to do.
 
     Args:
+        engine: who speaks, started.
         keeper: judges and writes what was spoken, on writer threads.
         tally: is kept up to date.
         on_outcome: called for each row that ended, on the thread of `run`.
@@ -44,7 +41,7 @@ class BatchRun:
 
     def __init__(
         self,
-        synthesizer: Synthesizer,
+        engine: SpeechEngine,
         manifest: Manifest,
         casting: Casting,
         keeper: Keeper,
@@ -52,7 +49,7 @@ class BatchRun:
         on_outcome: Callable[[Outcome, Tally], None],
         is_stopping: Callable[[], bool],
     ) -> None:
-        self._synthesizer = synthesizer
+        self._engine = engine
         self._manifest = manifest
         self._casting = casting
         self._keeper = keeper
@@ -76,11 +73,11 @@ class BatchRun:
         suspects = self._manifest.suspects
         pool = ThreadPoolExecutor(NUM_WRITERS, "writer")
         try:
-            with self._synthesizer.group() as group:
+            with self._engine.session() as session:
                 ordinary = deque(row for row in rows if row.job.name not in suspects)
-                self._speak(group, pool, ordinary, self._synthesizer.max_streams)
+                self._speak(session, pool, ordinary, self._engine.facts.max_streams)
                 alone = deque(row for row in rows if row.job.name in suspects)
-                self._speak(group, pool, alone, 1)
+                self._speak(session, pool, alone, 1)
         except EngineFaultError as err:
             self._take_fault(err)
             raise
@@ -89,11 +86,15 @@ class BatchRun:
             self._keep_what_is_written()
 
     def _speak(
-        self, group: SpeechGroup, pool: ThreadPoolExecutor, queue: deque[RowInWork], max_rows: int
+        self,
+        session: SpeechSession,
+        pool: ThreadPoolExecutor,
+        queue: deque[RowInWork],
+        max_rows: int,
     ) -> None:
-        while self._start_rows(group, queue, max_rows) or self._speaking or self._writing:
+        while self._start_rows(session, queue, max_rows) or self._speaking or self._writing:
             if self._speaking:
-                self._step(group, pool)
+                self._step(session, pool)
             self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows)
 
     def _take_fault(self, error: EngineFaultError) -> None:
@@ -106,7 +107,7 @@ class BatchRun:
             if row.job.name in suspects:
                 self._end(row, self._keeper.failed(row, why))
 
-    def _start_rows(self, group: SpeechGroup, queue: deque[RowInWork], max_rows: int) -> bool:
+    def _start_rows(self, session: SpeechSession, queue: deque[RowInWork], max_rows: int) -> bool:
         """Fill the engine; whether anything waits to be started."""
         if self._is_stopping():
             queue.clear()
@@ -114,16 +115,16 @@ class BatchRun:
         while len(self._speaking) < max_rows and (self._again or queue):
             row = self._again.popleft() if self._again else queue.popleft()
             try:
-                utterance = self._casting.fill(row.job.row, row.utterance)
-                self._speaking[group.add(utterance, is_live=False)] = row
+                plan = self._engine.plan(self._casting.fill(row.job.row, row.utterance))
+                self._speaking[session.add(plan, is_live=False)] = row
             except EngineFaultError:  # concerns them all
                 raise
             except VoxError as err:
                 self._end(row, self._keeper.failed(row, err))
         return bool(self._again or queue)
 
-    def _step(self, group: SpeechGroup, pool: ThreadPoolExecutor) -> None:
-        for speech, event in group.step():
+    def _step(self, session: SpeechSession, pool: ThreadPoolExecutor) -> None:
+        for speech, event in session.step():
             row = self._speaking.get(speech)
             if row is None:
                 continue
@@ -145,7 +146,7 @@ class BatchRun:
         text = speech.plan.text
         return Take(
             row.job, row.utterance, text.text, text.language, samples,
-            self._synthesizer.sample_rate, row.num_takes, speech.reports,
+            self._engine.facts.sample_rate, row.num_takes, speech.reports,
         )  # fmt: skip
 
     def _collect(self, *, is_waiting: bool) -> None:

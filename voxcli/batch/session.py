@@ -8,47 +8,32 @@ report = session.run(load, ...)      speak what is left
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from voxcli import __version__
 from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.keep import Keeper, Storage
+from voxcli.batch.log import OnOutcome, RunLog
 from voxcli.batch.manifest import Manifest
-from voxcli.batch.preflight import Job, Rules
-from voxcli.batch.report import (
-    count_rows,
-    effective_values,
-    is_foreign,
-    report_rows,
-    write_reports,
-)
-from voxcli.batch.resume import Standing, Status, take_stock
+from voxcli.batch.preflight import Rules
+from voxcli.batch.records import Table
+from voxcli.batch.report import effective_values, is_foreign
+from voxcli.batch.resume import take_stock
 from voxcli.batch.rows import Problem
 from voxcli.batch.run import BatchRun
-from voxcli.batch.tables import Table
-from voxcli.batch.takes import Judge, Outcome, Tally, recorded_outcome
+from voxcli.batch.takes import Judge
 from voxcli.batch.timeline import Timeline
 from voxcli.config import random_seed
-from voxcli.errors import (
-    EngineError,
-    EngineFaultError,
-    OutputError,
-    OutputExistsError,
-    UsageError,
-)
+from voxcli.engine.base import SpeechEngine
 from voxcli.engine.takeover import TakeOver
-
-if TYPE_CHECKING:
-    from voxcli.engine.native.engine import Synthesizer
+from voxcli.errors import EngineError, EngineFaultError, OutputExistsError, UsageError
+from voxcli.parameters import Values
 
 MAX_BARREN_FAULTS = 3  # one more without a row done between them, and the run ends
-
-OnOutcome = Callable[[Outcome, Tally], None]
 
 
 class TableError(UsageError):
@@ -90,12 +75,22 @@ class Session:
     jobs: Sequence[Job]
     folder: OutputFolder
     storage: Storage
-    choices: Choices
+    choices: Choices = Choices()
     timeline: Timeline | None = None
 
     @property
     def problems(self) -> list[Problem]:
         return [problem for job in self.jobs for problem in job.problems]
+
+    @property
+    def parameters(self) -> list[Values]:
+        """What the good rows tell the model, each combination once."""
+        found: dict[tuple[object, ...], Values] = {}
+        for job in self.jobs:
+            if job.name and not job.problems:
+                values = effective_values(job, self.rules, self.casting)["parameters"]
+                found.setdefault(tuple(values.items()), values)
+        return list(found.values())
 
     def check(self) -> None:
         """Refuse a table with problems, unless the good rows are wanted all the same.
@@ -131,7 +126,7 @@ class Session:
 
     def run(
         self,
-        load: Callable[[], Synthesizer],
+        load: Callable[[], SpeechEngine],
         notes: Mapping[str, Any] | None = None,
         *,
         judges: Sequence[Judge] = (),
@@ -143,7 +138,7 @@ class Session:
         """Speak what is left and write the reports, however it ends.
 
         Args:
-            load: the synthesizer; not called where nothing is left.
+            load: who speaks, started; not called where nothing is left.
             notes: of the process that began this run, where a fault ended it.
             on_start: told how every row stands.
             is_stopping: no further row starts once it says so; those in flight are finished.
@@ -159,17 +154,20 @@ class Session:
                 notes = None
             standings = self.take_stock(manifest, is_going_on=bool(notes))
             on_start(standings)
-            log = _Log(self, manifest, standings, on_outcome, notes)
+            log = RunLog(
+                self.table, self.rules, self.casting, self.folder, manifest, standings, on_outcome,
+                notes,
+            )  # fmt: skip
             try:
                 if any(each.status is Status.PENDING for each in standings):
-                    with load() as synthesizer:
-                        log.setup = asdict(synthesizer.setup)
+                    with load() as engine:
+                        log.setup = asdict(engine.setup)
                         keeper = Keeper(
                             self.folder, manifest, self.storage,
                             lambda job: effective_values(job, self.rules, self.casting), judges,
                         )  # fmt: skip
                         run = BatchRun(
-                            synthesizer, manifest, self.casting, keeper, log.tally, log.add,
+                            engine, manifest, self.casting, keeper, log.tally, log.add,
                             is_stopping,
                         )  # fmt: skip
                         with while_speaking():
@@ -190,7 +188,7 @@ class Session:
                         report["rows"], self.folder.root, manifest
                     )
             finally:
-                write_reports(self.folder.root, self.folder.staging, report)
+                log.write(report)
             return report
 
 
@@ -205,95 +203,6 @@ def _check_faults(num_barren: int, error: EngineFaultError) -> None:
             f"{error.message}; {num_barren} faults and no row done between them",
             hint="look at the device with 'voxcli doctor'; the same command goes on with the rest",
         ) from error
-
-
-class _Log:
-    """Collects what a run does, for its reports.
-
-    Args:
-        notes: of the process that began the run; without any it begins now, and is recorded.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        manifest: Manifest,
-        standings: Sequence[Standing],
-        on_outcome: OnOutcome,
-        notes: Mapping[str, Any] | None,
-    ) -> None:
-        self.setup: dict[str, Any] = {}
-        self.tally = Tally()
-        self._session = session
-        self._manifest = manifest
-        self._standings = standings
-        self._on_outcome = on_outcome
-        self._outcomes: dict[int, Outcome] = {}
-        self._began = _now()
-        if notes:
-            self._go_on(notes)
-        else:
-            manifest.begin(self.run_line())
-
-    def _go_on(self, notes: Mapping[str, Any]) -> None:
-        self.setup, self.tally.started = notes["setup"], notes["started"]
-        self._began = notes["run"]["began"]
-        for standing in self._standings:
-            if standing.status in (Status.OK, Status.FAILED):
-                outcome = recorded_outcome(standing, self._manifest.rows[standing.job.name])
-                self._outcomes[standing.job.row.number] = outcome
-                self.tally.add(outcome)
-
-    def notes(self) -> dict[str, Any]:
-        """For the process that goes on."""
-        return {"run": self._manifest.run, "setup": self.setup, "started": self.tally.started}
-
-    def add(self, outcome: Outcome, tally: Tally) -> None:
-        self._outcomes[outcome.job.row.number] = outcome
-        self._on_outcome(outcome, tally)
-
-    def write_in_between(self) -> None:
-        """The reports of a run that did not come to its end."""
-        with suppress(OutputError):  # what ended the run is what the user must hear of
-            folder = self._session.folder
-            write_reports(folder.root, folder.staging, self.report(is_complete=False))
-
-    def run_line(self) -> dict[str, Any]:
-        rules = self._session.rules
-        return {
-            "voxcli": __version__,
-            "began": self._began,
-            "input": str(self._session.table.path),
-            "seed": rules.defaults.seed,
-            "model": rules.model.name,
-            "checksum": rules.checksum,
-            "storage": dict(rules.storage),
-        }
-
-    def report(self, *, is_complete: bool) -> dict[str, Any]:
-        session = self._session
-        rows = report_rows(
-            self._standings, self._outcomes, self._manifest.rows, session.rules, session.casting
-        )
-        tally = self.tally
-        return {
-            **self.run_line(),
-            "ended": _now(),
-            "is_complete": is_complete,
-            "read_as": session.table.how,
-            "output": str(session.folder.root),
-            "counts": count_rows(rows),
-            "overflowing": sum(row.get("overflow_s", 0) > 0 for row in rows),
-            "audio_s": tally.audio_s,
-            "wall_s": tally.wall_s,
-            "speed_x": tally.speed_x if tally.num_done else None,
-            "setup": self.setup,
-            "rows": rows,
-        }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def choose_seed(asked: int | None, root: Path) -> int:

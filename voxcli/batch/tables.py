@@ -12,17 +12,14 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
+from voxcli.batch.records import FIELDS, Record, Table
 from voxcli.errors import UsageError, nearest
 
-FIELDS = (
-    *("text", "output", "id", "voice", "ref", "ref_text", "style"),
-    *("seed", "speed", "language", "start", "end", "duration", "speaker"),
-)
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".srt": "subtitles", ".vtt": "subtitles", ".txt": "text",
@@ -33,53 +30,20 @@ _SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One line to speak, as text.
-
-    Attributes:
-        number: 1 for the first record.
-        line: of the file, where the record begins; 1 is the first.
-        values: by field, or by column for columns that are no field.
-        problem: why it could not be read; empty where it could.
-        skipped: why it is not to be spoken, such as a sound note; empty where it is.
-    """
-
-    number: int
-    line: int
-    values: Mapping[str, str]
-    problem: str = ""
-    skipped: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A file's records and how it was read.
-
-    Attributes:
-        columns: as the file names them; empty for subtitles and plain text.
-        how: for people: encoding and delimiter.
-    """
-
-    path: Path
-    kind: str
-    columns: tuple[str, ...]
-    records: tuple[Record, ...]
-    how: str
-
-
 def read_table(
     path: Path,
     *,
     encoding: str | None = None,
     delimiter: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> Table:
     """Read all records of a file; its suffix says what it is.
 
     Args:
         delimiter: of a CSV, or None to find it.
         mapping: field -> the column it is in.
+        parameters: headers, in lower case, of further fields -> the field.
 
     Raises:
         UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
@@ -100,19 +64,18 @@ def read_table(
     how = f"{decoded.encoding}{' (a guess; --encoding forces another)' * decoded.is_guessed}"
     columns: tuple[str, ...] = ()
     mapping = mapping or {}
+    fields = {field: field for field in FIELDS} | dict(parameters or {})
     if kind == "csv":
         named, text = _take_sep(decoded.text)
-        found = delimiter or named or _find_delimiter(text, mapping, path.suffix.lower())
-        columns, records = _read_csv(text, found, mapping, path)
+        found = delimiter or named or _find_delimiter(text, mapping, fields, path.suffix.lower())
+        columns, records = _read_csv(text, found, mapping, fields, path)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
     elif kind == "jsonl":
-        columns, records = _read_jsonl(decoded.text, mapping, path)
+        columns, records = _read_jsonl(decoded.text, mapping, fields, path)
     else:
         _refuse_mapping(mapping, path)
         records = _read_text(decoded.text)
         if kind == "subtitles":
-            from voxcli.batch.cues import read_cues
-
             records = read_cues(decoded.text, path)
     if not records:
         hint = "add a row below the header" if kind == "csv" else "check what is in it"
@@ -138,24 +101,29 @@ def _read_text(text: str) -> list[Record]:
 # ------------------------------------------------------------ columns
 
 
-def name_columns(columns: tuple[str, ...], mapping: Mapping[str, str], path: Path) -> list[str]:
+def name_columns(
+    columns: tuple[str, ...], mapping: Mapping[str, str], fields: Mapping[str, str], path: Path
+) -> list[str]:
     """The field that each column is, or its own name.
+
+    Args:
+        fields: header, in lower case, to field.
 
     Raises:
         UsageError: a column twice, a mapping to what is not there, or no `text`.
     """
     folded = [column.strip().casefold() for column in columns]
-    names = [column.strip() for column in columns]
-    names = [name.casefold() if name.casefold() in FIELDS else name for name in names]
+    names = [fields.get(column.strip().casefold(), column.strip()) for column in columns]
+    known = list(dict.fromkeys(fields.values()))
     for field, column in mapping.items():
-        if field not in FIELDS:
-            hint = f"{nearest(field, FIELDS)}fields: {', '.join(FIELDS)}"
+        if field not in fields:
+            hint = f"{nearest(field, known)}fields: {', '.join(known)}"
             raise UsageError(f"--map {field}={column}: no field '{field}'", hint=hint)
         if column.strip().casefold() not in folded:
             hint = f"{nearest(column, columns)}columns found: {', '.join(columns)}"
             raise UsageError(f"--map {field}={column}: {path} has no such column", hint=hint)
-        names = [f"({name})" if name == field else name for name in names]
-        names[folded.index(column.strip().casefold())] = field
+        names = [f"({name})" if name == fields[field] else name for name in names]
+        names[folded.index(column.strip().casefold())] = fields[field]
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{path} has the column '{twice}' twice", hint="rename one of them")
@@ -210,9 +178,11 @@ def _quote_problem(message: str) -> str:
     return f"cannot be read: {message}"
 
 
-def _find_delimiter(text: str, mapping: Mapping[str, str], suffix: str) -> str:
+def _find_delimiter(
+    text: str, mapping: Mapping[str, str], fields: Mapping[str, str], suffix: str
+) -> str:
     """The delimiter under which the header has the wanted columns and records are equally wide."""
-    wanted = {*FIELDS, *(column.strip().casefold() for column in mapping.values())}
+    wanted = {*fields, *(column.strip().casefold() for column in mapping.values())}
     needed = mapping.get("text", "text").strip().casefold()
 
     def score(delimiter: str) -> tuple[bool, int, bool, float, int]:
@@ -229,7 +199,11 @@ def _find_delimiter(text: str, mapping: Mapping[str, str], suffix: str) -> str:
 
 
 def _read_csv(
-    text: str, delimiter: str, mapping: Mapping[str, str], path: Path
+    text: str,
+    delimiter: str,
+    mapping: Mapping[str, str],
+    fields: Mapping[str, str],
+    path: Path,
 ) -> tuple[tuple[str, ...], list[Record]]:
     if len(delimiter) != 1:
         raise UsageError(f"--delimiter is {delimiter!r}", hint="give one character, or 'tab'")
@@ -240,7 +214,7 @@ def _read_csv(
     if isinstance(header, str):
         raise UsageError(f"{path}, line {line}: the header {header}", hint="correct it")
     columns = tuple(header)
-    names = name_columns(columns, mapping, path)
+    names = name_columns(columns, mapping, fields, path)
     records = []
     for number, (line, cells) in enumerate(parsed, start=1):
         problem = cells if isinstance(cells, str) else ""
@@ -260,7 +234,7 @@ def _read_csv(
 
 
 def _read_jsonl(
-    text: str, mapping: Mapping[str, str], path: Path
+    text: str, mapping: Mapping[str, str], fields: Mapping[str, str], path: Path
 ) -> tuple[tuple[str, ...], list[Record]]:
     objects: list[tuple[int, dict[str, object] | str]] = []
     for line, words in enumerate(text.split("\n"), start=1):
@@ -280,7 +254,8 @@ def _read_jsonl(
     if not tables:
         raise UsageError(f"{path} has no JSON object", hint='write {"text": "…"}, one a line')
     columns = tuple(dict.fromkeys(key for value in tables for key in value))
-    names = dict(zip(columns, name_columns(columns, mapping, path), strict=True))
+    names = dict(zip(columns, name_columns(columns, mapping, fields, path), strict=True))
+    known = set(fields.values())
     records = []
     for number, (line, value) in enumerate(objects, start=1):
         if isinstance(value, str):
@@ -288,7 +263,7 @@ def _read_jsonl(
             continue
         cells = {names[key]: _as_text(cell) for key, cell in value.items()}
         nested = [key for key, cell in value.items() if isinstance(cell, (dict, list))]
-        wrong = [key for key in nested if names[key] in FIELDS]
+        wrong = [key for key in nested if names[key] in known]
         problem = f"'{wrong[0]}' is a list or an object; give text or a number" if wrong else ""
         records.append(Record(number, line, cells, problem))
     return columns, records

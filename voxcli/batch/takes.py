@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from voxcli.audio.resample import Samples
-from voxcli.batch.preflight import Job
-from voxcli.batch.resume import Standing, Status
+from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.config import MAX_SEED
 from voxcli.utterance import SegmentReport, Utterance
 

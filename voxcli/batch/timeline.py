@@ -27,8 +27,8 @@ from voxcli.audio.names import slug
 from voxcli.audio.placing import Cue, Placement, Policy, overlaps, place
 from voxcli.audio.write import check_output
 from voxcli.batch.folder import file_matches
+from voxcli.batch.jobs import Status
 from voxcli.batch.manifest import DONE, Manifest
-from voxcli.batch.resume import Status
 from voxcli.batch.rows import Row
 from voxcli.batch.subtitles import Line, as_subtitles, check_suffix
 from voxcli.errors import SynthesisError, UsageError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,27 +20,22 @@ from voxcli.cli.batch_options import (
     VerifyOptions,
 )
 from voxcli.cli.batch_shows import clock, count_words, show_end, show_need, show_plan, show_problems
-from voxcli.cli.options import (
-    HotEngineOptions,
-    JsonOption,
-    QuietOption,
-    SpeechOptions,
-    find_model,
-    grouped,
-    resolve_voice,
-)
+from voxcli.cli.engine_options import EngineOptions, say_who
+from voxcli.cli.options import JsonOption, QuietOption, SpeechOptions, grouped
+from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import load_reference
+from voxcli.cli.speech_report import warn_setup
 from voxcli.config import EngineConfig, UserSettings
-from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 from voxcli.engine.takeover import TakeOver, take_notes
+from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
-    from voxcli.batch.resume import Standing
+    from voxcli.batch.jobs import Standing
     from voxcli.batch.rows import Defaults
     from voxcli.batch.session import Session
     from voxcli.batch.takes import Judge
-    from voxcli.hub import ModelFiles
+    from voxcli.engine.base import SpeechEngine
     from voxcli.utterance import Utterance
 
 EXAMPLES = (
@@ -62,11 +58,12 @@ def batch(
     tables: TableOptions,
     names: FileOptions,
     speech: SpeechOptions,
+    parameters: ParameterOptions,
     imitation: ImitationOptions,
     verify: VerifyOptions,
     fitting: FitOptions,
     timeline: TimelineOptions,
-    engine: HotEngineOptions,
+    engine: EngineOptions,
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ],
@@ -91,39 +88,43 @@ def batch(
     """Speak every row of a table into a file of its own.
 
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, language, start, end or
-    duration, speaker; others are kept for the report. What a row leaves empty the options give.
-    Every problem of the table is reported before the model loads. Run it again to go on where it
-    stopped: rows that are done and unchanged are kept. --fit, --mix and --subs make a timeline of
-    the rows by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in flight; twice
-    stops at once. Ends with 1 when a row failed.
+    duration, speaker, and what the model can be told by name; others are kept for the report. What
+    a row leaves empty the options give. Every problem of the table is reported before the model
+    loads. Run it again to go on where it stopped: rows that are done and unchanged are kept. --fit,
+    --mix and --subs make a timeline of the rows by start and end, see docs/dubbing.md. Ctrl-C
+    finishes the rows in flight; twice stops at once. Ends with 1 when a row failed.
     """
     from voxcli.batch.session import Choices
+    from voxcli.engine.choose import NATIVE
 
     settings = engine.settings()
+    if dry_run:  # nothing is spoken, so nobody else is asked
+        settings = replace(settings, engine=NATIVE)
     names.check()
     if slots < 1:
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
-    files = find_model(settings)
+    rows = _defaults(speech, parameters, imitation, settings, out)
     choices = Choices(names.overwrite, force, keep_going)
-    session = replace(
-        _prepare(
-            input, out, tables, names, speech, imitation, settings, files, choices, fitting.limits()
-        ),
-        timeline=timeline.timeline(names),
-    )
-    show_problems(session.problems)
-    session.check()
-    output.note(f"{input}: {len(session.jobs)} rows, read as {session.table.how}", is_quiet=quiet)
-    if dry_run:
-        show_plan(session, names, files, is_json=json)
-        return
-    judges = verify.judges(speech.retries, settings.threads)
-    if fitting.fit:
-        from voxcli.batch.fitting import FitJudge
+    config = replace(engine.config(settings), max_slots=slots)
+    with engine.open(settings, config, is_quiet=quiet) as speaker:
+        session = replace(
+            _prepare(input, out, tables, names, rows, settings, speaker, fitting.limits()),
+            choices=choices, timeline=timeline.timeline(names),
+        )  # fmt: skip
+        show_problems(session.problems)
+        session.check()
+        read = f"{len(session.jobs)} rows, read as {session.table.how}"
+        output.note(f"{input}: {read}", is_quiet=quiet)
+        if dry_run:
+            show_plan(session, names, is_json=json)
+            return
+        judges = verify.judges(speech.retries, settings.threads)
+        if fitting.fit:
+            from voxcli.batch.fitting import FitJudge
 
-        judges = (*judges, FitJudge())  # after those that listen to the voice's own tempo
-    config = replace(engine.config(settings), max_slots=slots, solver=_solver(session))
-    report = _run(session, engine, settings, files, config, judges, names, is_quiet=quiet)
+            judges = (*judges, FitJudge())  # after those that listen to the voice's own tempo
+        load = partial(_start, session, engine, settings, config, is_quiet=quiet)
+        report = _run(session, load, judges, names, is_quiet=quiet)
     show_end(report, is_json=json, is_quiet=quiet)
     if report["counts"]["failed"] or report["counts"]["invalid"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
@@ -134,42 +135,36 @@ def _prepare(
     out: Path,
     tables: TableOptions,
     names: FileOptions,
-    speech: SpeechOptions,
-    imitation: ImitationOptions,
+    defaults: Defaults,
     settings: UserSettings,
-    files: ModelFiles,
-    choices: Any,
+    engine: SpeechEngine,
     limits: SpeedLimits | None,
 ) -> Session:
     """Read the table and find everything that is wrong with it."""
     from voxcli.batch.casting import Casting
+    from voxcli.batch.columns import columns_of
     from voxcli.batch.folder import OutputFolder
     from voxcli.batch.keep import Storage
     from voxcli.batch.names import Namer, Template
     from voxcli.batch.preflight import Rules, check_table
     from voxcli.batch.session import Session
     from voxcli.batch.tables import read_table
-    from voxcli.hub import model_checksum
-    from voxcli.plan import make_plan, voice_model
 
-    model = voice_model(files)
-    delimiter = "\t" if tables.delimiter == "tab" else tables.delimiter
     table = read_table(
-        input, encoding=tables.encoding, delimiter=delimiter, mapping=tables.mapping()
+        input,
+        encoding=tables.encoding,
+        delimiter="\t" if tables.delimiter == "tab" else tables.delimiter,
+        mapping=tables.mapping(),
+        parameters=columns_of(engine.facts).headers,
     )
-    rules = Rules(
-        defaults=_defaults(speech, imitation, settings, out),
-        model=model,
-        checksum=model_checksum(files),
-        storage={"bits": names.bits, "rate": names.rate},
-        fit=limits,
-    )
+    stored = {"bits": names.bits, "rate": names.rate}
+    rules = Rules(defaults, engine, engine.model_checksum(), stored, limits)
     casting = Casting(
-        rules.defaults,
+        defaults,
         input.parent,
-        named=lambda utterance: resolve_voice(utterance, files),
+        named=engine.in_voice,
         imitate=lambda utterance, path, text: _imitate(utterance, path, text, settings),
-        check=lambda utterance: make_plan(replace(utterance, text=ANY_TEXT), model),
+        check=lambda utterance: engine.plan(replace(utterance, text=ANY_TEXT)),
     )
     columns = {name for record in table.records for name in record.values}
     template = Template(names.name, sorted(columns)) if names.name else None
@@ -179,16 +174,20 @@ def _prepare(
     )  # fmt: skip
     jobs = check_table(table, rules, casting, namer)
     storage = Storage(names.bits, names.rate)
-    return Session(table, rules, casting, jobs, OutputFolder(out), storage, choices)
+    return Session(table, rules, casting, jobs, OutputFolder(out), storage)
 
 
 def _defaults(
-    speech: SpeechOptions, imitation: ImitationOptions, settings: UserSettings, out: Path
+    speech: SpeechOptions,
+    parameters: ParameterOptions,
+    imitation: ImitationOptions,
+    settings: UserSettings,
+    out: Path,
 ) -> Defaults:
     from voxcli.batch.rows import Defaults
     from voxcli.batch.session import choose_seed
 
-    given = speech.utterance("", settings)
+    given = speech.utterance("", settings, parameters.given())
     if imitation.ref is not None and speech.voice is not None:
         raise UsageError("--voice and --ref are both given", hint="keep one of them")
     return Defaults(
@@ -211,24 +210,27 @@ def _imitate(utterance: Utterance, path: Path, text: str, settings: UserSettings
     return replace(utterance, reference=found.recording, prompt=found.recording if text else None)
 
 
-def _solver(session: Session) -> tuple[tuple[int, bool], ...]:
-    """(steps, is_guided) that the rows need, for which graphs are captured."""
-    from voxcli.batch.report import effective_values
-
-    values = [
-        effective_values(job, session.rules, session.casting)
-        for job in session.jobs
-        if job.name and not job.problems
-    ]
-    return tuple(sorted({(row["steps"], row["cfg"] != 1.0) for row in values}))
+def _start(
+    session: Session,
+    options: EngineOptions,
+    settings: UserSettings,
+    config: EngineConfig,
+    *,
+    is_quiet: bool,
+) -> SpeechEngine:
+    """Who speaks the rows, ready for what they tell the model."""
+    engine, wanted = session.rules.engine, session.parameters
+    if engine.facts.is_elsewhere:  # whether it can be told that is known only now
+        engine = options.open(settings, replace(config, graphs=tuple(wanted)), is_quiet=is_quiet)
+    say_who(engine, is_quiet=is_quiet)
+    engine.start(wanted)
+    warn_setup(engine, is_quiet=is_quiet)
+    return engine
 
 
 def _run(
     session: Session,
-    engine: HotEngineOptions,
-    settings: UserSettings,
-    files: ModelFiles,
-    config: EngineConfig,
+    load: Callable[[], SpeechEngine],
     judges: Sequence[Judge],
     names: FileOptions,
     *,
@@ -236,7 +238,7 @@ def _run(
 ) -> dict[str, Any]:
     """Speak with progress; Ctrl-C ends it in two steps."""
     from voxcli.batch.interrupt import Interrupt
-    from voxcli.batch.resume import Status
+    from voxcli.batch.jobs import Status
     from voxcli.batch.takes import Outcome, Tally
 
     def on_start(standings: Sequence[Standing]) -> None:
@@ -244,19 +246,13 @@ def _run(
         for standing in standings:
             counts[standing.status] += 1
         output.note(count_words(counts), is_quiet=is_quiet)
-        show_need(standings, session, names, files)
+        show_need(standings, session, names)
         progress.total = counts[Status.PENDING] + counts[Status.OK] + counts[Status.FAILED]
 
     def on_outcome(outcome: Outcome, tally: Tally) -> None:
         failed = f", {tally.num_failed} failed" if tally.num_failed else ""
         progress.describe(f"{clock(tally.audio_s)} audio, {tally.speed_x:.1f}x{failed}")
         progress.update(tally.num_done)
-
-    def load() -> Any:
-        synthesizer = engine.load(settings, files, config, is_quiet=is_quiet)
-        if synthesizer.setup.warning and not is_quiet:
-            output.warn(synthesizer.setup.warning)
-        return synthesizer
 
     try:
         with (

@@ -9,11 +9,10 @@ from voxcli.cli import output
 
 if TYPE_CHECKING:
     from voxcli.batch.forecast import Forecast
-    from voxcli.batch.resume import Standing
+    from voxcli.batch.jobs import Standing
     from voxcli.batch.rows import Problem
     from voxcli.batch.session import Session
     from voxcli.cli.batch_options import FileOptions
-    from voxcli.hub import ModelFiles
 
 SHOWN_PROBLEMS = 200
 SHOWN_ROWS = 20  # of each kind
@@ -45,23 +44,20 @@ def show_problems(problems: Sequence[Problem]) -> None:
         output.warn(f"and {len(problems) - SHOWN_PROBLEMS} more; --json lists all of them")
 
 
-def _forecast(
-    standings: Sequence[Standing], session: Session, names: FileOptions, files: ModelFiles
-) -> Forecast:
+def _forecast(standings: Sequence[Standing], session: Session, names: FileOptions) -> Forecast:
     from voxcli.batch.forecast import forecast
 
-    rate = names.rate or (files.known.sample_rate if files.known else None)
+    facts = session.rules.engine.facts
     return forecast(
         standings, session.folder.root,
-        model=files.name, rate=rate, bits=names.bits, timeline=session.timeline,
+        model=facts.model, rate=names.rate or facts.sample_rate, bits=names.bits,
+        timeline=session.timeline,
     )  # fmt: skip
 
 
-def show_need(
-    standings: Sequence[Standing], session: Session, names: FileOptions, files: ModelFiles
-) -> None:
+def show_need(standings: Sequence[Standing], session: Session, names: FileOptions) -> None:
     """A warning for each disk that will not hold the files that are to come."""
-    for disk in _forecast(standings, session, names, files).disks:
+    for disk in _forecast(standings, session, names).disks:
         if disk.num_bytes > disk.free_bytes:
             output.warn(
                 f"the files need about {disk.num_bytes / 1e6:.1f} MB, but "
@@ -70,7 +66,7 @@ def show_need(
             )
 
 
-def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_json: bool) -> None:
+def show_plan(session: Session, names: FileOptions, *, is_json: bool) -> None:
     """What a run would do."""
     from dataclasses import asdict
 
@@ -78,8 +74,8 @@ def show_plan(session: Session, names: FileOptions, files: ModelFiles, *, is_jso
     from voxcli.batch.manifest import Manifest
 
     standings = session.take_stock(Manifest(session.folder.root))
-    total = _forecast(standings, session, names, files)
-    rows = describe(standings, session.casting, session.rules.model)
+    total = _forecast(standings, session, names)
+    rows = describe(standings, session.casting, session.rules.engine)
     if is_json:
         shown = {**asdict(total), "read_as": session.table.how, "seed": session.rules.defaults.seed}
         output.result_json({**shown, "rows": list(rows)})
