@@ -31,6 +31,7 @@ class Browser:
 
     Attributes:
         complaints: console errors, exceptions and failed loads so far.
+        loaded: addresses that were asked for so far, but for data in addresses.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Browser:
         self._last_id = 0
         self._session: str | None = None
         self.complaints: list[str] = []
+        self.loaded: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -102,6 +104,9 @@ class Browser:
             self.complaints.append(str(facts["args"]))
         elif method == "Log.entryAdded" and facts["entry"]["level"] == "error":
             self.complaints.append(str(facts["entry"]))
+        elif method == "Network.requestWillBeSent":
+            url = facts["request"]["url"]
+            self.loaded += [] if url.startswith(("data:", "blob:")) else [url]
 
     def resize(self, width: int, height: int, *, is_phone: bool = False) -> None:
         self.call(
@@ -144,6 +149,16 @@ class Browser:
                 "Input.dispatchKeyEvent", type=kind, key=key, code=key,
                 windowsVirtualKeyCode=code, modifiers=modifiers,
             )  # fmt: skip
+
+    def hover(self, selector: str) -> None:
+        """Bring the mouse over the first element of a selector."""
+        x, y = self.run(
+            f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
+            " found.scrollIntoView({block: 'center'}); const at = found.getBoundingClientRect();"
+            " return [at.x + at.width / 2, at.y + at.height / 2]; })()"
+        )
+        for step in (-2, 0):  # a mouse comes from somewhere
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + step, y=y)
 
     def screenshot(self, path: Path) -> None:
         picture = self.call("Page.captureScreenshot", captureBeyondViewport=True)

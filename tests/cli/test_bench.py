@@ -6,19 +6,21 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import soundfile
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeModel, fake_engine
 from shell import VOXCLI
 
 from voxcli import cli
-from voxcli.bench import launch
+from voxcli.bench import html
 from voxcli.bench.metrics import DEFINITIONS
-from voxcli.hub.catalog import bundled_folder
+from voxcli.engine import choose
+from voxcli.engine.native.engine import NativeEngine
 from voxcli.errors import (
     EXIT_INTERRUPTED,
     EXIT_ITEM_FAILED,
@@ -26,7 +28,7 @@ from voxcli.errors import (
     EXIT_OUTPUT,
     EXIT_USAGE,
 )
-from voxcli.engine.native.engine import Synthesizer
+from voxcli.hub.catalog import bundled_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 VOICES = ROOT / "samples" / "voices"
@@ -56,8 +58,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have `voxcli bench` speak with the fake model."""
 
     def use(**settings: Any) -> None:
-        model = FakeAcousticModel(**settings)
-        monkeypatch.setattr(launch, "_load", lambda _: fake_synthesizer(model))
+        model = FakeModel(**settings)
+        monkeypatch.setattr(choose, "open_engine", lambda *_, **__: fake_engine(model))
 
     use()
     return use
@@ -92,6 +94,16 @@ def test_every_file_is_written_and_none_is_replaced(run: Run, fake: object) -> N
     assert run("--json", "no/b.json")[0] == EXIT_OUTPUT
 
 
+def test_a_page_without_its_package_is_refused_before_anything_runs(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html, "NEEDED", "a_package_that_is_not_there")
+    monkeypatch.setattr(choose, "open_engine", lambda *_, **__: pytest.fail("an engine was opened"))
+    code, out, err = run("--html", "b.html")
+    assert (code, out) == (EXIT_MODEL, "")
+    assert "--html needs a_package_that_is_not_there; pip install 'voxcli[bench]'" in err
+
+
 @pytest.mark.parametrize("option", ["--json", "--html", "--csv"])
 def test_a_report_that_is_no_file_is_refused(run: Run, fake: object, option: str) -> None:
     code, _, err = run(option, "")
@@ -105,7 +117,7 @@ def test_a_report_that_is_no_file_is_refused(run: Run, fake: object, option: str
 def test_json_on_stdout_is_the_report_alone(run: Run, fake: object) -> None:
     code, out, err = run("--prompts", "two.txt", "--repeats", "1", "--json", "-")
     assert code == 0
-    assert json.loads(out)["format"] == "voxcli-bench/1"
+    assert json.loads(out)["format"] == "voxcli-bench/2"
     assert "two" in err
 
 
@@ -128,7 +140,6 @@ def test_a_saved_voice_needs_no_encoder(
     run: Run, fake: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: fake_synthesizer())
     assert cli.main(["voices", "add", "emma", "--ref", EMMA]) == 0
     report = measured_with(run, "--voice", "emma")
     assert (report["identity"]["voice"], report["identity"]["mode"]) == ("emma", "reference")
@@ -159,12 +170,15 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--engine", "vllm-omni"], "only native"),
+        (["--engine", "vllm-omni"], "--engine is 'vllm-omni'"),
+        (["--engine", "auto", "--dummy-weights", "c.json"], "use --engine native"),
+        (["--dummy-weights", "two.txt"], "two.txt cannot be read"),
+        (["--dummy-weights", "two.txt", "--frames", "3"], "--frames is 3"),
         (["--rate", "2", "--concurrency", "1"], "exclude each other"),
         (["--concurrency", "one"], "--concurrency is 'one'"),
         (["--concurrency", "0"], "give 1 or more"),
         (["--repeats", "0"], "--repeats is 0"),
-        (["--patches", "9"], "--dummy-weights alone"),
+        (["--frames", "9"], "--dummy-weights alone"),
         (["--prompts", "shrt"], "did you mean 'short'"),
         (["--lang", "zh"], "no prompt is left"),
         (["--voice", "nobody"], "no voice 'nobody'"),
@@ -174,6 +188,7 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
         (["--style", "warm"], "'mini' has no style mode"),
         (["--dummy-weights", "c.json", "--voice", "a"], "use --ref"),
         (["--steps", "1"], "--steps is 1"),
+        (["--guidance-scale", "11"], "--guidance-scale is 11"),
         (["--dummy-weights", "none.json"], "none.json cannot be read"),
         (["compare", "none.json", "none.json"], "none.json cannot be read"),
         (["compare", "two.txt", "two.txt"], "two.txt cannot be read"),
@@ -183,10 +198,39 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
 def test_what_cannot_work_is_refused_before_a_model_loads(
     words: list[str], message: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_load", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(NativeEngine, "start", lambda *_: pytest.fail("a model was loaded"))
     code, out, err = run(*words)
     assert (code, out) == (EXIT_USAGE, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('{"architecture": "nobody"}', "architecture 'nobody' is not supported; supported: "),
+        ("[]", "is not supported"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_refused_before_torch(
+    config: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "c.json").write_text(config)
+    script = (
+        "import sys; from voxcli.cli import main;"
+        "code = main(['bench', '--dummy-weights', 'c.json']); print(code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{EXIT_USAGE} False\n"
+    assert "--dummy-weights: c.json: architecture" in done.stderr
+    assert message in done.stderr
+
+
+def test_a_configuration_that_lacks_something_is_a_wrong_option(run: Run) -> None:
+    Path("c.json").write_text('{"architecture": "voxcpm2"}')
+    code, _, err = run("--dummy-weights", "c.json", "--device", "cpu")
+    assert (code, "--dummy-weights: config.json lacks lm_config" in err) == (EXIT_USAGE, True)
 
 
 def test_an_unknown_model_ends_with_3(run: Run) -> None:
@@ -237,15 +281,15 @@ def test_random_weights_run_from_a_configuration_and_are_stamped(run: Run) -> No
     small = json.loads(config.read_text("utf-8"))
     small["lm_config"]["num_hidden_layers"] = small["residual_lm_num_layers"] = 1
     Path("config.json").write_text(json.dumps(small))
-    words = ["--dummy-weights", "config.json", "--patches", "5", "--prompts", "long", "--ref", EMMA]
+    words = ["--dummy-weights", "config.json", "--frames", "5", "--prompts", "long", "--ref", EMMA]
     code, out, _ = run(*words, "--repeats", "1", "--device", "cpu", "--json", "b.json")
     report = json.loads(Path("b.json").read_text())
     assert code == 0
     assert out.startswith("RANDOM WEIGHTS\n")
     assert report["stamp"] == "RANDOM WEIGHTS"
     for timed in report["runs"]:
-        assert (timed["steps"], timed["num_segments"], timed["status"]) == (5, 1, "ok")
-        assert timed["num_chunks"] == 4  # of one, one, two and one patches
+        assert (timed["frames"], timed["num_segments"], timed["status"]) == (5, 1, "ok")
+        assert timed["num_chunks"] == 4  # of one, one, two and one frames
         assert timed["audio_s"] == pytest.approx(0.8)
     assert report["setup"]["num_encoded"] == 1
     assert report["identity"]["mode"] == "reference"
@@ -275,7 +319,7 @@ def test_ctrl_c_writes_what_was_measured_and_ends_with_130(tmp_path: Path) -> No
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
-    seen = next(line for line in process.stderr if "engine: step 60:" in line)  # three utterances
+    seen = next(line for line in process.stderr if ": step 60:" in line)  # three utterances
     assert seen
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

@@ -1,6 +1,7 @@
 """`bench compare` on made-up and on real reports; Markdown and HTML too.
 
 `bench_reports.json` holds what `compare` reads of real reports of the bundled voice, made in turn:
+The format is the former one.
 "cpu" on two cores of a busy virtual machine under `chrt -f 10` (`--prompts short --repeats 8`), its
 "slow" with every engine step made 10 % longer; "card" on an H200 (`--prompts short,medium
 --repeats 6`).
@@ -8,30 +9,34 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, Browser
 
 from voxcli.bench.compare import Verdict, compare
 from voxcli.bench.html import report_as_html
 from voxcli.bench.markdown import BEGIN, END, main, refreshed
 from voxcli.bench.metrics import DEFINITIONS, Run, cell_statistics
-from voxcli.bench.noise import student
+from voxcli.bench.noise import difference
 from voxcli.bench.plots import charts
-from voxcli.bench.report import FORMAT, RANDOM_WEIGHTS, report_as_json
+from voxcli.bench.report import (
+    FORMAT,
+    FORMER,
+    RANDOM_WEIGHTS,
+    Report,
+    load_report,
+    report_as_json,
+    translated,
+)
 from voxcli.errors import UsageError
 
 SETS = {"short": (3.2, 0.4), "medium": (11.0, 0.38), "long": (26.0, 0.39)}  # audio_s, rtf
 REAL = Path(__file__).with_name("bench_reports.json")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def made_up(
@@ -71,7 +76,8 @@ def made_up(
     setup = {"import_s": 1.0, "load_s": 2.0, "capture_s": 0.0, "num_captures": 0}
     report = {
         "format": FORMAT, "is_partial": False, "stamp": None, "identity": who,
-        "options": {"steps": None, "voice": None, "is_streaming": True}, "definitions": DEFINITIONS,
+        "options": {"parameters": {}, "voice": None, "is_streaming": True},
+        "definitions": DEFINITIONS,
         "setup": {**setup, "first_wall_s": 1.2, "first_ttfa_s": 0.2},
         "memory": {"peak_rss_bytes": 10**9, "peak_gpu_allocated_bytes": None,
                    "peak_gpu_reserved_bytes": None},
@@ -152,7 +158,7 @@ def test_noise_that_would_hide_a_slowdown_is_not_called_the_same() -> None:
 
 def real_reports(machine: str, side: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(REAL.read_text())[machine][side]
-    return found
+    return [translated(report) for report in found]
 
 
 def rtf_verdicts(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Verdict]:
@@ -198,9 +204,15 @@ def test_folders_of_unequal_size_are_refused() -> None:
         compare([made_up(1)], [made_up(2), made_up(3)], 0.05)
 
 
-def test_the_quantiles_of_student_are_those_of_the_tables() -> None:
-    known = {1: 63.657, 5: 4.032, 9: 3.250, 13: 3.012, 30: 2.750, 120: 2.617}
-    assert {n: round(student(n), 3) for n in known} == pytest.approx(known, abs=0.006)
+def test_the_noise_of_folders_is_students_t_times_the_standard_error() -> None:
+    logs = [0.1, 0.14, 0.09, 0.11, 0.06, 0.1]
+    error = np.std(logs, ddof=1) / np.sqrt(6)
+    assert difference(logs, None) == pytest.approx((0.1, 4.032 * error), rel=1e-3)
+    slope = [0.5 * (log - 0.1) + 0.01 for log in logs]  # the pace explains everything
+    found, noise = difference(logs, slope)
+    assert (found, noise) == pytest.approx((0.08, 0.0), abs=1e-6)
+    assert difference([0.0] * 6, slope) == (0.0, 0.0)
+    assert difference(logs[:2], slope[:2])[1] is None
 
 
 def test_a_change_below_the_threshold_passes_and_a_gain_is_named() -> None:
@@ -224,11 +236,12 @@ def test_too_few_runs_are_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "key"), [("identity", "device_name"), ("identity", "checksum"), ("options", "steps")]
+    ("part", "key"),
+    [("identity", "device_name"), ("identity", "checksum"), ("options", "parameters")],
 )
 def test_reports_of_different_things_are_refused_unless_forced(part: str, key: str) -> None:
     old, new = made_up(1), made_up(2)
-    new[part][key] = "another"
+    new[part][key] = {key: "another"} if part == "options" else "another"
     with pytest.raises(UsageError, match=f"{key}: .* another"):
         compare([old], [new], 0.05)
     assert compare([old], [new], 0.05, is_forced=True)
@@ -259,17 +272,15 @@ def test_the_table_in_a_page_is_replaced_between_its_markers(tmp_path: Path) -> 
         refreshed("no markers", "table")
 
 
-def test_every_chart_has_data_and_the_page_loads_nothing() -> None:
+def test_every_chart_has_data_and_the_script_is_in_the_page_once() -> None:
     report = made_up(1)
     found = charts(report)
     assert len(found) == 7
-    for title, _, chart in found:
-        marks = [e for e in ElementTree.fromstring(chart).iter() if "mark" in e.get("class", "")]
-        assert marks, title
+    for chart in found:
+        assert all(len(trace.x) for trace in chart.figure.data), chart.title
     page = report_as_html(report)
-    assert not re.search(r"(src|href)=[\"'](?!data:)", page)
-    assert "http" not in page.replace("http-equiv", "")
-    assert "<script" not in page
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=[\"'](?!data:)", page)
+    assert page.count("* plotly.js v") == 1
 
 
 def test_a_page_of_failures_alone_shows_no_empty_chart() -> None:
@@ -285,19 +296,54 @@ def test_a_page_of_failures_alone_shows_no_empty_chart() -> None:
     assert "no &lt;sound&gt;" in page
 
 
+def as_former(report: Report) -> Report:
+    """A report as the version before wrote it."""
+    words = {"frames": "steps", "ms_per_frame": "ms_per_step"}
+
+    def renamed(values: dict[str, Any]) -> dict[str, Any]:
+        return {words.get(name, name): value for name, value in values.items()}
+
+    told = {"steps": report["options"]["parameters"].get("steps")}
+    rest = {name: value for name, value in report["options"].items() if name != "parameters"}
+    return report | {
+        "format": FORMER,
+        "options": told | rest,
+        "cells": [renamed(cell) for cell in report["cells"]],
+        "runs": [renamed(run) for run in report["runs"]],
+    }
+
+
+def test_reports_of_the_former_version_are_read_and_compared(tmp_path: Path) -> None:
+    report, path = made_up(1), tmp_path / "old.json"
+    for told in ({}, {"steps": 10}):
+        report["options"]["parameters"] = told
+        path.write_text(report_as_json(as_former(report)))
+        assert load_report(path) == report
+        assert "steps" in json.loads(path.read_text())["runs"][0]
+    plain = made_up(1)
+    with pytest.raises(UsageError, match="steps: None and 10"):
+        compare([plain], [load_report(path)], 0.05)
+    assert not any(change.is_regression for change in compare([report], [load_report(path)], 0.05))
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_chromium_opens_the_page_without_a_complaint(tmp_path: Path) -> None:
-    page, picture = tmp_path / "bench.html", tmp_path / "bench.png"
-    page.write_text(report_as_html(copy.deepcopy(made_up(1)) | {"stamp": RANDOM_WEIGHTS}))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-               "--disable-component-update", "--no-first-run", "--enable-logging=stderr",
-               f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,2400"]  # fmt: skip
-    command = [str(CHROMIUM), *options, f"--screenshot={picture}", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert picture.stat().st_size > 50_000, done.stderr
-    assert "CONSOLE" not in done.stderr
-    dumped = subprocess.run(
-        [str(CHROMIUM), *options, "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=120,
-    ).stdout  # fmt: skip
-    assert dumped.count("<svg") == 7
+def test_chromium_shows_the_charts_and_their_values_and_loads_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "bench.html"
+    page.write_text(report_as_html(made_up(1) | {"stamp": RANDOM_WEIGHTS}))
+    with Browser(tmp_path, 1200, 1000) as browser:
+        browser.open(page.as_uri())
+        browser.until("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 7")
+        figures = "[...document.querySelectorAll('figure')]"
+        browser.until(f"{figures}.every(each => each.scrollWidth <= each.clientWidth)", 10)
+        assert browser.run("Plotly.toImage('chart0')").startswith("data:image/png")
+        for chart, mark, said in (
+            ("chart0", ".points path", "p50"),
+            ("chart2", ".points path", "seed"),
+            ("chart4", ".points path", "audio seconds a second"),
+            ("chart6", ".points path", "prefill"),
+        ):
+            browser.hover(f"#{chart} {mark}")
+            shown = f"document.querySelector('#{chart} .hoverlayer').textContent"
+            browser.until(f"{shown}.includes({json.dumps(said)})", 10)
+        assert browser.complaints == []
+        assert browser.loaded == [page.as_uri()]

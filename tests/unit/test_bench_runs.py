@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from fakes import SAMPLE_RATE, FakeAcousticModel, fake_synthesizer
+from fakes import SAMPLE_RATE, FakeModel, fake_engine
 from rich.console import Console
 
 from voxcli.bench.cells import BenchOptions
@@ -20,7 +20,6 @@ from voxcli.bench.metrics import DEFINITIONS, PERCENTILES, SUMMARIES, underrun
 from voxcli.bench.prompts import Prompt, built_in_prompts, choose_languages, load_prompts
 from voxcli.bench.report import build_report, report_as_json, runs_as_csv
 from voxcli.bench.session import Session
-from voxcli.bench.stages import STAGES
 from voxcli.errors import UsageError
 
 STEP_S = 0.05  # of the fake clock, a decode step of 0.16 s of audio
@@ -54,8 +53,10 @@ def run_session(
     **fake: Any,
 ) -> dict[str, Any]:
     """The report of a session in which decode step `slow_step` takes `SLOW_S` longer."""
-    synthesizer, clock = fake_synthesizer(FakeAcousticModel(**fake)), Clock()
-    decode = synthesizer.engine.runner.decode
+    engine, clock = fake_engine(FakeModel(**fake)), Clock()
+    assert engine.core is not None
+    runner: Any = engine.core.runner
+    decode = runner.decode
     count = 0
 
     def timed(requests: Any) -> Any:
@@ -65,10 +66,10 @@ def run_session(
         count += 1
         return decode(requests)
 
-    synthesizer.engine.runner.decode = timed  # type: ignore[method-assign]
-    session = Session(synthesizer, options, prompts, clock=clock, sleep=clock.sleep)
+    runner.decode = timed
+    session = Session(engine, options, prompts, clock=clock, sleep=clock.sleep)
     session.run()
-    report = build_report(session, dict(IDENTITY), import_s=0.5, memory={"peak_rss_bytes": 1})
+    report = build_report(session, dict(IDENTITY), memory={"peak_rss_bytes": 1})
     loaded: dict[str, Any] = json.loads(report_as_json(report))
     return loaded
 
@@ -120,12 +121,12 @@ def test_every_run_agrees_with_its_definitions() -> None:
     for run in report["runs"]:
         assert abs(run["rtf"] - run["wall_s"] / run["audio_s"]) < 1e-6
         assert abs(run["speed_x"] * run["rtf"] - 1) < 1e-9
-        assert abs(run["ms_per_step"] - 1000 * run["wall_s"] / run["steps"]) < 1e-9
-        assert run["audio_s"] == pytest.approx(0.16 * run["steps"])
+        assert abs(run["ms_per_frame"] - 1000 * run["wall_s"] / run["frames"]) < 1e-9
+        assert run["audio_s"] == pytest.approx(0.16 * run["frames"])
     alone = measured(report, report["cells"][0])
-    assert [run["wall_s"] for run in alone] == pytest.approx([STEP_S * r["steps"] for r in alone])
+    assert [run["wall_s"] for run in alone] == pytest.approx([STEP_S * r["frames"] for r in alone])
     assert [run["ttfa_s"] for run in alone] == pytest.approx([STEP_S] * len(alone))
-    fields = {"ttfa_s", "wall_s", "audio_s", "rtf", "speed_x", "steps", "ms_per_step"}
+    fields = {"ttfa_s", "wall_s", "audio_s", "rtf", "speed_x", "frames", "ms_per_frame"}
     assert {*fields, "underrun_s", "finish_reason", "attempts"} <= set(DEFINITIONS)
     assert report["definitions"] == DEFINITIONS
 
@@ -248,7 +249,7 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so() -> None:
 def test_the_breakdown_adds_up_and_leaves_the_engine_as_it_was() -> None:
     report = run_session(BenchOptions(repeats=1))
     found = report["breakdown"]
-    parts = [found[f"{name}_s"] for name in STAGES] + [found["host_s"]]
+    parts = [found[f"{name}_s"] for name in fake_engine().facts.stages] + [found["host_s"]]
     assert sum(parts) == pytest.approx(found["wall_s"])
     assert found["decode_s"] == pytest.approx(found["wall_s"])
 
@@ -269,7 +270,7 @@ def test_options_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_the_live_table_shows_progress_and_what_is_left() -> None:
-    session = Session(fake_synthesizer(), BenchOptions(repeats=2), PROMPTS)
+    session = Session(fake_engine(), BenchOptions(repeats=2), PROMPTS)
     assert remaining(session.cells, 3.0) is None
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     live = LiveTable(is_enabled=True, console=console)

@@ -15,6 +15,7 @@ from voxcli.audio.write import check_output
 from voxcli.bench.metrics import Run, cell_statistics
 from voxcli.bench.prompts import Prompt
 from voxcli.errors import UsageError
+from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
 
@@ -28,6 +29,7 @@ class BenchOptions:
         repeats: times each prompt is spoken, or each user speaks, whichever is more.
         warmup: runs before each cell.
         seed: of repeat 0; repeat i has `seed + i`, so that two reports have the same work.
+        parameters: of the model, as given; the rest is the model's best.
         save_audio: folder for the measured runs' audio.
     """
 
@@ -36,7 +38,7 @@ class BenchOptions:
     repeats: int = 3
     warmup: int = 1
     seed: int = 1
-    steps: int | None = None
+    parameters: Values = field(default_factory=dict)
     is_streaming: bool = True
     save_audio: Path | None = None
     is_overwriting: bool = False

@@ -35,8 +35,6 @@ _SAME = (
     *("model", "checksum", "engine", "precision", "device_name", "threads", "max_slots"),
     *("voice_key", "mode", "style"),
 )
-_SAME_OPTIONS = ("steps", "is_streaming")
-
 CellKey = tuple[str, str, str]  # set, language, load
 Runs = list[dict[str, Any]]
 
@@ -94,14 +92,23 @@ def differences(reports: Sequence[Report]) -> list[str]:
     first, *others = reports
     found = []
     for other in others:
-        for part, names in (("identity", _SAME), ("options", _SAME_OPTIONS)):
-            for name in names:
-                before, after = first[part].get(name), other[part].get(name)
-                if before != after:
-                    found.append(f"{name}: {before} and {after}")
+        before, after = _conditions(first), _conditions(other)
+        for name in before | after:
+            if before.get(name) != after.get(name):
+                found.append(f"{name}: {before.get(name)} and {after.get(name)}")
         if first["stamp"] != other["stamp"]:
             found.append(f"stamp: {first['stamp']} and {other['stamp']}")
     return list(dict.fromkeys(found))
+
+
+def _conditions(report: Report) -> dict[str, Any]:
+    """What must be the same in reports that are compared."""
+    identity, options = report["identity"], report["options"]
+    return {
+        **{name: identity.get(name) for name in _SAME},
+        **options["parameters"],
+        "is_streaming": options["is_streaming"],
+    }
 
 
 def compare(

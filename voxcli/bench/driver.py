@@ -2,7 +2,7 @@
 
 Closed loop: a number of users, each starts its next utterance when the last one ends. Open loop:
 utterances start at planned times whatever is in flight. It sees chunks and errors, never the
-engine. Time is read once after each step, when its chunks are on the host.
+engine behind them. Time is read once after each step, when its chunks are on the host.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ import numpy as np
 
 from voxcli.bench.cells import Job, utterance_of
 from voxcli.bench.metrics import Run, underrun
+from voxcli.engine.base import Speech, SpeechSession
 from voxcli.errors import VoxError
-from voxcli.engine.native.speech import Speech
-from voxcli.engine.native.engine import SpeechGroup
+from voxcli.plan import Plan
 from voxcli.utterance import AudioChunk, FinishReason, Utterance
 
 MAX_NAP_S = 0.05  # an idle open loop looks up this often, so that Ctrl-C and the table stay alive
 
 
 class Speaker(Protocol):
-    """What the driver needs of a `Synthesizer`."""
+    """What the driver needs of a `SpeechEngine`."""
 
-    def group(self) -> SpeechGroup: ...
+    def plan(self, utterance: Utterance) -> Plan: ...
+
+    def session(self) -> SpeechSession: ...
 
 
 @dataclass(frozen=True)
@@ -78,18 +80,18 @@ class Driver:
         """
         waiting, flights = deque(jobs), dict[Speech, _Flight]()
         began_s = self.clock()
-        group = self.speaker.group()
+        session = self.speaker.session()
         try:
             while waiting or flights:
-                self._admit(group, waiting, flights, num_users, began_s, on_take)
+                self._admit(session, waiting, flights, num_users, began_s, on_take)
                 if not flights:
                     self._nap(waiting, began_s)
                     continue
                 try:
-                    events = group.step()
+                    events = session.step()
                 except VoxError as err:  # the device failed: nothing in flight is left
-                    group.close()
-                    group = self.speaker.group()
+                    session.close()
+                    session = self.speaker.session()
                     events = [(speech, err) for speech in flights]
                 now_s = self.clock()
                 for speech, event in events:
@@ -98,11 +100,11 @@ class Driver:
                         on_take(take)
                 self.on_tick()
         finally:
-            group.close()
+            session.close()
 
     def _admit(
         self,
-        group: SpeechGroup,
+        session: SpeechSession,
         waiting: deque[Job],
         flights: dict[Speech, _Flight],
         num_users: int | None,
@@ -124,7 +126,7 @@ class Driver:
             flight = _Flight(job, started_s)
             utterance = utterance_of(job.prompt, self.manner, job.seed)
             try:
-                speech = group.add(utterance, is_live=self.is_live)
+                speech = session.add(self.speaker.plan(utterance), is_live=self.is_live)
             except VoxError as err:
                 on_take(Take(_failed(flight, err, began_s), None))
             else:
@@ -187,7 +189,7 @@ def _failed(flight: _Flight, error: VoxError, began_s: float) -> Run:
 def _finished(flight: _Flight, speech: Speech, now_s: float, began_s: float) -> Run:
     num_samples = sum(count for _, count in flight.arrivals)
     wall_s, audio_s = now_s - flight.started_s, num_samples / flight.sample_rate
-    steps = sum(report.steps for report in speech.reports)
+    frames = sum(report.num_frames for report in speech.reports) or None
     reasons = {report.finish_reason for report in speech.reports}
     return replace(
         _base(flight, "ok", began_s),
@@ -197,8 +199,8 @@ def _finished(flight: _Flight, speech: Speech, now_s: float, began_s: float) -> 
         sample_rate=flight.sample_rate,
         rtf=wall_s / audio_s,
         speed_x=audio_s / wall_s,
-        steps=steps,
-        ms_per_step=1000 * wall_s / steps,
+        frames=frames,
+        ms_per_frame=1000 * wall_s / frames if frames else None,
         underrun_s=underrun(flight.arrivals, flight.sample_rate),
         num_segments=len(speech.reports),
         finish_reason=str(max(reasons, key=list(FinishReason).index)),

@@ -1,17 +1,40 @@
-"""The report as one page that opens offline, in light and dark, and prints well."""
+"""The report as one page that opens offline, in light and dark, and prints well.
+
+Charts are plotly's, whose script stands in the page once: 5 MB, and a person can hover over values,
+hide series and save a chart. It comes with the extra `bench`; see `require_charts`.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from importlib.resources import files as resource_files
+from importlib.util import find_spec
 
 from voxcli.bench import tables
-from voxcli.bench.plots import charts
 from voxcli.bench.report import Report
+from voxcli.errors import ModelError
+
+NEEDED = "plotly"
+_CHART = {
+    "responsive": True,
+    "displaylogo": False,
+    "displayModeBar": "hover",
+    "modeBarButtons": [["toImage", "resetScale2d"]],
+}
+# a chart is drawn when the page ends before the next one, which narrows it
+_FIT = "<script>window.dispatchEvent(new Event('resize'))</script>"
+
+
+def require_charts() -> None:
+    """Raise ModelError unless what makes charts is installed."""
+    if find_spec(NEEDED) is None:
+        raise ModelError(f"--html needs {NEEDED}", hint="pip install 'voxcli[bench]'")
 
 
 def report_as_html(report: Report) -> str:
-    """A whole page: style and charts inside, no script, nothing to load."""
+    """A whole page: style, script and charts inside, nothing to load."""
+    from plotly.offline import get_plotlyjs
+
     style = resource_files("voxcli.bench").joinpath("report.css").read_text("utf-8")
     who = report["identity"]
     title = f"voxcli bench: {who['model']} on {who['device_name']}"
@@ -23,13 +46,14 @@ def report_as_html(report: Report) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n<script>{get_plotlyjs()}</script>\n</head>\n<body>\n"
         f'<h1>{escape(title)}</h1>\n<p class="lead">{escape(_lead(report))}</p>\n{warnings}\n'
         f"<h2>Results</h2>\n{_results(report)}\n"
         f'<section class="plots">\n{_figures(report)}</section>\n'
         f"<h2>What was measured, and where</h2>\n{_facts(report)}\n"
         f"<h2>What the numbers mean</h2>\n{_definitions(report)}\n"
         f"<details><summary>Every run</summary>\n{_runs(report)}\n</details>\n"
+        f"{_FIT}\n"
         "</body>\n</html>\n"
     )
 
@@ -61,11 +85,18 @@ def _results(report: Report) -> str:
 
 
 def _figures(report: Report) -> str:
-    return "".join(
-        f"<figure><figcaption>{escape(title)}<small>{escape(text)}</small></figcaption>"
-        f"{chart}</figure>\n"
-        for title, text, chart in charts(report)
-    )
+    from voxcli.bench.plots import charts
+
+    parts = []
+    for number, (title, text, figure) in enumerate(charts(report)):
+        chart = figure.to_html(
+            config=_CHART, include_plotlyjs=False, full_html=False, div_id=f"chart{number}"
+        )
+        parts.append(
+            f"<figure><figcaption>{escape(title)}<small>{escape(text)}</small></figcaption>"
+            f"{chart}</figure>\n"
+        )
+    return "".join(parts)
 
 
 def _facts(report: Report) -> str:

@@ -11,34 +11,40 @@ from pathlib import Path
 from typing import Any
 
 import voxcli
-from voxcli.config import EngineConfig, num_cores
+from voxcli.config import num_cores
+from voxcli.engine.base import SpeechEngine
 from voxcli.hub import ModelFiles, file_sha256, joint_checksum
-from voxcli.engine.base import Setup
+from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
 
 def identity(
-    setup: Setup, config: EngineConfig, command: Sequence[str], seed: int
+    engine: SpeechEngine, command: Sequence[str], seed: int, parameters: Values
 ) -> dict[str, Any]:
-    """Everything but the model's checksum and the voice; see `checksum` and `voice_facts`."""
-    import torch
+    """Everything but the model's checksum and the voice; see `checksum` and `voice_facts`.
 
+    Args:
+        engine: started.
+        parameters: of the model, all of them, as the first prompt has them.
+    """
+    facts, setup = engine.facts, engine.setup
     return {
         "tool": "voxcli",
         "version": voxcli.__version__,
         "commit": commit(),
         "model": setup.model,
-        "engine": "native",
-        "max_slots": config.max_slots,
+        "engine": facts.engine,
+        "engine_name": facts.name or None,
+        "parameters": dict(parameters),
+        "max_slots": facts.max_streams,
         "precision": setup.precision,
         "device": setup.device_type,
         "device_name": setup.device,
-        **gpu_facts(setup.device_type),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
+        **gpu_facts("" if facts.is_elsewhere else setup.device_type),
+        **({"torch": None, "cuda": None} if facts.is_elsewhere else torch_facts()),
         "threads": setup.threads,
         "usable_cores": num_cores(),
-        "native_kernels": native_kernels(setup, config),
+        "native_kernels": setup.kernels,
         "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "load_average_1m": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "os": platform.platform(),
@@ -49,13 +55,11 @@ def identity(
     }
 
 
-def native_kernels(setup: Setup, config: EngineConfig) -> str | None:
-    """The instructions that compiled kernels use, where the run uses any."""
-    from voxcli.kernels.native import find
+def torch_facts() -> dict[str, Any]:
+    """Which torch this process has, and what that was built for."""
+    import torch
 
-    found = find()
-    is_used = found.library is not None and config.native and setup.device_type == "cpu"
-    return found.detail if is_used else None
+    return {"torch": torch.__version__, "cuda": torch.version.cuda}
 
 
 def voice_facts(manner: Utterance) -> dict[str, Any]:
@@ -100,8 +104,9 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip()
 
 
-def checksum(files: ModelFiles) -> dict[str, Any]:
-    """SHA-256 of each of the model's files, and one over them all in the order of their names."""
-    paths = sorted(files.files, key=lambda path: path.name)
-    hashes = {path.name: file_sha256(path) for path in paths}
-    return {"checksum": joint_checksum(hashes), "files": hashes}
+def checksum(engine: SpeechEngine, files: ModelFiles | None) -> dict[str, Any]:
+    """SHA-256 of the model; where its files are known also of each, by its name in the folder."""
+    if files is None:
+        return {"checksum": engine.model_checksum()}
+    hashes = {path.relative_to(files.folder).as_posix(): file_sha256(path) for path in files.files}
+    return {"checksum": joint_checksum(hashes), "files": dict(sorted(hashes.items()))}

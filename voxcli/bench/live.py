@@ -62,7 +62,7 @@ def draw(session: Session, elapsed_s: float) -> Table:
     """The table at this moment."""
     left_s = remaining(session.cells, elapsed_s)
     caption = f"{elapsed_s:.0f} s gone" + ("" if left_s is None else f", about {left_s:.0f} s left")
-    table = Table(title=f"voxcli bench: {session.synthesizer.setup.model}", caption=caption)
+    table = Table(title=f"voxcli bench: {session.engine.facts.model}", caption=caption)
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if number < 2 else "right")
     for cell in session.cells:

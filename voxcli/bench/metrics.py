@@ -24,8 +24,9 @@ DEFINITIONS = {
     "audio_s": "seconds of audio: samples received / the model's own sample_rate",
     "rtf": "real-time factor: wall_s / audio_s; lower is better, below 1 is faster than real time",
     "speed_x": 'audio_s / wall_s; higher is better ("x real time")',
-    "steps": "patches generated for the segments that were kept",
-    "ms_per_step": "1000 * wall_s / steps, with everything that is in wall_s",
+    "frames": "frames generated for the segments that were kept; null where the engine does not "
+    "count them",
+    "ms_per_frame": "1000 * wall_s / frames, with everything that is in wall_s",
     "underrun_s": "worst shortage, in seconds, of a player that starts with the first chunk and "
     "consumes in real time without ever waiting; 0 means that it never runs dry",
     "continuity_ok": f"share of runs whose underrun_s is at most {CONTINUITY_LIMIT_S:g} s",
@@ -52,9 +53,10 @@ DEFINITIONS = {
     "for a saved voice",
     "setup.first_ttfa_s, setup.first_wall_s": "ttfa_s and wall_s of the first request after "
     "loading",
-    "breakdown": "one run outside all statistics with the engine's three stages timed one by one "
-    "(on a GPU with a synchronisation after each); host_s is the rest",
-    "memory.peak_rss_bytes": "largest resident memory of the process",
+    "breakdown": "one run outside all statistics with the engine's stages timed one by one "
+    "(on a GPU with a synchronisation after each); host_s is the rest; empty for an engine that "
+    "cannot tell",
+    "memory.peak_rss_bytes": "largest resident memory of this process",
     "memory.peak_gpu_allocated_bytes, memory.peak_gpu_reserved_bytes": "largest values of torch's "
     "allocator; null without a GPU",
     "cells.memory": "the same peaks over the measured runs of the cell alone; resident memory only "
@@ -86,8 +88,8 @@ class Run:
     sample_rate: int | None = None
     rtf: float | None = None
     speed_x: float | None = None
-    steps: int | None = None
-    ms_per_step: float | None = None
+    frames: int | None = None
+    ms_per_frame: float | None = None
     underrun_s: float | None = None
     num_chunks: int = 0
     num_segments: int | None = None
@@ -147,6 +149,6 @@ def cell_statistics(runs: Sequence[Run], cell_wall_s: float) -> dict[str, Any]:
         "audio_throughput": audio_s / cell_wall_s if good else None,
         "requests_per_s": len(good) / cell_wall_s if good else None,
         "continuity_ok": sum(smooth) / len(good) if good else None,
-        "ms_per_step": summarize(run.ms_per_step for run in good if run.ms_per_step is not None),
+        "ms_per_frame": summarize(run.ms_per_frame for run in good if run.ms_per_frame is not None),
         **summaries,
     }

@@ -1,7 +1,8 @@
 """How fast this machine is at the moment, and how much of it others take.
 
 Shared and throttled machines run at another speed an hour later. Reports keep both for each cell,
-so that `compare` does not take that for a change of what was measured. Knows no bench.
+so that `compare` does not take that for a change of what was measured. Own code: this is measuring,
+for which scipy has nothing, and the counts are a few lines of one file. Knows no bench.
 """
 
 from __future__ import annotations

@@ -22,16 +22,17 @@ from voxcli.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from voxcli.bench.session import Session
 
-FORMAT = "voxcli-bench/1"
+FORMAT = "voxcli-bench/2"
+FORMER = "voxcli-bench/1"  # with "steps" where there are frames now
 RANDOM_WEIGHTS = "RANDOM WEIGHTS"
 Report = dict[str, Any]
+_RENAMED = {"steps": "frames", "ms_per_step": "ms_per_frame"}
 
 
 def build_report(
     session: Session,
     identity: dict[str, Any],
     *,
-    import_s: float,
     memory: dict[str, Any],
     stamp: str | None = None,
     notes: tuple[str, ...] = (),
@@ -41,7 +42,8 @@ def build_report(
     Args:
         stamp: what must never be overlooked, such as `RANDOM_WEIGHTS`.
     """
-    setup, options = session.synthesizer.setup, session.options
+    engine, options = session.engine, session.options
+    setup, counts = engine.setup, engine.voice_counts()
     first = next((run for run in session.runs if run.phase == "first"), None)
     return {
         "format": FORMAT,
@@ -50,17 +52,18 @@ def build_report(
         "identity": identity,
         "options": {
             **asdict(options),
+            "parameters": dict(options.parameters),
             "save_audio": str(options.save_audio) if options.save_audio else None,
         },
         "definitions": DEFINITIONS,
         "setup": {
-            "import_s": import_s,
+            "import_s": setup.import_s,
             "load_s": setup.load_s,
             "num_captures": setup.num_captures,
             "capture_s": setup.capture_s,
             "capture_bytes": setup.capture_bytes,
-            "num_encoded": session.synthesizer.num_encoded,
-            "encode_s": session.synthesizer.encode_s,
+            "num_encoded": counts.get("recordings_encoded"),
+            "encode_s": counts.get("encode_s"),
             "first_ttfa_s": first.ttfa_s if first else None,
             "first_wall_s": first.wall_s if first else None,
         },
@@ -73,7 +76,7 @@ def build_report(
 
 
 def load_report(path: Path) -> Report:
-    """Read a report that `--json` wrote.
+    """Read a report that `--json` wrote, of this format or the former one.
 
     Raises:
         UsageError: not there, or no report of this format.
@@ -83,10 +86,34 @@ def load_report(path: Path) -> Report:
     except (OSError, ValueError) as err:
         raise UsageError(f"{path} cannot be read: {err}", hint="give a report of --json") from err
     found = report.get("format") if isinstance(report, dict) else None
-    if found != FORMAT:
+    if found not in (FORMAT, FORMER):
         hint = f"give a file that 'voxcli bench --json' wrote ({FORMAT})"
         raise UsageError(f"{path} is no report: its format is {found!r}", hint=hint)
-    return dict(report)
+    return translated(report)
+
+
+def translated(report: Report) -> Report:
+    """A report in the words of this format; one that has them already stays as it is.
+
+    The former format had "steps" and "ms_per_step" for frames, and the one parameter that a bench
+    could tell a model was an option like the others.
+    """
+
+    def renamed(values: dict[str, Any]) -> dict[str, Any]:
+        return {_RENAMED.get(name, name): value for name, value in values.items()}
+
+    if "parameters" in report["options"]:
+        return report
+    options = dict(report["options"])
+    steps = options.pop("steps", None)
+    options["parameters"] = {} if steps is None else {"steps": steps}
+    return report | {
+        "format": FORMAT,
+        "options": options,
+        "definitions": DEFINITIONS,
+        "cells": [renamed(cell) for cell in report["cells"]],
+        "runs": [renamed(run) for run in report["runs"]],
+    }
 
 
 def load_reports(path: Path) -> dict[Path, Report]:

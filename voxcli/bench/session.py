@@ -1,7 +1,8 @@
 """One benchmark from the first request to the last.
 
-Order: the first request after loading, then for each cell its warm-ups and its measured runs, then
-one run with the engine's stages timed. Ctrl-C ends it early and keeps what was measured.
+Order: the first request after the start, then for each cell its warm-ups and its measured runs,
+then one run with the engine's stages timed, where it can tell them. Ctrl-C ends it early and keeps
+what was measured.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from voxcli.bench.memory import PeakMemory
 from voxcli.bench.metrics import Run
 from voxcli.bench.pace import probe, taken_s
 from voxcli.bench.prompts import Prompt
-from voxcli.bench.stages import STAGES, timed_stages
+from voxcli.engine.base import SpeechEngine
 from voxcli.errors import VoxError
-from voxcli.engine.native.engine import Synthesizer
 from voxcli.utterance import Utterance
 
 MODEL_VOICE = Utterance("")
@@ -31,7 +31,7 @@ class Session:
     """Runs the cells and keeps every run.
 
     Args:
-        synthesizer: loaded, and not asked anything yet.
+        engine: started, and not asked anything yet.
         manner: how all prompts are spoken; see `Driver`.
         on_tick: called after every step and nap, for a live table.
         clock, sleep: as for `Driver`.
@@ -39,7 +39,7 @@ class Session:
 
     def __init__(
         self,
-        synthesizer: Synthesizer,
+        engine: SpeechEngine,
         options: BenchOptions,
         prompts: list[Prompt],
         *,
@@ -48,10 +48,11 @@ class Session:
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.synthesizer = synthesizer
+        self.engine = engine
         self.options = options
         self.cells = plan_cells(prompts, options)
-        self.memory = PeakMemory(synthesizer.setup.device_type)
+        is_here = not engine.facts.is_elsewhere
+        self.memory = PeakMemory(engine.setup.device_type if is_here else "cpu")
         self.other_runs: list[Run] = []  # first and warm-ups
         self.breakdown: dict[str, float] = {}
         self.notes: list[str] = []
@@ -59,7 +60,7 @@ class Session:
         self._prompts = prompts
         self._clock = clock
         self._driver = Driver(
-            synthesizer,
+            engine,
             manner,
             is_live=options.is_streaming,
             is_keeping=options.save_audio is not None,
@@ -140,11 +141,12 @@ class Session:
 
     def _break_down(self) -> None:
         """One more run, of the last cell's first prompt, with the engine's stages timed."""
-        prompt = self.cells[-1].prompts[0]
-        seconds = dict.fromkeys(STAGES, 0.0)
+        if not self.engine.facts.stages:
+            return
+        seconds = dict.fromkeys(self.engine.facts.stages, 0.0)
         runs: list[Run] = []
-        with timed_stages(self.synthesizer, seconds, self._clock):
-            job = Job(prompt, self.options.seed, "breakdown")
+        with self.engine.timed_stages(seconds, self._clock):
+            job = Job(self.cells[-1].prompts[0], self.options.seed, "breakdown")
             self._driver.drive([job], 1, lambda take: runs.append(take.run))
         if runs[0].wall_s is not None:
             host_s = max(0.0, runs[0].wall_s - sum(seconds.values()))

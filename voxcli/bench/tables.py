@@ -8,7 +8,7 @@ from voxcli.bench.report import Report
 
 HEADER = (
     "set", "lang", "load", "n", "failed", "TTFA p50", "TTFA p95", "RTF p50", "RTF p95",
-    "speed", "audio s/s", "ms/step", "underrun p99", "peak MB",
+    "speed", "audio s/s", "ms/frame", "underrun p99", "peak MB",
 )  # fmt: skip
 MISSING = "–"
 
@@ -45,7 +45,7 @@ def cell_row(cell: dict[str, Any]) -> tuple[str, ...]:
         number(cell["rtf"]["p95"]),
         f"{1 / median:.3g}x" if median else MISSING,
         number(cell["audio_throughput"]),
-        number(cell["ms_per_step"]["p50"]),
+        number(cell["ms_per_frame"]["p50"]),
         seconds(cell["underrun_s"]["p99"]),
         _peak(cell.get("memory", {})),
     )
@@ -68,11 +68,12 @@ def facts(report: Report) -> list[tuple[str, str]]:
     captures = f", {setup['num_captures']} graphs in {seconds(setup['capture_s'])}"
     found = [
         ("model", f"{who['model']} ({who['precision']})"),
+        ("engine", _engine(who)),
         ("checksum", (who.get("checksum") or MISSING)[:16]),
         ("device", f"{who['device_name']} ({who['device']}, {who['threads']} threads)"),
         ("voice", _voice(who)),
         ("driver", _driver(who)),
-        ("software", f"voxcli {who['version']}, torch {who['torch']}, Python {who['python']}"),
+        ("software", _software(who)),
         ("commit", who["commit"] or MISSING),
         ("system", who["os"]),
         ("command", " ".join(who["command"])),
@@ -86,6 +87,16 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("memory", _memory(memory)),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _engine(who: dict[str, Any]) -> str:
+    """Who spoke, where it was another process."""
+    return f"{who['engine']} ({who['engine_name']})" if who.get("engine_name") else ""
+
+
+def _software(who: dict[str, Any]) -> str:
+    torch = f", torch {who['torch']}" if who["torch"] else ""
+    return f"voxcli {who['version']}{torch}, Python {who['python']}"
 
 
 def _voice(who: dict[str, Any]) -> str:

@@ -12,12 +12,15 @@ from voxcli.cli import new_app, output
 from voxcli.cli.bench_compare import compare
 from voxcli.cli.bench_options import (
     DEFAULT_PROMPTS,
+    NATIVE,
+    BenchEngineOptions,
     LoadOptions,
     MannerOptions,
     ReportFiles,
     WeightsOptions,
 )
-from voxcli.cli.options import EngineOptions, QuietOption, find_model, grouped
+from voxcli.cli.options import QuietOption, grouped
+from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import ReferenceOptions
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
@@ -46,9 +49,10 @@ app.command()(compare)
 @grouped
 def bench(
     ctx: typer.Context,
-    engines: EngineOptions,
+    engines: BenchEngineOptions,
     reference: ReferenceOptions,
     load: LoadOptions,
+    parameters: ParameterOptions,
     manner: MannerOptions,
     weights: WeightsOptions,
     outputs: ReportFiles,
@@ -57,52 +61,69 @@ def bench(
     """Measure, unless a verb follows."""
     if ctx.invoked_subcommand is not None:
         return
-    _check(reference, load, manner, weights)
+    _check(engines, reference, load, manner, weights)
     from voxcli.bench.launch import measure, prepare
     from voxcli.bench.live import LiveTable
-    from voxcli.bench.report import check_file
 
-    settings = engines.settings()
-    options = load.options(manner, outputs)
-    for path in outputs.paths:
-        check_file(path, overwrite=outputs.overwrite)
-    files = None if weights.dummy_weights is not None else find_model(settings)
-    launch = prepare(
-        load.prompts or DEFAULT_PROMPTS,
-        load.languages,
-        options,
-        manner.manner(reference, settings, files),
-        replace(engines.config(settings), max_slots=load.max_slots),
-        files,
-        dummy=weights.dummy_weights,
-        num_patches=weights.patches,
-    )
-    for note in launch.notes:
-        output.warn(note)
-    live = LiveTable(is_enabled=output.can_show_progress(is_quiet=quiet))
-    warn = output.warn if not quiet else lambda message: None
-    report = measure(launch, ["voxcli", *sys.argv[1:]], live, warn)
+    told, settings = parameters.given(), engines.settings()
+    options = load.options(told, outputs)
+    _check_files(outputs)
+    spoken = manner.manner(reference, settings, told, is_random=weights.are_random)
+    room = max(load.max_slots, *options.concurrency, 1)
+    config = replace(engines.config(settings), max_slots=room)
+    files = engines.files(settings, weights)
+    with weights.open(config) or engines.open(
+        settings, config, is_quiet=quiet, files=files
+    ) as engine:
+        launch = prepare(
+            load.prompts or DEFAULT_PROMPTS, load.languages, options, spoken, engine, files,
+            is_random=weights.are_random,
+        )  # fmt: skip
+        for note in launch.notes:
+            output.warn(note)
+        live = LiveTable(is_enabled=output.can_show_progress(is_quiet=quiet))
+        warn = output.warn if not quiet else lambda message: None
+        report = measure(launch, ["voxcli", *sys.argv[1:]], live, warn)
     for note in report["notes"][len(launch.notes) :]:
         output.warn(note)
     _finish(report, outputs, is_quiet=quiet)
 
 
 def _check(
-    reference: ReferenceOptions, load: LoadOptions, manner: MannerOptions, weights: WeightsOptions
+    engines: BenchEngineOptions,
+    reference: ReferenceOptions,
+    load: LoadOptions,
+    manner: MannerOptions,
+    weights: WeightsOptions,
 ) -> None:
     """Refuse what cannot be, or not together."""
-    if weights.engine not in (None, "native"):
-        hint = "only native is there; recipes/load_server.py measures a running server"
-        raise UsageError(f"--engine is '{weights.engine}'", hint=hint)
     if load.rate is not None and load.concurrency is not None:
         raise UsageError("--rate and --concurrency exclude each other", hint="drop one")
-    if weights.patches is not None and weights.dummy_weights is None:
-        raise UsageError("--patches is for --dummy-weights alone", hint="drop it")
+    if weights.frames is not None and not weights.are_random:
+        raise UsageError("--frames is for --dummy-weights alone", hint="drop it")
     reference.check()
     if manner.voice is not None and reference.ref is not None:
         raise UsageError("--voice and --ref exclude each other", hint="drop one")
-    if manner.voice is not None and weights.dummy_weights is not None:
+    if not weights.are_random:
+        return
+    if manner.voice is not None:
         raise UsageError("random weights know no saved voice", hint="use --ref")
+    if engines.engine != NATIVE:
+        raise UsageError(
+            f"random weights and --engine {engines.engine} exclude each other",
+            hint=f"use --engine {NATIVE}",
+        )
+
+
+def _check_files(outputs: ReportFiles) -> None:
+    """Refuse before anything is loaded what could not be written after it."""
+    from voxcli.bench.html import require_charts
+    from voxcli.bench.report import check_file
+
+    for path in outputs.paths:
+        check_file(path, overwrite=outputs.overwrite)
+    if outputs.html is not None:
+        require_charts()
 
 
 def _finish(report: Report, outputs: ReportFiles, *, is_quiet: bool) -> None:

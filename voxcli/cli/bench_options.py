@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voxcli.cli.options import (
-    MaxSlotsOption,
-    OverwriteOption,
-    StepsOption,
-    StyleOption,
-    VoiceOption,
-    resolve_voice,
-)
+from voxcli.cli.engine_options import EngineOptions
+from voxcli.cli.options import MaxSlotsOption, OverwriteOption, StyleOption, VoiceOption
 from voxcli.cli.references import ReferenceOptions
 from voxcli.config import EngineConfig, SamplingParams, UserSettings
 from voxcli.errors import UsageError
+from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.bench.cells import BenchOptions
+    from voxcli.engine.base import SpeechEngine
     from voxcli.hub import ModelFiles
 
 STDOUT = "-"
+NATIVE = "native"
 DEFAULT_PROMPTS = "short,medium,long"
 DEFAULT_LANG = "en"
 
@@ -98,8 +95,11 @@ class LoadOptions:
     def languages(self) -> tuple[str, ...]:
         return _words(self.lang or DEFAULT_LANG)
 
-    def options(self, manner: MannerOptions, files: ReportFiles) -> BenchOptions:
+    def options(self, told: Values, files: ReportFiles) -> BenchOptions:
         """What is measured.
+
+        Args:
+            told: the model, by `ParameterOptions.given`.
 
         Raises:
             UsageError: a value out of range.
@@ -116,7 +116,7 @@ class LoadOptions:
         }
         return BenchOptions(
             **{name: value for name, value in typed.items() if value is not None},
-            steps=manner.steps,
+            parameters=told,
             is_streaming=self.stream,
             save_audio=files.save_audio,
             is_overwriting=files.overwrite,
@@ -127,50 +127,88 @@ class LoadOptions:
 class MannerOptions:
     """How every prompt is spoken."""
 
-    steps: StepsOption = None
     voice: VoiceOption = None
     style: StyleOption = ""
 
     def manner(
-        self, reference: ReferenceOptions, settings: UserSettings, files: ModelFiles | None
+        self, reference: ReferenceOptions, settings: UserSettings, told: Values, *, is_random: bool
     ) -> Utterance:
-        """In whose voice, in which style, with how many steps; of random weights without files."""
+        """In whose voice, in which style and told what; a saved voice is not looked up yet."""
         heard = reference.load(settings)
-        manner = Utterance("", sampling=SamplingParams(steps=self.steps), style=self.style)
+        manner = Utterance("", sampling=SamplingParams(parameters=told), style=self.style)
         if heard is not None:
             recording = heard.recording
             prompt = recording if recording.text else None
             return replace(manner, voice=str(reference.ref), reference=recording, prompt=prompt)
-        if files is None:
+        if is_random:  # which know no saved voice
             return manner
-        voice = settings.voice if self.voice is None else self.voice
-        return resolve_voice(replace(manner, voice=voice), files)
+        return replace(manner, voice=settings.voice if self.voice is None else self.voice)
 
 
 @dataclass(frozen=True)
-class WeightsOptions:
-    """What runs, and over which weights but the model's own."""
+class BenchEngineOptions(EngineOptions):
+    """The same; what is measured is an engine of our own unless somebody asks for another."""
 
     engine: Annotated[
         str | None,
         typer.Option(
-            metavar="ENGINE",
-            help="What runs the model; native is the only one.",
-            show_default="native",
+            "--engine",
+            metavar="native|auto|URL",
+            help="Who speaks: this process, a running 'voxcli serve' if it fits, or the server at "
+            "a URL.",
+            show_default=True,
         ),
-    ] = None
+    ] = NATIVE
+
+    def files(self, settings: UserSettings, weights: WeightsOptions) -> ModelFiles | None:
+        """Of the model, where it is known that this process speaks with it.
+
+        Raises:
+            ModelNotFoundError, CheckpointError: it is not here, or not usable.
+        """
+        if weights.are_random or settings.engine != NATIVE:
+            return None
+        from voxcli.hub import resolve_model
+
+        return resolve_model(settings.model, offline=settings.offline, cache_dir=settings.cache_dir)
+
+
+@dataclass(frozen=True)
+class WeightsOptions:
+    """Which weights, but the model's own."""
+
     dummy_weights: Annotated[
         Path | None,
         typer.Option(
             metavar="CONFIG", help="Random weights of the size in this config.json; speed alone."
         ),
     ] = None
-    patches: Annotated[
+    frames: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Length of speech from --dummy-weights.", show_default="125"
+            metavar="N",
+            help="Length of speech from --dummy-weights in frames of the model, 4 or more.",
+            show_default="125",
         ),
     ] = None
+
+    @property
+    def are_random(self) -> bool:
+        return self.dummy_weights is not None
+
+    def open(self, config: EngineConfig) -> SpeechEngine | None:
+        """An engine over random weights, if they are asked for; loads nothing.
+
+        Raises:
+            UsageError: the configuration cannot be used; too few frames.
+        """
+        if self.dummy_weights is None:
+            return None
+        from voxcli.bench.launch import frames_for
+        from voxcli.engine.choose import RandomWeights, open_random_engine
+
+        weights = RandomWeights(self.dummy_weights, frames_for(self.frames))
+        return open_random_engine(weights, config)
 
 
 @dataclass(frozen=True)
@@ -181,7 +219,10 @@ class ReportFiles:
         str | None, typer.Option(metavar="FILE|-", help="Write the whole report as JSON.")
     ] = None
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with plots; opens offline.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a page with plots; opens offline. Needs voxcli[bench]."
+        ),
     ] = None
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every run as a row.")] = (
         None
