@@ -26,7 +26,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 docs: $(READY)
-	$(BIN)/python -m voxcli.cli.docs docs/cli.md
+	$(BIN)/python -m voxcli.cli.docs docs
 
 bench: $(READY)
 	mkdir -p out && $(BIN)/voxcli bench --json out/bench.json --html out/bench.html --overwrite

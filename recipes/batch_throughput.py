@@ -40,7 +40,7 @@ def speak(rows: list[Row], out: Path, *options: str) -> dict[str, float]:
         writer = csv.DictWriter(file, ("id", "text", "seed"))
         writer.writeheader()
         writer.writerows(rows)
-    options = ("--force", "--bits", "32f", "--server", "off", "--quiet", *options)
+    options = ("--force", "--bits", "32f", "--engine", "native", "--quiet", *options)
     command = [sys.executable, "-m", "voxcli", "batch", str(table), "-o", str(out), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     report = json.loads((out / "report.json").read_text("utf-8"))

@@ -45,13 +45,15 @@ def official(steps: int, cfg: float, repeats: int) -> list[float]:
 
 
 def voxcli(steps: int, cfg: float, repeats: int) -> list[float]:
-    from voxcli import EngineConfig, SamplingParams, Synthesizer, Utterance
+    from voxcli import EngineConfig, SamplingParams, Utterance, open_engine
 
-    synthesizer = Synthesizer.load(EngineConfig(device="cpu"))
-    sampling = [SamplingParams(seed=seed, steps=steps, cfg=cfg) for seed in range(1 + repeats)]
-    return [synthesizer.synthesize([Utterance(TEXT, sampling=each)])[0].rtf for each in sampling][
-        1:
-    ]
+    told = {"steps": steps, "guidance_scale": cfg}
+    with open_engine("native", EngineConfig(device="cpu")) as engine:
+        rates = []
+        for seed in range(1 + repeats):
+            sampling = SamplingParams(seed=seed, parameters=told)
+            rates.append(engine.synthesize([Utterance(TEXT, sampling=sampling)])[0].rtf)
+    return rates[1:]
 
 
 def main() -> None:

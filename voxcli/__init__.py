@@ -14,12 +14,15 @@ _EXPORTS = {
     "AudioChunk": "voxcli.utterance",
     "EngineConfig": "voxcli.config",
     "FinishReason": "voxcli.utterance",
+    "Plan": "voxcli.plan",
     "Recording": "voxcli.utterance",
     "Result": "voxcli.utterance",
     "SamplingParams": "voxcli.config",
-    "Synthesizer": "voxcli.engine.native.engine",
+    "SpeechEngine": "voxcli.engine.base",
     "Utterance": "voxcli.utterance",
+    "VoiceEncoding": "voxcli.utterance",
     "VoxError": "voxcli.errors",
+    "open_engine": "voxcli.engine.choose",
 }
 
 __all__ = ["__version__", *_EXPORTS]

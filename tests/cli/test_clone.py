@@ -11,13 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from fakes import FakeAcousticModel, fake_synthesizer
+from fakes import FakeEngine, FakeModel
 
 from voxcli import cli
 from voxcli.audio.resample import resample
-from voxcli.engine.native.core import Engine
+from voxcli.config import EngineConfig
+from voxcli.engine.native.core import EngineCore
+from voxcli.engine.native.engine import NativeEngine
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.engine import Synthesizer
+from voxcli.hub.catalog import ModelSettings
+from voxcli.utterance import Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = ROOT / "tests" / "inputs" / "reference"
@@ -25,14 +28,21 @@ EMMA = str(ROOT / "samples" / "voices" / "emma.flac")
 EMMA_TEXT = str(ROOT / "samples" / "voices" / "emma.txt")
 WORDS = "Hello there."
 
+BEST = ModelSettings(  # of the bundled voice
+    {"steps": 6, "guidance_scale": 1.0}, {"guidance_scale": 1.5}, 120, Mode.REFERENCE
+)
+
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> FakeAcousticModel:
-    """A model that is loaded in place of the bundled one."""
-    fake = FakeAcousticModel()
-    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: fake_synthesizer(fake))
+def model(monkeypatch: pytest.MonkeyPatch) -> FakeModel:
+    """A model that speaks in place of the bundled one, and is told what sounds best with that."""
+    fake = FakeModel()
+    config = EngineConfig("fake", threads=1)
+    monkeypatch.setattr(
+        "voxcli.engine.choose.open_engine", lambda *_, **__: FakeEngine(fake, config, BEST)
+    )
     return fake
 
 
@@ -70,7 +80,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (["--ref", EMMA, "--ref-text", ""], "transcript of"),
         (["--ref", EMMA, "--ref-auto", "--ref-end", "2"], "--ref-auto chooses"),
         (["--ref", EMMA, "--ref-text", "a", "--prompt-audio", EMMA, "--prompt-text", "a"], "drop"),
-        (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "exclude each other"),
+        (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "has no style mode"),
         (["--ref", EMMA, "--style", "warm"], "'mini' has no style mode; it is in: openbmb/VoxCPM2"),
         (["--ref", EMMA, "--voice", "ada"], "use 'voxcli speak --voice ada'"),
         (["--ref", EMMA, "--verify", "-o", "-"], "--verify needs a file"),
@@ -84,7 +94,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def test_what_cannot_work_is_refused_before_a_model_loads(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
-    monkeypatch.setattr(Synthesizer, "load_files", lambda *_: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(NativeEngine, "start", lambda *_: pytest.fail("a model was loaded"))
     started = time.monotonic()
     code, out, err = run("clone", WORDS, "-o", "a.wav", *words)
     assert (code, out) == (2, "")
@@ -125,7 +135,7 @@ def test_a_muted_microphone_is_no_speech(run: Run, noise_dbfs: float, level: str
 # What the model is given
 
 
-def test_a_recording_alone_is_imitated(run: Run, model: FakeAcousticModel) -> None:
+def test_a_recording_alone_is_imitated(run: Run, model: FakeModel) -> None:
     code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--json", "-q")
     report = json.loads(out)
     assert (code, err) == (0, "")
@@ -135,12 +145,12 @@ def test_a_recording_alone_is_imitated(run: Run, model: FakeAcousticModel) -> No
     assert report["mode"] == "reference"
     assert report["reference"]["path"] == EMMA
     assert report["prompt"] is None
-    assert report["cfg"] == 1.5
+    assert report["parameters"]["guidance_scale"] == 1.5
     assert report["recordings_encoded"] == 1
 
 
 def test_a_recording_with_its_words_is_used_as_the_bundled_voice_does_best(
-    run: Run, model: FakeAcousticModel
+    run: Run, model: FakeModel
 ) -> None:
     words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
@@ -152,7 +162,7 @@ def test_a_recording_with_its_words_is_used_as_the_bundled_voice_does_best(
 
 
 def test_another_recording_is_continued_in_the_voice_of_the_first(
-    run: Run, model: FakeAcousticModel
+    run: Run, model: FakeModel
 ) -> None:
     words = ["--ref", EMMA, "--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
@@ -163,7 +173,7 @@ def test_another_recording_is_continued_in_the_voice_of_the_first(
     assert report["mode"] == "both"
 
 
-def test_a_prompt_is_continued(run: Run, model: FakeAcousticModel) -> None:
+def test_a_prompt_is_continued(run: Run, model: FakeModel) -> None:
     words = ["--prompt-audio", EMMA, "--prompt-text", Path(EMMA_TEXT).read_text()]
     report = json.loads(run("clone", WORDS, *words, "-o", "a.wav", "--json")[1])
     assert report["mode"] == "continuation"
@@ -173,7 +183,7 @@ def test_a_prompt_is_continued(run: Run, model: FakeAcousticModel) -> None:
 
 @pytest.mark.parametrize(("channels", "rate"), [(2, 44_100), (6, 48_000)])
 def test_the_report_has_original_and_used_rate_and_channels(
-    run: Run, model: FakeAcousticModel, channels: int, rate: int
+    run: Run, model: FakeModel, channels: int, rate: int
 ) -> None:
     samples = resample(*soundfile.read(EMMA, dtype="float32"), rate)
     soundfile.write("a.wav", np.outer(samples, np.linspace(1, 0.5, channels)), rate)
@@ -185,11 +195,11 @@ def test_the_report_has_original_and_used_rate_and_channels(
 
 
 @pytest.mark.parametrize("name", ["ref_mp3_named.wav", "ref_wav_named.mp3", "ref_alaw.wav"])
-def test_recordings_under_false_names_work(run: Run, model: FakeAcousticModel, name: str) -> None:
+def test_recordings_under_false_names_work(run: Run, model: FakeModel, name: str) -> None:
     assert run("clone", WORDS, "--ref", str(INPUTS / name), "-o", "a.wav")[0] == 0
 
 
-def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: FakeAcousticModel) -> None:
+def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: FakeModel) -> None:
     text = Path(EMMA_TEXT).read_text() * 10
     code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", text, "-o", "a.wav")
     assert code == 0
@@ -199,7 +209,7 @@ def test_a_transcript_that_is_too_long_is_a_warning(run: Run, model: FakeAcousti
 # Parentheses
 
 
-def test_parentheses_of_the_text_are_no_style(run: Run, model: FakeAcousticModel) -> None:
+def test_parentheses_of_the_text_are_no_style(run: Run, model: FakeModel) -> None:
     text = "(note) Prices rose again."
     for words in ([], ["--raw-text"], ["--style", ""]):
         out = run("clone", text, "--ref", EMMA, "--dry-run", "--json", *words)[1]
@@ -209,13 +219,13 @@ def test_parentheses_of_the_text_are_no_style(run: Run, model: FakeAcousticModel
         assert model.prompts.pop()[0].startswith("note")
 
 
-def test_an_empty_style_is_no_style(run: Run, model: FakeAcousticModel) -> None:
+def test_an_empty_style_is_no_style(run: Run, model: FakeModel) -> None:
     for name, words in (("a.wav", []), ("b.wav", ["--style", ""])):
         assert run("clone", WORDS, "--ref", EMMA, "-o", name, "--seed", "1", *words)[0] == 0
     assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
 
 
-def test_a_chosen_pause_is_between_segments(run: Run, model: FakeAcousticModel) -> None:
+def test_a_chosen_pause_is_between_segments(run: Run, model: FakeModel) -> None:
     text = "One good sentence of some length here. Another good sentence after the first."
     lengths = []
     for pause in ("0", "1"):
@@ -225,7 +235,7 @@ def test_a_chosen_pause_is_between_segments(run: Run, model: FakeAcousticModel) 
 
 
 def test_verify_compares_the_result_with_the_recording(
-    run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
+    run: Run, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "voxcli.voices.likeness.similarity",
@@ -240,9 +250,7 @@ def test_verify_compares_the_result_with_the_recording(
 # voices
 
 
-def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
-    run: Run, model: FakeAcousticModel
-) -> None:
+def test_a_voice_is_saved_once_and_spoken_without_its_encoder(run: Run, model: FakeModel) -> None:
     words = ["--ref", EMMA, "--ref-text-file", EMMA_TEXT, "--consent", "synthetic"]
     code, out, _ = run("voices", "add", "emma", *words)
     assert code == 0
@@ -256,16 +264,14 @@ def test_a_voice_is_saved_once_and_spoken_without_its_encoder(
     assert run("voices", "add", "Emma", *words)[0] == 2
 
 
-def test_saved_voices_are_listed_shown_exported_and_removed(
-    run: Run, model: FakeAcousticModel
-) -> None:
+def test_saved_voices_are_listed_shown_exported_and_removed(run: Run, model: FakeModel) -> None:
     assert run("voices", "list")[:2] == (0, "")
     assert json.loads(run("voices", "list", "--json")[1]) == {"voices": []}
     code, out, _ = run("voices", "add", "emma", "--ref", EMMA, "--json", "-q")
     assert code == 0
     assert json.loads(out)["facts"]["snr_db"] > 30
     listed = json.loads(run("voices", "list", "--json")[1])["voices"]
-    assert [(row["name"], row["models"], row["text"]) for row in listed] == [("emma", ["mini"], "")]
+    assert [(row["name"], row["models"], row["text"]) for row in listed] == [("emma", ["fake"], "")]
     assert "facts.snr_db" in run("voices", "show", "emma")[1]
     assert run("voices", "export", "emma")[:2] == (0, "emma.safetensors\n")
     assert run("voices", "export", "emma")[0] == 2
@@ -279,7 +285,7 @@ def test_saved_voices_are_listed_shown_exported_and_removed(
     assert "no voice 'emma'" in err
 
 
-def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: FakeAcousticModel) -> None:
+def test_a_damaged_voice_is_named_and_can_be_removed(run: Run, model: FakeModel) -> None:
     path = Path(run("voices", "add", "emma", "--ref", EMMA)[1].strip())
     path.write_bytes(path.read_bytes()[:-100])
     code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
@@ -299,13 +305,13 @@ def test_a_file_that_is_no_voice_is_unusable_input(run: Run, content: bytes | No
 
 
 def test_a_voice_of_another_model_is_encoded_again(
-    run: Run, model: FakeAcousticModel, monkeypatch: pytest.MonkeyPatch
+    run: Run, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("voices", "add", "emma", "--ref", EMMA)
-    monkeypatch.setattr("voxcli.hub.encoder_checksum", lambda _: "another")
+    monkeypatch.setattr(FakeEngine, "encoder_checksum", lambda _: "another")
     code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
     assert code == 2
-    assert "run 'voxcli voices encode emma --model mini'" in err
+    assert "run 'voxcli voices encode emma --model fake'" in err
     assert run("voices", "encode", "emma")[0] == 0
     assert run("speak", WORDS, "--voice", "emma", "-o", "a.wav")[0] == 0
 
@@ -325,13 +331,13 @@ def test_continuity_gives_the_engine_the_speech_before(
 ) -> None:
     """With weights: what was spoken comes back, encoded, at the end of the next prompt."""
     requests: list[Request] = []
-    add = Engine.add_request
+    add = EngineCore.add_request
 
-    def spy(engine: Engine, request: Request) -> None:
+    def spy(core: EngineCore, request: Request) -> None:
         requests.append(request)
-        add(engine, request)
+        add(core, request)
 
-    monkeypatch.setattr(Engine, "add_request", spy)
+    monkeypatch.setattr(EngineCore, "add_request", spy)
     oscar = str(ROOT / "samples" / "voices" / "oscar.flac")
     words = ["--ref", oscar, "-o", "a.wav", "--seed", "1", "--json", "--continuity"]
     text = "The rain fell on the harbour all night long. In the morning the boats were full."
@@ -342,5 +348,5 @@ def test_continuity_gives_the_engine_the_speech_before(
     assert (alone.is_continuation, continued.is_continuation) == (False, True)
     num_heard = len(alone.patches)
     assert np.array_equal(continued.patches[:num_heard], alone.patches)
-    assert len(continued.patches) - num_heard == first["steps"]
-    assert continued.is_audio[-first["steps"] :].all()
+    assert len(continued.patches) - num_heard == first["num_frames"]
+    assert continued.is_audio[-first["num_frames"] :].all()

@@ -66,7 +66,8 @@ def test_json_has_every_number_of_the_run(run: Run) -> None:
     assert report["audio_s"] == pytest.approx(len(samples) / rate, abs=1e-9)
     assert report["rtf"] == pytest.approx(report["wall_s"] / report["audio_s"])
     assert (report["finish_reason"], report["seed"], report["device"]) == ("stop", 7, "cpu")
-    assert (report["steps"], report["cfg"], report["attempts"]) == (6, 1.0, 1)
+    assert report["parameters"] == {"steps": 6, "guidance_scale": 1.0}
+    assert report["attempts"] == 1
     assert 0 < report["ttfa_s"] <= report["wall_s"]
 
 
@@ -350,7 +351,8 @@ def test_auto_falls_back_to_the_cpu_with_one_warning(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--seed", "-1"), "--seed"), (("--steps", "1"), "--steps"), (("--cfg", "11"), "--cfg"),
+        (("--seed", "-1"), "--seed"), (("--steps", "1"), "--steps"),
+        (("--guidance-scale", "11"), "--guidance-scale"), (("--cfg", "11"), "--guidance-scale"),
         (("--speed", "3"), "--speed"), (("--max-seconds", "0"), "--max-seconds"),
         (("--max-seconds", "0.1"), "--max-seconds"), (("--voice", "albba"), "albba"),
         (("--bits", "12"), "12"), (("--rate", "17"), "17"), (("--threads", "-1"), "--threads"),

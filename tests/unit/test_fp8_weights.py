@@ -14,7 +14,7 @@ from voxcli.engine.native.device import resolve_dtype
 from voxcli.errors import UsageError
 from voxcli.layers.fp8 import FORMAT, LARGEST, SMALLEST_SCALE, Fp8Linear, Fp8Weight, quantize
 from voxcli.layers.linear import Linear
-from voxcli.models.voxcpm2.family import load
+from voxcli.models.voxcpm2.loading import load
 
 MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
 STEP = 2.0**-4  # half a step of three bits of mantissa, of the number itself

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from fakes import SAMPLE_RATE, FakeAcousticModel, fake_synthesizer
+from fakes import SAMPLE_RATE, FakeModel, fake_engine
 
 from voxcli.audio import player
 from voxcli.audio.heard import HeardFile
@@ -18,12 +18,12 @@ from voxcli.audio.prebuffer import Prebuffer
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import AudioWriter
 from voxcli.config import SamplingParams
+from voxcli.engine.base import SpeechEngine
 from voxcli.errors import DeviceError, SynthesisError, TextError, VoxError
-from voxcli.plan import Plan, make_plan
+from voxcli.plan import Plan
 from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
 from voxcli.streaming.source import Item, OneText
 from voxcli.streaming.streamer import Streamer
-from voxcli.engine.native.engine import Synthesizer
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
 from voxcli.utterance import Utterance
 
@@ -75,14 +75,14 @@ class Lines:
         return self.items.pop(0)
 
 
-def plan(text: str, synthesizer: Synthesizer) -> Plan:
-    return make_plan(Utterance(text, sampling=SamplingParams(seed=5)), synthesizer.model)
+def plan(text: str, engine: SpeechEngine) -> Plan:
+    return engine.plan(Utterance(text, sampling=SamplingParams(seed=5)))
 
 
 def test_one_text_gives_the_samples_of_its_file() -> None:
-    synthesizer, outlet = fake_synthesizer(), Recorder()
-    report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
-    expected = synthesizer.synthesize([plan(ONE, synthesizer)])[0].samples
+    engine, outlet = fake_engine(), Recorder()
+    report = Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
+    expected = engine.synthesize([plan(ONE, engine)])[0].samples
     assert np.array_equal(np.concatenate(outlet.samples), expected)
     assert report.audio_s == pytest.approx(len(expected) / SAMPLE_RATE)
     assert outlet.events[-2:] == ["rest", "finish"]
@@ -93,20 +93,20 @@ def test_one_text_gives_the_samples_of_its_file() -> None:
 
 
 def test_lines_are_spoken_in_order_with_pauses_and_bad_ones_skipped() -> None:
-    synthesizer, outlet = fake_synthesizer(), Recorder()
+    engine, outlet = fake_engine(), Recorder()
     bad = TextError("nothing in it")
     failed: list[tuple[int, VoxError]] = []
     items = [
-        Item(line=1), Item(plan(ONE, synthesizer), line=2), Item(line=3), Item(line=4),
-        Item(error=bad, line=5), Item(plan(TWO, synthesizer), line=6),
+        Item(line=1), Item(plan(ONE, engine), line=2), Item(line=3), Item(line=4),
+        Item(error=bad, line=5), Item(plan(TWO, engine), line=6),
     ]  # fmt: skip
     streamer = Streamer(
-        synthesizer, Lines([*items]), outlet, on_failure=lambda *what: failed.append(what)
+        engine, Lines([*items]), outlet, on_failure=lambda *what: failed.append(what)
     )
     report = streamer.run()
     expected = []
     for text, pause_s in ((ONE, PAUSE_PARAGRAPH_S), (TWO, PAUSE_LINE_S)):
-        samples = synthesizer.synthesize([plan(text, synthesizer)])[0].samples
+        samples = engine.synthesize([plan(text, engine)])[0].samples
         last = np.flatnonzero(np.abs(samples) >= 1e-3)[-1] + 1
         silence = np.zeros(round(pause_s * SAMPLE_RATE), np.float32)
         silence[: len(samples) - last] = samples[last:][: len(silence)]
@@ -117,7 +117,7 @@ def test_lines_are_spoken_in_order_with_pauses_and_bad_ones_skipped() -> None:
 
 
 def test_the_first_line_is_heard_before_the_second_arrives() -> None:
-    synthesizer, outlet = fake_synthesizer(), Recorder()
+    engine, outlet = fake_engine(), Recorder()
     seen: list[str] = []
 
     class Late(Lines):
@@ -126,27 +126,27 @@ def test_the_first_line_is_heard_before_the_second_arrives() -> None:
                 seen.extend(outlet.events)
             return super().next(timeout_s)
 
-    late = Late([Item(plan(ONE, synthesizer), line=1), None, Item(plan(TWO, synthesizer), line=2)])
-    Streamer(synthesizer, late, outlet).run()
+    late = Late([Item(plan(ONE, engine), line=1), None, Item(plan(TWO, engine), line=2)])
+    Streamer(engine, late, outlet).run()
     assert seen.count("write") > 3
     assert seen[-1] == "rest"
 
 
 def test_a_line_that_goes_wrong_is_skipped_and_a_single_text_is_an_error() -> None:
     faults = {ONE: ["silent"] * 8}
-    synthesizer, outlet = fake_synthesizer(FakeAcousticModel(faults)), Recorder()
-    source = Lines([Item(plan(ONE, synthesizer), line=1), Item(plan(TWO, synthesizer), line=2)])
-    report = Streamer(synthesizer, source, outlet).run()
+    engine, outlet = fake_engine(FakeModel(faults)), Recorder()
+    source = Lines([Item(plan(ONE, engine), line=1), Item(plan(TWO, engine), line=2)])
+    report = Streamer(engine, source, outlet).run()
     assert [line for line, _ in report.failed] == [1]
     assert outlet.events[-1] == "finish"
     outlet = Recorder()
     with pytest.raises(SynthesisError):
-        Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+        Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
     assert outlet.events[-1] == "interrupt"
 
 
 def test_speech_is_not_made_far_ahead_of_the_listener() -> None:
-    synthesizer = fake_synthesizer()
+    engine = fake_engine()
 
     class Slow(Recorder):
         behind_s = 0.0
@@ -161,7 +161,7 @@ def test_speech_is_not_made_far_ahead_of_the_listener() -> None:
             return is_full
 
     outlet = Slow()
-    Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
     assert outlet.num_waits > 0
     assert max(len(samples) for samples in outlet.samples) < MAX_AHEAD_S * SAMPLE_RATE
 
@@ -199,8 +199,8 @@ def loudspeaker(device: NoDevice, file: HeardFile | None = None) -> Loudspeaker:
 
 
 def test_a_loudspeaker_says_when_and_why_it_began() -> None:
-    synthesizer, outlet = fake_synthesizer(), loudspeaker(NoDevice(10**9))
-    report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+    engine, outlet = fake_engine(), loudspeaker(NoDevice(10**9))
+    report = Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
     heard = outlet.heard()
     assert heard.played_s == pytest.approx(report.audio_s)
     assert heard.reason is not None
@@ -211,17 +211,17 @@ def test_a_loudspeaker_says_when_and_why_it_began() -> None:
 
 
 def test_without_a_file_a_device_that_goes_away_ends_the_stream() -> None:
-    synthesizer, outlet = fake_synthesizer(), loudspeaker(NoDevice(4000))
+    engine, outlet = fake_engine(), loudspeaker(NoDevice(4000))
     with pytest.raises(DeviceError, match="has gone"):
-        Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+        Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
 
 
 def test_with_a_file_a_device_that_goes_away_leaves_the_file_whole(tmp_path: Path) -> None:
-    synthesizer = fake_synthesizer()
+    engine = fake_engine()
     with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE) as writer:
         file = HeardFile(writer)
         outlet = loudspeaker(NoDevice(4000), file)
-        report = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet).run()
+        report = Streamer(engine, OneText(plan(ONE, engine)), outlet).run()
         file.commit()
     assert "has gone" in str(outlet.error)
     info = soundfile.info(tmp_path / "a.wav")
@@ -244,10 +244,10 @@ def test_a_sound_server_that_does_not_answer_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_file: bool
 ) -> None:
     monkeypatch.setattr(player, "STUCK_S", 0.2)
-    synthesizer, device = fake_synthesizer(), SilentServer()
+    engine, device = fake_engine(), SilentServer()
     with AudioWriter(tmp_path / "a.wav", SAMPLE_RATE) as writer:
         outlet = loudspeaker(device, HeardFile(writer) if has_file else None)
-        streamer = Streamer(synthesizer, OneText(plan(ONE, synthesizer)), outlet)
+        streamer = Streamer(engine, OneText(plan(ONE, engine)), outlet)
         if not has_file:
             with pytest.raises(DeviceError, match="has not answered"):
                 streamer.run()

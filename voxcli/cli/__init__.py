@@ -26,6 +26,7 @@ from typer.main import get_command
 from voxcli import __version__
 from voxcli.cli import output
 from voxcli.cli.plain import take_plain_values
+from voxcli.engine.takeover import TakeOver, replace_process
 from voxcli.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
@@ -38,7 +39,6 @@ from voxcli.errors import (
     VoxError,
     nearest,
 )
-from voxcli.engine.takeover import TakeOver, replace_process
 
 # With what `voxcli --help` says of each: it imports none of them.
 COMMANDS = {
@@ -66,19 +66,7 @@ def examples_text(examples: Sequence[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
-class Commands(TyperGroup):
-    """A group whose own options cost nothing to read."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        # NOTE: for any value but a bool Typer imports pydantic, which doubles the time to the first
-        # line of help; an absent --help would be None. So groups have boolean flags alone.
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.default = False
-        return option
-
-
-def new_app(help: str, *, cls: type[TyperGroup] = Commands, **settings: Any) -> typer.Typer:
+def new_app(help: str, *, cls: type[TyperGroup] = TyperGroup, **settings: Any) -> typer.Typer:
     """A Typer app in voxcli's style: plain help, plain tracebacks, `-h`."""
     return typer.Typer(
         cls=cls,
@@ -91,7 +79,7 @@ def new_app(help: str, *, cls: type[TyperGroup] = Commands, **settings: Any) -> 
     )
 
 
-class LazyCommands(Commands):
+class LazyCommands(TyperGroup):
     """Imports `voxcli.cli.<name>` when `<name>` is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -208,7 +196,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     try:
-        code = get_command(app).main(words, prog_name="voxcli", standalone_mode=False)
+        command: Any = get_command(app)
+        take_plain_values(command)
+        code = command.main(words, prog_name="voxcli", standalone_mode=False)
         if sys.stdout:  # None when it was closed by the shell
             sys.stdout.flush()
     except SystemExit as err:

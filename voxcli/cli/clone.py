@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import output, speaking
-from voxcli.cli.options import SizedEngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.engine_options import SizedEngineOptions
+from voxcli.cli.options import SpeechOptions, TextSource, grouped
+from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
@@ -55,6 +57,7 @@ def clone(
     clone: CloneOptions,
     targets: TargetOptions,
     speech: SpeechOptions,
+    parameters: ParameterOptions,
     engine: SizedEngineOptions,
     show: ShowOptions,
 ) -> None:
@@ -62,7 +65,7 @@ def clone(
     _check(reference, clone, speech, targets)
     settings = engine.settings()
     utterance = replace(
-        speech.utterance(source.read(), settings),
+        speech.utterance(source.read(), settings, parameters.given()),
         voice=None,
         continuity=clone.continuity,
     )
@@ -116,11 +119,6 @@ def _check(
         raise UsageError(
             "the transcript of --ref makes it the speech to continue, and so does --prompt-audio",
             hint="drop one of them",
-        )
-    if speech.style.strip() and (has_ref_text or clone.prompt_audio is not None):
-        raise UsageError(
-            "--style and speech to continue exclude each other",
-            hint="drop --style, or the transcript and --prompt-audio",
         )
     if clone.verify and targets.out == speaking.STDOUT:
         raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")

@@ -1,12 +1,13 @@
-"""`docs/cli.md`, generated from the app: `python -m voxcli.cli.docs docs/cli.md` rewrites it.
+"""What is generated in `docs/`: `python -m voxcli.cli.docs docs` rewrites it.
 
-A test compares the file with `render()`.
+`cli.md` comes from the app; in `models/` the table of a family's parameters comes from its
+declaration and stands between two comments. A test compares the files with `pages()`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import typer
 from typer.main import get_command
 
 from voxcli.cli import app
+from voxcli.models import FAMILIES
+from voxcli.parameters import Parameter
 
 WIDTH = 100
 HEADER = """\
@@ -21,11 +24,34 @@ HEADER = """\
 
 Generated from the program by `make docs`; do not edit. Exit codes: [exit-codes.md](exit-codes.md).
 """
+BEGIN, END = "<!-- parameters, by `make docs` -->\n", "<!-- end of parameters -->\n"
+
+
+def pages(folder: Path) -> dict[Path, str]:
+    """Every file of `docs/` that is generated, or has a generated part, and what is to be in it."""
+    made = {folder / "cli.md": render()}
+    for family in FAMILIES:
+        page = folder / "models" / f"{family.name}.md"
+        before, _, rest = page.read_text("utf-8").partition(BEGIN)
+        made[page] = before + BEGIN + parameter_table(family.declaration) + END
+        made[page] += rest.partition(END)[2]
+    return made
 
 
 def render() -> str:
     """The help of the app and of every command, as Markdown."""
     return HEADER + "".join(_sections(get_command(app), "voxcli", None))
+
+
+def parameter_table(parameters: Sequence[Parameter]) -> str:
+    """What a family can be told, as Markdown."""
+    rows = ["| name | option | value | default | meaning |", "|---|---|---|---|---|"]
+    for each in parameters:
+        meaning = "; ".join(filter(None, (each.meaning, each.note)))
+        rows.append(
+            f"| `{each.name}` | `{each.option}` | {each.wanted} | {each.default} | {meaning} |"
+        )
+    return "\n".join(rows) + "\n"
 
 
 def _sections(command: Any, name: str, parent: typer.Context | None) -> Iterator[str]:
@@ -43,4 +69,5 @@ def _sections(command: Any, name: str, parent: typer.Context | None) -> Iterator
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render(), "utf-8")
+    for path, text in pages(Path(sys.argv[1])).items():
+        path.write_text(text, "utf-8")

@@ -24,7 +24,7 @@ from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
 
-LOW_DISK_GB = 6  # VoxCPM2 takes 5
+LOW_DISK_GB = 6  # the large model takes 5
 OK, WARN, MISSING = "ok", "warn", "missing"
 
 
@@ -189,8 +189,8 @@ def _bundled_voice() -> Check:
 
 
 def _models() -> Check:
-    from voxcli.hub.catalog import BUNDLED, known_models
     from voxcli.hub import resolve_model
+    from voxcli.hub.catalog import BUNDLED, known_models
 
     here, absent = [], []
     try:
@@ -231,7 +231,7 @@ def _disk() -> Check:
     free_gb = shutil.disk_usage(existing).free / 1e9
     data = {"folder": str(folder), "free_bytes": round(free_gb * 1e9)}
     if free_gb < LOW_DISK_GB:
-        detail = f"{free_gb:.1f} GB free in {folder}; VoxCPM2 needs 5"
+        detail = f"{free_gb:.1f} GB free in {folder}; a large model needs 5"
         return Check("disk", WARN, detail, "free some, or set XDG_DATA_HOME", data)
     return Check("disk", OK, f"{free_gb:.0f} GB free in {folder}", data=data)
 

@@ -14,6 +14,9 @@ from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFound
 
 if TYPE_CHECKING:
     from voxcli.hub import FileCheck, ModelFiles, ModelFolder
+    from voxcli.hub.catalog import ModelSettings
+    from voxcli.models.base import ModelFamily
+    from voxcli.parameters import Parameter, Value
 
 EXAMPLES = (
     "voxcli models list",
@@ -54,9 +57,10 @@ def list_models(json: JsonOption = False) -> None:
 
 @app.command()
 def info(name: NameArgument, json: JsonOption = False) -> None:
-    """Show what a model is, its best settings, and where its files are."""
-    from voxcli.hub.catalog import known_models
+    """Show what a model is, what it can be told, what sounds best, and where its files are."""
     from voxcli.hub import resolve_model
+    from voxcli.hub.catalog import known_models
+    from voxcli.models import family_named
 
     known, settings = known_models().get(name), load_settings()
     row: dict[str, Any] = _state(name) if known else {"name": name}
@@ -66,13 +70,11 @@ def info(name: NameArgument, json: JsonOption = False) -> None:
     except ModelError as err:
         if known is None:
             raise
-        row |= {"settings": asdict(known.settings), "problem": str(err)}
+        row |= {**_told(family_named(known.family), known.settings), "problem": str(err)}
     if json:
         output.result_json(row)
-        return
-    output.result(
-        output.table([(key, _flat(value)) for key, value in row.items() if value is not None])
-    )
+    else:
+        output.result(output.table(_lines(row)))
 
 
 @app.command()
@@ -146,8 +148,8 @@ def pull(
 
 def _state(name: str) -> dict[str, Any]:
     """The row of the table for one known model, with whether it is here."""
-    from voxcli.hub.catalog import BUNDLED, known_models
     from voxcli.hub import resolve_model
+    from voxcli.hub.catalog import BUNDLED, known_models
 
     known, settings = known_models()[name], load_settings()
     try:
@@ -173,17 +175,36 @@ def _describe(model: ModelFiles) -> dict[str, Any]:
     return {
         "folder": str(model.folder),
         "revision": model.revision,
-        "architecture": model.architecture,
-        "settings": asdict(model.settings),
+        **_told(model.family, model.settings),
         "num_parameters": model.checkpoint.num_parameters,
-        "files": [path.name for path in model.files],
+        "files": list(model.names),
     }
+
+
+def _told(family: ModelFamily, settings: ModelSettings) -> dict[str, Any]:
+    """What a model can be told, from its family's declaration, and what sounds best."""
+    from voxcli.parameters import settle
+
+    best = settle(family.name, family.declaration, settings.parameters)
+    parameters = [
+        {
+            "name": each.name,
+            "kind": each.kind,
+            "meaning": each.meaning,
+            "minimum": each.minimum,
+            "maximum": each.maximum,
+            "default": each.default,
+            "best": best[each.name],
+        }
+        for each in family.declaration
+    ]
+    return {"family": family.name, "settings": asdict(settings), "parameters": parameters}
 
 
 def _models_here(name: str | None) -> list[ModelFolder]:
     """The model of that name, or every known one that is on this machine."""
-    from voxcli.hub.catalog import known_models
     from voxcli.hub import locate_model
+    from voxcli.hub.catalog import known_models
 
     settings = load_settings()
     found = []
@@ -213,7 +234,33 @@ def _short(languages: list[str]) -> str:
     return " ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages"
 
 
-def _flat(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows of a table; each parameter has one of its own."""
+    from voxcli.models import family_named
+
+    lines = []
+    for key, value in row.items():
+        if key == "parameters":
+            for each in family_named(row["family"]).declaration:
+                lines.append((each.option, _parameter(each, row["settings"])))
+        elif key == "settings":
+            told = ("parameters", "clone_parameters")
+            lines.append((key, ", ".join(f"{k} {v}" for k, v in value.items() if k not in told)))
+        elif value is not None:
+            lines.append(
+                (key, " ".join(map(str, value)) if isinstance(value, list) else str(value))
+            )
+    return lines
+
+
+def _parameter(declared: Parameter, settings: dict[str, Any]) -> str:
+    what = ", ".join(filter(None, (declared.meaning, declared.range)))
+    note = f" ({declared.note})" if declared.note else ""
+    best = _number(settings["parameters"].get(declared.name, declared.default))
+    if declared.name in settings["clone_parameters"]:
+        best += f", {_number(settings['clone_parameters'][declared.name])} in a recorded voice"
+    return f"{what}{note}; best {best}; default {_number(declared.default)}"
+
+
+def _number(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

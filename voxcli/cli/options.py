@@ -1,42 +1,28 @@
-"""What commands share: options in groups, single options, and how a user's settings fill them in.
+"""Options that commands share, single and in groups.
 
 A group is a frozen dataclass whose fields are options. A command under `@grouped` takes a group as
 one parameter, and Typer sees its fields as options of the command.
 
-An option that a user may set once for all (model, device, threads, voice, offline) has the default
-None; the environment, the config file or the default of `UserSettings` then count.
+An option that a user may set once for all (model, device, threads, voice, offline, engine) has the
+default None; the environment, the config file or the default of `UserSettings` then count.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from voxcli.cli import output
-from voxcli.config import (
-    MAX_SEED,
-    EngineConfig,
-    SamplingParams,
-    UserSettings,
-    check_pause,
-    check_speed,
-    load_settings,
-)
+from voxcli.config import MAX_SEED, SamplingParams, UserSettings, check_pause, check_speed
 from voxcli.errors import UsageError
-from voxcli.utterance import Mode, Utterance
-
-if TYPE_CHECKING:
-    from voxcli.engine.remote.client import RemoteSynthesizer
-    from voxcli.hub import ModelFiles
-    from voxcli.plan import Plan
-    from voxcli.engine.native.engine import Synthesizer
+from voxcli.parameters import Values
+from voxcli.utterance import Utterance
 
 STDIN = "-"
 
@@ -88,15 +74,6 @@ StyleOption = Annotated[
         metavar="WORDS",
         help="How it should sound, such as 'warm, slow'; not every model can.",
         show_default=False,
-    ),
-]
-StepsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--steps",
-        metavar="N",
-        help="Solver steps for each patch of audio, from 2 to 100.",
-        show_default="the model's best",
     ),
 ]
 MaxSlotsOption = Annotated[
@@ -218,16 +195,6 @@ class SpeechOptions:
             show_default="chosen and reported",
         ),
     ] = None
-    steps: StepsOption = None
-    cfg: Annotated[
-        float | None,
-        typer.Option(
-            "--cfg",
-            metavar="X",
-            help="Guidance, from 0 to 10; 1 is unguided and fastest.",
-            show_default="the model's best",
-        ),
-    ] = None
     max_seconds: Annotated[
         float | None,
         typer.Option(
@@ -250,8 +217,11 @@ class SpeechOptions:
         bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
     ] = False
 
-    def utterance(self, text: str, settings: UserSettings) -> Utterance:
+    def utterance(self, text: str, settings: UserSettings, told: Values) -> Utterance:
         """What the user asked for.
+
+        Args:
+            told: the model, by `ParameterOptions.given`.
 
         Raises:
             UsageError: a value out of range.
@@ -261,183 +231,10 @@ class SpeechOptions:
         return Utterance(
             text=text,
             voice=settings.voice if self.voice is None else self.voice,
-            sampling=SamplingParams(
-                self.seed, self.steps, self.cfg, self.max_seconds, self.retries
-            ),
+            sampling=SamplingParams(self.seed, self.max_seconds, self.retries, dict(told)),
             language=self.language,
             speed=check_speed(self.speed),
             is_normalised=not self.raw_text,
             style=self.style,
             pause_s=None if self.pause is None else check_pause(self.pause),
         )
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """What model speaks, and on what."""
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="A model name, a hub id or a folder; see 'voxcli models list'.",
-            show_default=UserSettings.model,
-        ),
-    ] = None
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            metavar="DEVICE",
-            help="Where the model runs: auto, cpu, cuda or cuda:N.",
-            show_default=UserSettings.device,
-        ),
-    ] = None
-    precision: Annotated[
-        str,
-        typer.Option(
-            "--precision",
-            metavar="PRECISION",
-            help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
-            show_default=True,
-        ),
-    ] = EngineConfig.precision
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads",
-            metavar="N",
-            help="CPU threads, 0 (automatic) or more.",
-            show_default=str(UserSettings.threads),
-        ),
-    ] = None
-    eager: Annotated[
-        bool,
-        typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging."),
-    ] = False
-    offline: OfflineOption = False
-
-    def settings(self) -> UserSettings:
-        """The user's settings with these on top.
-
-        Raises:
-            UsageError: a bad config file or `VOXCLI_*` variable.
-        """
-        typed: dict[str, Any] = {
-            "model": self.model,
-            "device": self.device,
-            "threads": self.threads,
-            "offline": self.offline or None,
-        }
-        given = {name: value for name, value in typed.items() if value is not None}
-        return replace(load_settings(), **given)
-
-    def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
-        """What the engine is built from; graphs are captured for what the plans need."""
-        return EngineConfig(
-            settings.model,
-            settings.device,
-            self.precision,
-            settings.threads,
-            eager=self.eager,
-            native=settings.native,
-            solver=tuple(sorted({plan.solver for plan in plans})),
-        )
-
-
-@dataclass(frozen=True)
-class HotEngineOptions(EngineOptions):
-    """The same for a command that a running server may serve."""
-
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server",
-            metavar="auto|off|URL",
-            help="Use the engine of a running 'voxcli serve': if it fits, never, or the one at a "
-            "URL.",
-            show_default=UserSettings.server,
-        ),
-    ] = None
-
-    def settings(self) -> UserSettings:
-        settings = super().settings()
-        return settings if self.server is None else replace(settings, server=self.server)
-
-    def remote(self, settings: UserSettings, *, is_quiet: bool) -> RemoteSynthesizer | None:
-        """A running server that stands in for an engine of our own; else None, and why on stderr.
-
-        Raises:
-            UsageError, EngineError: the server at a URL does not answer, or does not fit.
-        """
-        from voxcli.engine.remote.find import Wanted, connect
-
-        wanted = Wanted(
-            settings.model, settings.device, self.precision, self.eager, settings.cache_dir,
-            Path.cwd(),
-        )  # fmt: skip
-        remote, why_not = connect(settings.server, wanted, api_key=settings.api_key)
-        if why_not is not None:
-            output.note(f"the running server is not used: {why_not}", is_quiet=is_quiet)
-        return remote
-
-    def load(
-        self, settings: UserSettings, files: ModelFiles, config: EngineConfig, *, is_quiet: bool
-    ) -> Synthesizer:
-        """Who speaks: a running server with the calls of a `Synthesizer`, or an engine of our own.
-
-        Raises:
-            DeviceError, CheckpointError: our own engine cannot be made; else as `remote`.
-        """
-        remote = self.remote(settings, is_quiet=is_quiet)
-        if remote is not None:
-            say_server(remote, is_quiet=is_quiet)
-            return cast("Synthesizer", remote)
-        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
-
-        return Synthesizer.load_files(files, config)
-
-
-@dataclass(frozen=True)
-class SizedEngineOptions(HotEngineOptions):
-    """The same for a command that speaks as much at once as there is room for."""
-
-    max_slots: MaxSlotsOption = EngineConfig.max_slots
-
-    def config(self, settings: UserSettings, plans: tuple[Plan, ...] = ()) -> EngineConfig:
-        return replace(super().config(settings, plans), max_slots=self.max_slots)
-
-
-def say_server(remote: RemoteSynthesizer, *, is_quiet: bool) -> None:
-    """Who speaks, once it is known that there is something to speak."""
-    output.note(f"spoken by the running server ({remote.name})", is_quiet=is_quiet)
-
-
-def find_model(settings: UserSettings) -> ModelFiles:
-    """The files of the model the settings name.
-
-    Raises:
-        ModelNotFoundError, CheckpointError: it is not here, or not usable.
-    """
-    from voxcli.hub import resolve_model
-
-    return resolve_model(settings.model, offline=settings.offline, cache_dir=settings.cache_dir)
-
-
-def resolve_voice(utterance: Utterance, files: ModelFiles) -> Utterance:
-    """Give a voice by name the recordings that it stands for.
-
-    Raises:
-        VoiceNotFoundError: no such voice, or not for this model.
-        VoiceFileError: its file is damaged.
-    """
-    if utterance.voice in (None, "default") or utterance.mode is not Mode.ZERO_SHOT:
-        return utterance
-    from voxcli.hub import encoder_checksum
-    from voxcli.voices import VoiceStore
-
-    assert utterance.voice is not None
-    voice = VoiceStore().find(utterance.voice)
-    return voice.apply(utterance, files.name, encoder_checksum(files))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from voxcli.audio.player import Player
     from voxcli.audio.sound import SoundOutput
     from voxcli.audio.write import WrittenAudio
+    from voxcli.engine.base import SpeechEngine
     from voxcli.streaming.outlet import Outlet
     from voxcli.streaming.source import Source
     from voxcli.streaming.streamer import Streamer, StreamReport
-    from voxcli.engine.native.engine import Synthesizer
 
 COMPUTE_DEVICES = ("cpu", "cuda", "mps", "gpu", "auto")  # what people give other commands
 
@@ -70,7 +70,7 @@ def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
 
 
 def play(
-    synthesizer: Synthesizer,
+    engine: SpeechEngine,
     source: Source,
     target: Target,
     sound: SoundOutput | None,
@@ -93,9 +93,9 @@ def play(
     from voxcli.streaming.streamer import Streamer
 
     with ExitStack() as stack:
-        file = _open_file(synthesizer, target, stack)
-        player = None if sound is None else _start_player(sound, synthesizer.sample_rate)
-        outlet = _open_outlet(synthesizer, target, player, file, stack)
+        file = _open_file(engine, target, stack)
+        player = None if sound is None else _start_player(sound, engine.facts.sample_rate)
+        outlet = _open_outlet(engine, target, player, file, stack)
         line = output.LiveLine(is_quiet=is_quiet)
         stack.callback(line.clear)
 
@@ -104,7 +104,7 @@ def play(
             output.error(f"line {number}: {err.message}", err.hint)
 
         streamer = Streamer(
-            synthesizer, source, outlet,
+            engine, source, outlet,
             on_progress=lambda: line.show(_live_text(streamer, player)), on_failure=fail,
         )  # fmt: skip
         try:
@@ -119,7 +119,7 @@ def play(
     for segment in run.segments:
         for warning in segment.warnings:
             output.warn(f"'{segment.text[:40]}': {warning}")
-    report = _report(synthesizer, run, written) | _heard_report(run, outlet, sound)
+    report = _report(engine, run, written) | _heard_report(run, outlet, sound)
     output.note(_summary(report), is_quiet=is_quiet)
     failure = failure or outlet.error
     if failure is not None:
@@ -138,14 +138,14 @@ def _start_player(sound: SoundOutput, source_rate: int) -> Player:
     return player
 
 
-def _open_file(synthesizer: Synthesizer, target: Target, stack: ExitStack) -> HeardFile | None:
+def _open_file(engine: SpeechEngine, target: Target, stack: ExitStack) -> HeardFile | None:
     if target.save is None:
         return None
     from voxcli.audio.heard import HeardFile
     from voxcli.audio.write import AudioWriter
 
     writer = AudioWriter(
-        target.save, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+        target.save, engine.facts.sample_rate, rate=target.rate, bits=target.bits,
         overwrite=target.is_overwriting,
     )  # fmt: skip
     return HeardFile(stack.enter_context(writer))
@@ -156,7 +156,7 @@ def _commit(file: HeardFile | None) -> WrittenAudio | None:
 
 
 def _open_outlet(
-    synthesizer: Synthesizer,
+    engine: SpeechEngine,
     target: Target,
     player: Player | None,
     file: HeardFile | None,
@@ -171,7 +171,7 @@ def _open_outlet(
     if not target.is_pipe:
         return Outlet(file)
     pipe = StreamWriter(
-        stack.enter_context(open_stdout()), synthesizer.sample_rate, rate=target.rate,
+        stack.enter_context(open_stdout()), engine.facts.sample_rate, rate=target.rate,
         bits=target.bits, container=target.container,
     )  # fmt: skip
     return Pipe(pipe, file)
@@ -191,7 +191,7 @@ def _live_text(streamer: Streamer, player: Player | None) -> str:
 
 
 def _report(
-    synthesizer: Synthesizer, run: StreamReport, written: WrittenAudio | None
+    engine: SpeechEngine, run: StreamReport, written: WrittenAudio | None
 ) -> dict[str, Any]:
     plan = run.plan
     return {
@@ -199,14 +199,13 @@ def _report(
         "audio_s": run.audio_s,
         "sample_rate": written.sample_rate if written else None,
         "peak": round(written.peak, 4) if written else None,
-        "model_sample_rate": synthesizer.sample_rate,
+        "model_sample_rate": engine.facts.sample_rate,
         "wall_s": run.wall_s,
         "ttfa_s": run.ttfa_s,
         "rtf": run.wall_s / run.audio_s if run.audio_s else None,
         "speed_x": run.audio_s / run.wall_s if run.audio_s else None,
         "seed": plan.seed if plan else None,
-        "steps": plan.steps if plan else None,
-        "cfg": plan.cfg if plan else None,
+        "parameters": dict(plan.parameters) if plan else None,
         "language": plan.text.language if plan else None,
         "attempts": max((segment.attempts for segment in run.segments), default=0),
         "texts": run.num_texts,
@@ -215,7 +214,7 @@ def _report(
             for line, err in run.failed
         ],
         "segments": [asdict(segment) for segment in run.segments],
-        **setup_facts(synthesizer.setup),
+        **setup_facts(engine.setup),
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from voxcli.cli import speaking
-from voxcli.cli.options import SizedEngineOptions, SpeechOptions, TextSource, grouped
+from voxcli.cli.engine_options import SizedEngineOptions
+from voxcli.cli.options import SpeechOptions, TextSource, grouped
+from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 
 EXAMPLES = (
@@ -19,10 +21,11 @@ def speak(
     source: TextSource,
     targets: TargetOptions,
     speech: SpeechOptions,
+    parameters: ParameterOptions,
     engine: SizedEngineOptions,
     show: ShowOptions,
 ) -> None:
     """Speak a text into a file or to stdout."""
     settings = engine.settings()
-    utterance = speech.utterance(source.read(), settings)
+    utterance = speech.utterance(source.read(), settings, parameters.given())
     speaking.run(utterance, targets, engine, settings, show)

@@ -7,34 +7,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from voxcli.cli import output
+from voxcli.cli.engine_options import EngineOptions, say_who
 from voxcli.cli.options import (
     BitsOption,
-    HotEngineOptions,
     JsonOption,
     OverwriteOption,
     QuietOption,
     StreamFormatOption,
-    find_model,
-    resolve_voice,
-    say_server,
 )
-from voxcli.cli.speech_report import describe_text, report_of, show_plan, summary
+from voxcli.cli.speech_report import (
+    describe_text,
+    report_of,
+    show_plan,
+    summary,
+    warn_setup,
+    warn_unspeakable,
+)
 from voxcli.config import UserSettings
 from voxcli.errors import OutputError, UsageError
 from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
     from voxcli.audio.write import WrittenAudio
+    from voxcli.engine.base import Speech, SpeechEngine
     from voxcli.plan import Plan
-    from voxcli.engine.native.speech import Speech
-    from voxcli.engine.native.engine import Synthesizer
 
 STDOUT = "-"
 
@@ -108,6 +111,12 @@ class TargetOptions:
             check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
 
+    def named_after(self, text: str) -> Target:
+        """A file with a free name made from the text."""
+        from voxcli.audio.names import free_name
+
+        return Target(free_name(text, ".", ".wav"), self.bits, self.rate, False, self.format)
+
 
 def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
     """Refuse `-o -` where stdout cannot carry audio."""
@@ -138,12 +147,12 @@ class ShowOptions:
 def run(
     utterance: Utterance,
     targets: TargetOptions,
-    engine: HotEngineOptions,
+    options: EngineOptions,
     settings: UserSettings,
     show: ShowOptions,
     add_facts: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> None:
-    """Plan, speak and report; with `--dry-run` plan and show.
+    """Plan, speak and report; with `--dry-run` plan and show, which asks nobody else.
 
     Args:
         add_facts: called with the report of the run, or of the plan, before it is shown.
@@ -152,24 +161,25 @@ def run(
         UsageError, TextError, ModelError, OutputError: before a model loads.
         SynthesisError, EngineError, OutputError: while speaking.
     """
-    target = targets.check(is_json=show.json, is_dry=show.dry_run)
-    plan, load = prepare(utterance, engine, settings, is_dry=show.dry_run, is_quiet=show.quiet)
-    for lost in plan.text.unspeakable:
-        output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
-    if show.dry_run:
-        show_plan(plan, add_facts, is_json=show.json)
-        return
-    if show.show_text:
-        output.note(describe_text(plan))
-    if target is None:
-        from voxcli.audio.names import free_name
+    from voxcli.engine.choose import NATIVE
 
-        path = free_name(plan.utterance.text, ".", ".wav")
-        target = Target(path, targets.bits, targets.rate, False, targets.format)
-    with load() as synthesizer:
-        if synthesizer.setup.warning and not show.quiet:
-            output.warn(synthesizer.setup.warning)
-        report = _speak(synthesizer, plan, target, is_quiet=show.quiet)
+    target = targets.check(is_json=show.json, is_dry=show.dry_run)
+    if show.dry_run:
+        settings = replace(settings, engine=NATIVE)
+    told = utterance.sampling.parameters
+    config = options.config(settings, (told,) if told else ())
+    with options.open(settings, config, is_quiet=show.quiet) as engine:
+        plan = _plan(engine, utterance, is_quiet=show.quiet)
+        if show.dry_run:
+            show_plan(plan, add_facts, is_json=show.json)
+            return
+        if show.show_text:
+            output.note(describe_text(plan))
+        if target is None:
+            target = targets.named_after(plan.utterance.text)
+        engine.start([plan.parameters])
+        warn_setup(engine, is_quiet=show.quiet)
+        report = _speak(engine, plan, target, is_quiet=show.quiet)
     add_facts(report)
     output.note(summary(report), is_quiet=show.quiet)
     if show.json:
@@ -178,66 +188,35 @@ def run(
         output.result(target.path)
 
 
-def prepare(
-    utterance: Utterance,
-    engine: HotEngineOptions,
-    settings: UserSettings,
-    *,
-    is_dry: bool = False,
-    is_quiet: bool = False,
-) -> tuple[Plan, Callable[[], Synthesizer]]:
-    """The plan, and how to get who speaks it: a running server, or an engine of our own.
-
-    What a server gives has the attributes of a `Plan` and the calls of a `Synthesizer`.
-
-    Raises:
-        UsageError, TextError, ModelError: before a model loads.
-    """
-    remote = None if is_dry else engine.remote(settings, is_quiet=is_quiet)
-    if remote is not None:
-        if utterance.voice not in (None, "default"):
-            utterance = resolve_voice(utterance, find_model(settings))
-        speaker = cast("Synthesizer", remote)
-        remote_plan = remote.plan(utterance)
-        say_server(remote, is_quiet=is_quiet)
-        return cast("Plan", remote_plan), lambda: speaker
-    from voxcli.plan import make_plan, voice_model
-
-    files = find_model(settings)
-    plan = make_plan(resolve_voice(utterance, files), voice_model(files))
-
-    def load() -> Synthesizer:
-        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
-
-        return Synthesizer.load_files(files, engine.config(settings, (plan,)))
-
-    return plan, load
+def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan:
+    plan = engine.plan(engine.in_voice(utterance))
+    say_who(engine, is_quiet=is_quiet)
+    warn_unspeakable(plan)
+    return plan
 
 
-def _speak(
-    synthesizer: Synthesizer, plan: Plan, target: Target, *, is_quiet: bool
-) -> dict[str, Any]:
+def _speak(engine: SpeechEngine, plan: Plan, target: Target, *, is_quiet: bool) -> dict[str, Any]:
     """Speak into the target and return the report."""
     with output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress:
         if target.path is None:
-            speech, rate = _to_stdout(synthesizer, plan, target, progress)
+            speech, rate = _to_stdout(engine, plan, target, progress)
             peak = None
         else:
-            speech, written = _to_file(synthesizer, plan, target, progress)
+            speech, written = _to_file(engine, plan, target, progress)
             rate, peak = written.sample_rate, round(written.peak, 4)
-    return report_of(synthesizer, plan, speech, target.path, rate, peak)
+    return report_of(engine, plan, speech, target.path, rate, peak)
 
 
 def _to_file(
-    synthesizer: Synthesizer, plan: Plan, target: Target, progress: output.Progress
+    engine: SpeechEngine, plan: Plan, target: Target, progress: output.Progress
 ) -> tuple[Speech, WrittenAudio]:
     assert target.path is not None
-    with synthesizer.stream(plan, is_live=False) as stream:
+    with engine.stream(plan, is_live=False) as stream:
         # NOTE: imported here, while a running server makes the first samples
         from voxcli.audio.write import AudioWriter
 
         with AudioWriter(
-            target.path, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+            target.path, engine.facts.sample_rate, rate=target.rate, bits=target.bits,
             overwrite=target.is_overwriting,
         ) as writer:  # fmt: skip
             for chunk in stream:
@@ -247,28 +226,27 @@ def _to_file(
 
 
 def _to_stdout(
-    synthesizer: Synthesizer, plan: Plan, target: Target, progress: output.Progress
+    engine: SpeechEngine, plan: Plan, target: Target, progress: output.Progress
 ) -> tuple[Speech, int]:
     """Returns the speech and the sample rate of what was sent."""
-    begin = getattr(synthesizer, "begin", None)  # of a running server
-    if begin is not None:
-        begin(plan, is_pcm=takes_pcm(target.bits, target.rate, synthesizer.sample_rate))
-    with synthesizer.stream(plan, is_live=True) as stream:
+    model_rate = engine.facts.sample_rate
+    engine.begin(plan, takes_integers=takes_integers(target.bits, target.rate, model_rate))
+    with engine.stream(plan, is_live=True) as stream:
         from voxcli.audio.stream_out import StreamWriter, open_stdout
 
         with (
             open_stdout() as stdout,
             StreamWriter(
-                stdout, synthesizer.sample_rate, rate=target.rate, bits=target.bits,
+                stdout, model_rate, rate=target.rate, bits=target.bits,
                 container=target.container,
             ) as pipe,
         ):  # fmt: skip
             for chunk in stream:
                 pipe.write(chunk.samples)
-                progress.update(stream.speech.num_samples / synthesizer.sample_rate)
+                progress.update(stream.speech.num_samples / model_rate)
         return stream.speech, pipe.sample_rate
 
 
-def takes_pcm(bits: str | None, rate: int | None, model_rate: int) -> bool:
-    """Whether a pipe takes a server's integers as they are, so that numpy is not needed."""
+def takes_integers(bits: str | None, rate: int | None, model_rate: int) -> bool:
+    """Whether a pipe takes integers as a server sends them, so that numpy is not needed."""
     return bits in (None, "16") and rate in (None, model_rate)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from voxcli.cli import output
 
 if TYPE_CHECKING:
+    from voxcli.engine.base import Setup, Speech, SpeechEngine
     from voxcli.plan import Plan
-    from voxcli.engine.base import Setup
-    from voxcli.engine.native.speech import Speech
-    from voxcli.engine.native.engine import Synthesizer
 
 
 def describe_text(plan: Plan) -> str:
@@ -34,8 +32,7 @@ def _plan_as_json(plan: Plan) -> dict[str, Any]:
         "unspeakable": [asdict(lost) for lost in text.unspeakable],
         "estimated_audio_s": round(plan.estimated_audio_s, 2),
         "seed": plan.seed,
-        "steps": plan.steps,
-        "cfg": plan.cfg,
+        "parameters": dict(plan.parameters),
         "mode": plan.utterance.mode,
         "voice": plan.utterance.voice,
         "style": plan.utterance.style,
@@ -51,8 +48,20 @@ def show_plan(plan: Plan, add_facts: Callable[[dict[str, Any]], None], *, is_jso
         output.result(f"{describe_text(plan)}\nabout {plan.estimated_audio_s:.1f} s of speech")
 
 
+def warn_unspeakable(plan: Plan) -> None:
+    """What is left out of a text, because the model has no sound for it."""
+    for lost in plan.text.unspeakable:
+        output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
+
+
+def warn_setup(engine: SpeechEngine, *, is_quiet: bool) -> None:
+    """What is doubtful about the device that was chosen, once the engine is started."""
+    if engine.setup.warning and not is_quiet:
+        output.warn(engine.setup.warning)
+
+
 def report_of(
-    synthesizer: Synthesizer,
+    engine: SpeechEngine,
     plan: Plan,
     speech: Speech,
     path: Path | None,
@@ -65,7 +74,7 @@ def report_of(
         rate: of what was written, in Hz.
         peak: of what was written; None where nobody looked.
     """
-    audio_s = speech.num_samples / synthesizer.sample_rate
+    audio_s = speech.num_samples / engine.facts.sample_rate
     for segment in speech.reports:
         for warning in segment.warnings:
             output.warn(f"'{segment.text[:40]}': {warning}")
@@ -73,24 +82,23 @@ def report_of(
         "path": str(path) if path else None,
         "audio_s": audio_s,
         "sample_rate": rate,
-        "model_sample_rate": synthesizer.sample_rate,
-        "reference_sample_rate": synthesizer.reference_sample_rate,
+        "model_sample_rate": engine.facts.sample_rate,
+        "reference_sample_rate": engine.facts.reference_sample_rate,
         "peak": peak,
         "wall_s": speech.wall_s,
         "ttfa_s": speech.ttfa_s,
         "rtf": speech.wall_s / audio_s,
         "speed_x": audio_s / speech.wall_s,
         "seed": plan.seed,
-        "steps": plan.steps,
-        "cfg": plan.cfg,
+        "parameters": dict(plan.parameters),
         "mode": plan.utterance.mode,
         "voice": plan.utterance.voice,
         "language": plan.text.language,
         "finish_reason": "stop",
         "attempts": max(segment.attempts for segment in speech.reports),
         "segments": [asdict(segment) for segment in speech.reports],
-        **setup_facts(synthesizer.setup),
-        **synthesizer.voice_counts(),
+        **setup_facts(engine.setup),
+        **engine.voice_counts(),
     }
 
 

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from voxcli.cli import output
+from voxcli.cli.engine_options import EngineOptions, say_who
 from voxcli.cli.options import (
     STDIN,
-    HotEngineOptions,
     JsonOption,
     OverwriteOption,
     QuietOption,
     SpeechOptions,
     StreamFormatOption,
     TextSource,
-    find_model,
     grouped,
-    resolve_voice,
-    say_server,
 )
+from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
-from voxcli.cli.speaking import STDOUT, check_stdout, takes_pcm
-from voxcli.config import UserSettings, random_seed
+from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
+from voxcli.cli.speech_report import warn_setup, warn_unspeakable
+from voxcli.config import random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
-from voxcli.utterance import Mode, Utterance
+from voxcli.utterance import Utterance
 
 if TYPE_CHECKING:
-    from voxcli.plan import Plan, VoiceModel
+    from voxcli.engine.base import SpeechEngine
+    from voxcli.parameters import Values
+    from voxcli.plan import Plan
     from voxcli.streaming.source import Source
-    from voxcli.engine.native.engine import Synthesizer
 
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
@@ -50,8 +48,8 @@ FIRST_LINE_S = 0.1  # a pipe that is empty from the start says so within it
 
 
 @dataclass(frozen=True)
-class ComputeOptions(HotEngineOptions):
-    """`HotEngineOptions` for a command whose `--device` is the sound device."""
+class ComputeOptions(EngineOptions):
+    """`EngineOptions` for a command whose `--device` is the sound device."""
 
     device: Annotated[
         str | None,
@@ -162,7 +160,8 @@ def stream(
     text: TextSource,
     sound: SoundOptions,
     speech: SpeechOptions,
-    engine: ComputeOptions,
+    parameters: ParameterOptions,
+    options: ComputeOptions,
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="List the sound devices and stop.")
     ] = False,
@@ -177,67 +176,31 @@ def stream(
     if list_devices:
         _show_devices(is_json=json)
         return
-    settings = engine.settings()
+    settings = options.settings()
     if speech.seed is None:  # chosen here, because it is the same for all lines
         speech = replace(speech, seed=random_seed())
-    utterance = speech.utterance("", settings)
+    told = parameters.given()
+    utterance = speech.utterance("", settings, told)
     target = sound.check(is_json=json)
-    source, load = _prepare(text, utterance, target, engine, settings, is_quiet=quiet)
+    # one slot: segments made side by side would slow down the one that is being heard
+    config = replace(options.config(settings, (told,) if told else ()), max_slots=1)
     with ExitStack() as stack:
+        engine = stack.enter_context(options.open(settings, config, is_quiet=quiet))
+        utterance = engine.in_voice(utterance)
+        source, wanted = _open_source(text, utterance, engine, target)
+        say_who(engine, is_quiet=quiet)
         device, failure = open_sound(target)
         if device is not None:
             stack.callback(device.close)
-        synthesizer = stack.enter_context(load())
-        if synthesizer.setup.warning and not quiet:
-            output.warn(synthesizer.setup.warning)
-        report = play(synthesizer, source, target, device, failure, is_quiet=quiet)
+        engine.start([wanted])
+        warn_setup(engine, is_quiet=quiet)
+        report = play(engine, source, target, device, failure, is_quiet=quiet)
     if json:
         output.result_json(report)
     elif report["path"] is not None and not target.is_pipe:
         output.result(report["path"])
     if report["failed"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
-
-
-def _prepare(
-    text: TextSource,
-    utterance: Utterance,
-    target: Target,
-    engine: ComputeOptions,
-    settings: UserSettings,
-    *,
-    is_quiet: bool,
-) -> tuple[Source, Callable[[], Synthesizer]]:
-    """What is to be said, and how to get who says it: a running server, or our own engine.
-
-    A server that is there plans, and begins with a text at once, while everything else is imported.
-    """
-    remote = engine.remote(settings, is_quiet=is_quiet)
-    if remote is not None:
-        if utterance.voice not in (None, "default"):
-            utterance = resolve_voice(utterance, find_model(settings))
-        speaker = cast("Synthesizer", remote)
-        is_plain = target.is_pipe and target.save is None
-        is_pcm = is_plain and takes_pcm(target.bits, target.rate, remote.sample_rate)
-        begin = partial(remote.begin, is_pcm=is_pcm)
-        source = _open_source(text, utterance, speaker.plan, begin)
-        say_server(remote, is_quiet=is_quiet)
-        return source, lambda: speaker
-    from voxcli.plan import make_plan, voice_model
-
-    files = find_model(settings)
-    model = voice_model(files)
-    utterance = resolve_voice(utterance, files)
-    source = _open_source(text, utterance, lambda each: make_plan(each, model))
-    # one slot: segments made side by side would slow down the one that is being heard
-    config = replace(engine.config(settings), max_slots=1, solver=_solver(utterance, model))
-
-    def load() -> Synthesizer:
-        from voxcli.engine.native.engine import Synthesizer  # imports torch: only now is it needed
-
-        return Synthesizer.load_files(files, config)
-
-    return source, load
 
 
 def _show_devices(*, is_json: bool) -> None:
@@ -261,32 +224,28 @@ def _show_devices(*, is_json: bool) -> None:
 
 
 def _open_source(
-    text: TextSource,
-    utterance: Utterance,
-    make_plan: Callable[[Utterance], Plan],
-    begin: Callable[[Any], None] = lambda plan: None,
-) -> Source:
-    """One text, planned, or the lines of stdin.
+    text: TextSource, utterance: Utterance, engine: SpeechEngine, target: Target
+) -> tuple[Source, Values]:
+    """One text, planned, or the lines of stdin; and what the model is told with all of it.
 
-    Args:
-        begin: called with the plan of the one text.
+    A running server begins with the one text at once.
 
     Raises:
-        UsageError, TextError: as `TextSource.read` and `make_plan`; stdin ends without a word.
+        UsageError, TextError: as `TextSource.read` and `SpeechEngine.plan`; stdin ends without a
+            word.
     """
 
     def plan(said: str) -> Plan:
-        made = make_plan(replace(utterance, text=said))
-        for lost in made.text.unspeakable:
-            output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
+        made = engine.plan(replace(utterance, text=said))
+        warn_unspeakable(made)
         return made
 
     if text.text != STDIN or text.file is not None:
         planned = plan(text.read())
-        begin(planned)
+        engine.begin(planned, takes_integers=_takes_integers(target, engine.facts.sample_rate))
         from voxcli.streaming.source import OneText
 
-        return OneText(planned)
+        return OneText(planned), planned.parameters
     from voxcli.streaming.source import TextLines
     from voxcli.text.lines import LineReader
 
@@ -295,12 +254,9 @@ def _open_source(
     lines = TextLines(LineReader(sys.stdin.fileno(), encoding=text.encoding), plan)
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
-    return lines
+    return lines, engine.settled(utterance)
 
 
-def _solver(utterance: Utterance, model: VoiceModel) -> tuple[tuple[int, bool], ...]:
-    """What every text will ask of the engine, known before the first line has come."""
-    best, sampling = model.settings, utterance.sampling
-    cfg = best.cfg if utterance.mode is Mode.ZERO_SHOT else best.clone_cfg
-    cfg = cfg if sampling.cfg is None else sampling.cfg
-    return ((sampling.steps or best.steps, cfg != 1.0),)
+def _takes_integers(target: Target, model_rate: int) -> bool:
+    is_plain = target.is_pipe and target.save is None
+    return is_plain and takes_integers(target.bits, target.rate, model_rate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,23 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import new_app, output
-from voxcli.cli.options import (
-    EngineOptions,
-    JsonOption,
-    OverwriteOption,
-    QuietOption,
-    find_model,
-    grouped,
-)
+from voxcli.cli.engine_options import EngineOptions
+from voxcli.cli.options import JsonOption, OverwriteOption, QuietOption, grouped
 from voxcli.cli.references import ReferenceOptions
 from voxcli.errors import UsageError, VoiceFileError
 from voxcli.utterance import Mode
 
 if TYPE_CHECKING:
     from voxcli.config import UserSettings
-    from voxcli.hub import ModelFiles
-    from voxcli.utterance import Recording
-    from voxcli.voices import Encoding, Voice
+    from voxcli.engine.base import SpeechEngine
+    from voxcli.voices import Voice
 
 EXAMPLES = (
     "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'a synthetic voice' && "
@@ -44,7 +36,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sav
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What --voice will call it.")],
     reference: ReferenceOptions,
-    engine: EngineOptions,
+    options: EngineOptions,
     language: Annotated[
         str | None,
         typer.Option(
@@ -74,19 +66,19 @@ def add(
     name = store.check_free(name, overwrite=overwrite)
     if reference.ref is None:
         raise UsageError("no recording was given", hint=f"voxcli voices add {name} --ref FILE")
-    settings = engine.settings()
-    files = find_model(settings)
-    _require_modes(files)
-    heard = reference.load(settings, language)
-    assert heard is not None
-    voice = Voice(
-        name=name,
-        recording=heard.recording,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        consent=consent.strip(),
-        facts=heard.as_json(),
-    )
-    voice = voice.encoded(_encode(heard.recording, files, engine, settings))
+    settings = options.settings()
+    with _open(options, settings, is_quiet=quiet) as engine:
+        engine.require(Mode.REFERENCE)
+        heard = reference.load(settings, language)
+        assert heard is not None
+        voice = Voice(
+            name=name,
+            recording=heard.recording,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            consent=consent.strip(),
+            facts=heard.as_json(),
+        )
+        voice = _encoded(voice, engine)
     path = store.add(voice, overwrite=overwrite)
     _show_saved(voice, path, is_json=json, is_quiet=quiet)
 
@@ -94,17 +86,19 @@ def add(
 @app.command()
 @grouped
 def encode(
-    name: NameArgument, engine: EngineOptions, json: JsonOption = False, quiet: QuietOption = False
+    name: NameArgument,
+    options: EngineOptions,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Encode a saved voice for another model, from its kept recording."""
     from voxcli.voices import VoiceStore
 
     store = VoiceStore()
     voice = store.find(name)
-    settings = engine.settings()
-    files = find_model(settings)
-    _require_modes(files)
-    voice = voice.encoded(_encode(voice.recording, files, engine, settings))
+    with _open(options, options.settings(), is_quiet=quiet) as engine:
+        engine.require(Mode.REFERENCE)
+        voice = _encoded(voice, engine)
     path = store.add(voice, overwrite=True)
     _show_saved(voice, path, is_json=json, is_quiet=quiet)
 
@@ -209,33 +203,17 @@ def import_voice(
     _show_saved(read_voice(path), path, is_json=json, is_quiet=quiet)
 
 
-def _require_modes(files: ModelFiles) -> None:
-    """Refuse a model that cannot imitate a recording."""
-    from voxcli.hub.catalog import models_with
-
-    if Mode.REFERENCE not in files.modes:
-        others = ", ".join(models_with(Mode.REFERENCE))
-        raise UsageError(
-            f"model '{files.name}' has no {Mode.REFERENCE} mode", hint=f"it is in: {others}"
-        )
+def _open(options: EngineOptions, settings: UserSettings, *, is_quiet: bool) -> SpeechEngine:
+    """Who encodes."""
+    config = options.config(settings)
+    return options.open(settings, config, is_quiet=is_quiet, is_speaking=False)
 
 
-def _encode(
-    recording: Recording, files: ModelFiles, engine: EngineOptions, settings: UserSettings
-) -> Encoding:
-    """What the model hears in a recording; loads the model."""
-    from voxcli.hub import encoder_checksum
-    from voxcli.engine.native.engine import Synthesizer
-    from voxcli.voices import Encoding
+def _encoded(voice: Voice, engine: SpeechEngine) -> Voice:
+    """The voice with what the model hears in its recording; loads the model."""
+    from voxcli.engine.base import uses_of
 
-    config = replace(engine.config(settings), eager=True, max_slots=1)  # nothing is spoken
-    with Synthesizer.load_files(files, config) as synthesizer:
-        return Encoding(
-            files.name,
-            encoder_checksum(files),
-            synthesizer.encode(recording),
-            synthesizer.encode(recording, pad_left=True) if recording.text else None,
-        )
+    return voice.encoded(engine.encode(voice.recording, uses_of(voice.recording)))
 
 
 def _summary(voice: Voice) -> dict[str, Any]:

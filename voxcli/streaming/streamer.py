@@ -20,8 +20,8 @@ from voxcli.utterance import SegmentReport
 if TYPE_CHECKING:
     from voxcli.audio.joins import PauseFitter
     from voxcli.audio.resample import Samples
+    from voxcli.engine.base import SpeechEngine
     from voxcli.plan import Plan
-    from voxcli.engine.native.engine import Synthesizer
 
 IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full
 
@@ -59,7 +59,7 @@ class Streamer:
 
     def __init__(
         self,
-        synthesizer: Synthesizer,
+        engine: SpeechEngine,
         source: Source,
         outlet: Outlet,
         *,
@@ -68,13 +68,13 @@ class Streamer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.report = StreamReport()
-        self._synthesizer = synthesizer
+        self._engine = engine
         self._source = source
         self._outlet = outlet
         self._on_progress = on_progress
         self._on_failure = on_failure
         self.clock = clock
-        self._rate = synthesizer.sample_rate
+        self._rate = engine.facts.sample_rate
         self._pauses: PauseFitter | None = None
         if source.is_by_line:
             from voxcli.audio.joins import PauseFitter  # imports numpy, which one text may not need
@@ -127,7 +127,7 @@ class Streamer:
         self._wait_for_room()
         report.begun_at = report.begun_at or self.clock()
         text_s, is_first = 0.0, True
-        with self._synthesizer.stream(plan, is_live=True) as stream:
+        with self._engine.stream(plan, is_live=True) as stream:
             while True:
                 started = self.clock()
                 chunk = next(stream, None)

@@ -1,0 +1,166 @@
+"""The options of what is loaded and who speaks, and the engine that they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxcli.cli import output
+from voxcli.cli.options import MaxSlotsOption, OfflineOption
+from voxcli.config import EngineConfig, UserSettings, load_settings
+from voxcli.parameters import Values
+
+if TYPE_CHECKING:
+    from voxcli.engine.base import SpeechEngine
+    from voxcli.hub import ModelFiles
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What model is loaded, and on what."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A model name, a hub id or a folder; see 'voxcli models list'.",
+            show_default=UserSettings.model,
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="Where the model runs: auto, cpu, cuda or cuda:N.",
+            show_default=UserSettings.device,
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        typer.Option(
+            "--precision",
+            metavar="PRECISION",
+            help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
+            show_default=True,
+        ),
+    ] = EngineConfig.precision
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            help="CPU threads, 0 (automatic) or more.",
+            show_default=str(UserSettings.threads),
+        ),
+    ] = None
+    eager: Annotated[
+        bool,
+        typer.Option("--eager", help="On a GPU, run without CUDA graphs: slower, for debugging."),
+    ] = False
+    offline: OfflineOption = False
+
+    def settings(self) -> UserSettings:
+        """The user's settings with these on top.
+
+        Raises:
+            UsageError: a bad config file or `VOXCLI_*` variable.
+        """
+        typed: dict[str, Any] = {
+            "model": self.model,
+            "device": self.device,
+            "threads": self.threads,
+            "offline": self.offline or None,
+        }
+        given = {name: value for name, value in typed.items() if value is not None}
+        return replace(load_settings(), **given)
+
+    def config(self, settings: UserSettings, graphs: tuple[Values, ...] = ()) -> EngineConfig:
+        """What an engine of our own is built from; a running one has to match it.
+
+        Args:
+            graphs: values of the model's parameters that will be asked for, where they are known.
+        """
+        return EngineConfig(
+            settings.model,
+            settings.device,
+            self.precision,
+            settings.threads,
+            eager=self.eager,
+            native=settings.native,
+            graphs=graphs,
+        )
+
+
+@dataclass(frozen=True)
+class EngineOptions(ModelOptions):
+    """The same, and who speaks."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="auto|native|URL",
+            help="Who speaks: a running 'voxcli serve' if it fits, this process, or the server at "
+            "a URL.",
+            show_default=UserSettings.engine,
+        ),
+    ] = None
+
+    def settings(self) -> UserSettings:
+        """The user's settings with these on top.
+
+        Raises:
+            UsageError: a bad config file or `VOXCLI_*` variable; no such engine.
+        """
+        from voxcli.engine.choose import check_spec
+
+        settings = super().settings()
+        return replace(settings, engine=check_spec(self.engine or settings.engine))
+
+    def open(
+        self,
+        settings: UserSettings,
+        config: EngineConfig,
+        *,
+        is_quiet: bool,
+        is_speaking: bool = True,
+        files: ModelFiles | None = None,
+    ) -> SpeechEngine:
+        """Who speaks; loads no model. Why a running server is not used goes to stderr.
+
+        Args:
+            is_speaking: False where recordings are encoded and nothing is said.
+            files: of the model, where they are found already.
+
+        Raises:
+            UsageError, EngineError: the server at a URL does not answer, or does not fit.
+            ModelNotFoundError, CheckpointError: the model's files, for an engine of our own.
+        """
+        from voxcli.engine.choose import open_engine
+
+        return open_engine(
+            settings.engine, config, settings, files=files, is_speaking=is_speaking,
+            on_note=lambda why: output.note(why, is_quiet=is_quiet),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SizedEngineOptions(EngineOptions):
+    """The same for a command that speaks as much at once as there is room for."""
+
+    max_slots: MaxSlotsOption = EngineConfig.max_slots
+
+    def config(self, settings: UserSettings, graphs: tuple[Values, ...] = ()) -> EngineConfig:
+        return replace(super().config(settings, graphs), max_slots=self.max_slots)
+
+
+def say_who(engine: SpeechEngine, *, is_quiet: bool) -> None:
+    """Who speaks, where it is another process, once it is known that there is something to say."""
+    if engine.facts.is_elsewhere:
+        name = engine.facts.name
+        output.note(f"spoken by the running server ({name})", is_quiet=is_quiet)
