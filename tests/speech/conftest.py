@@ -16,7 +16,7 @@ import pytest
 from assets import AssetsError, find_assets
 from listening import Heard, Listen
 
-from voxcli import EngineConfig, Result, SamplingParams, Synthesizer, Utterance
+from voxcli import EngineConfig, Result, SamplingParams, SpeechEngine, Utterance, open_engine
 
 if TYPE_CHECKING:
     from scorer import Scorer
@@ -46,13 +46,13 @@ def _unavailable(reason: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def synthesizer() -> Iterator[Synthesizer]:
-    with Synthesizer.load(EngineConfig()) as loaded:
+def engine() -> Iterator[SpeechEngine]:
+    with open_engine("native", EngineConfig()) as loaded:
         yield loaded
 
 
 @pytest.fixture(scope="session")
-def listen(scorer: Scorer, synthesizer: Synthesizer) -> Listen:
+def listen(scorer: Scorer, engine: SpeechEngine) -> Listen:
     """`listen(texts)` speaks them in batches and judges each; seeds are the texts' positions."""
     from wording import compare
 
@@ -62,7 +62,7 @@ def listen(scorer: Scorer, synthesizer: Synthesizer) -> Listen:
         ]
         results: list[Result] = []
         for start in range(0, len(utterances), BATCH):
-            results += synthesizer.synthesize(utterances[start : start + BATCH])
+            results += engine.synthesize(utterances[start : start + BATCH])
         found = []
         for text, result in zip(texts, results, strict=True):
             assert np.isfinite(result.samples).all(), text

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from voxcli import Recording, SamplingParams, Synthesizer, Utterance
+from voxcli import Recording, SamplingParams, SpeechEngine, Utterance
 
 if TYPE_CHECKING:
     from scorer import Scorer
@@ -30,14 +30,14 @@ TEXTS = (
 
 
 def test_seven_of_eight_clones_are_nearest_to_their_own_reference(
-    synthesizer: Synthesizer, scorer: Scorer
+    engine: SpeechEngine, scorer: Scorer
 ) -> None:
     from wording import compare
 
     references = [
         Recording(*soundfile.read(FOLDER / f"{name}.flac", dtype="float32")) for name in NAMES
     ]
-    results = synthesizer.synthesize(
+    results = engine.synthesize(
         [
             Utterance(text, reference=reference, sampling=SamplingParams(seed=71_001 + seed))
             for seed, reference in enumerate(references)

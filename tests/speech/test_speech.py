@@ -25,7 +25,7 @@ from listening import (
     wrong,
 )
 
-from voxcli import FinishReason, SamplingParams, Synthesizer, Utterance
+from voxcli import FinishReason, SamplingParams, SpeechEngine, Utterance
 from voxcli.audio.pace import max_audio_seconds, min_speech_seconds
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ def test_two_utterances_have_one_voice(spoken: list[Heard], scorer: Scorer) -> N
 
 
 @pytest.mark.parametrize("text", ONE_WORD)
-def test_one_word_is_short_and_not_silent(synthesizer: Synthesizer, text: str) -> None:
+def test_one_word_is_short_and_not_silent(engine: SpeechEngine, text: str) -> None:
     for seed in range(3):
         utterance = Utterance(text, sampling=SamplingParams(seed=seed))
-        (result,) = synthesizer.synthesize([utterance])
+        (result,) = engine.synthesize([utterance])
         assert result.finish_reason is FinishReason.STOP
         assert 0.15 <= result.audio_s <= 3.0, f"seed {seed}: {result.audio_s:.2f} s"
         assert dbfs(result.samples) > -50, f"seed {seed}"
