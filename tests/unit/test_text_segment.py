@@ -115,3 +115,45 @@ def test_words_of_the_segments_are_the_words_of_the_text(text: str, max_chars: i
     ideographs = re.search("[\u3000-\uffff…]", text)
     if not ideographs and max(map(len, text.split()), default=0) <= max_chars:
         assert " ".join(part.text for part in parts).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Am 3. Oktober 1990 war es so weit."),
+        ("de", "Viele Tiere, z. B. Hunde und Katzen, leben hier."),
+        ("de", "Er wohnt in der Hauptstr. 5 bei Bremen."),
+        ("es", "El Sr. García llegó a las nueve."),
+        ("ru", "Он живёт на ул. Ленина у реки."),
+        ("nl", "Dat is o.a. een goed idee voor morgen."),
+        ("it", "Il sig. Rossi arriva domani."),
+        ("pl", "W dniu 3. maja było zimno."),
+    ],
+)
+def test_abbreviations_and_ordinals_of_a_language_end_no_sentence(language: str, text: str) -> None:
+    (whole,) = segment(f"{text}", 200, language)
+    assert whole.text == text
+    ends = [part.text for part in segment(f"{text} {text}", len(text) + 2, language)]
+    assert ends == [text, text]
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.one_of(
+        st.text(max_size=200),
+        st.lists(
+            st.sampled_from(["Am 3.", "z. B.", "Sr.", "ja", "Nein!", "¿Qué?", "ул.", "o.a.", "है।"])
+        ).map(" ".join),
+    ),
+    st.sampled_from(["de", "es", "fr", "ru", "hi", "ar", "ko", "el", "nl"]),
+    st.integers(1, 80),
+)
+def test_words_are_those_of_the_text_in_any_language(
+    text: str, language: str, max_chars: int
+) -> None:
+    parts = segment(text, max_chars, language)
+    assert all(len(part.text) <= max_chars for part in parts)
+    assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
+    ideographs = re.search("[\u0900-\u097f\u3000-\uffff…]", text)
+    if not ideographs and max(map(len, text.split()), default=0) <= max_chars:
+        assert " ".join(part.text for part in parts).split() == text.split()

@@ -359,6 +359,7 @@ class SpeechEngine(Closing, ABC):
             SynthesisError, EngineError: while iterating.
         """
         plan = utterance if isinstance(utterance, Plan) else self.plan(utterance)
+        self.start([plan.parameters])
         return SpeechStream(self.session(), plan, is_live=is_live)
 
     def synthesize(

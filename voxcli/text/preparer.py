@@ -65,7 +65,7 @@ def prepare(
             f"nothing in the text can be spoken by '{model}': {_shown(text)}",
             hint="give words, or another --model",
         )
-    segments = tuple(segment(draft.text, max_chars))
+    segments = tuple(segment(draft.text, max_chars, spoken))
     unspeakable = tuple(
         Unspeakable(char, unicodedata.name(char, "unnamed"), count) for char, count in lost.items()
     )

@@ -3,6 +3,10 @@
 Works on normalised text, and on raw text as well: abbreviations, decimals, times and addresses are
 not taken for sentence ends. It only cuts and joins with spaces: no word is added, lost or moved.
 Knows no model: the caller says how long a segment may be.
+
+Where a sentence ends is found by sentencex. English, Chinese and Japanese have rules of their own:
+sentencex ends one behind a quotation in the middle of it, as in 「はい。」と, and knows none of the
+words that start an English sentence behind an initial ("J. R. The next").
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from voxcli.errors import UsageError
 from voxcli.text.prepared import (
@@ -21,6 +26,8 @@ from voxcli.text.prepared import (
 )
 from voxcli.text.words import ABBREVIATIONS, SENTENCE_ENDING, SENTENCE_STARTERS
 
+_OWN_RULES = ("en", "zh", "ja")
+_UNSPACED = tuple("。！？…।॥")  # marks that need no space behind them
 _COMFORT = 0.6  # sentences are packed up to this share of the limit
 _SHORT_WORDS = 2  # segments this short are what voices read worst
 _SHORT_CHARS = 12
@@ -49,8 +56,11 @@ class _Part:
     glued: bool = False  # no space between this one and the next (CJK, a cut word)
 
 
-def segment(text: str, max_chars: int) -> list[Segment]:
+def segment(text: str, max_chars: int, language: str = "en") -> list[Segment]:
     """Cut a text into segments of at most `max_chars` characters.
+
+    Args:
+        language: ISO 639-1, for where sentences end.
 
     Sentence ends first; short neighbours are packed together; a longer sentence is cut at clause
     marks, else before a joining word, else between words; only a word longer than the limit is cut
@@ -60,7 +70,7 @@ def segment(text: str, max_chars: int) -> list[Segment]:
         raise UsageError(f"max_chars is {max_chars}", hint="give 1 or more characters")
     parts: list[_Part] = []
     for paragraph in _PARAGRAPHS.split(text.strip()):
-        packed = _pack(list(_sentences(paragraph, max_chars)), max_chars)
+        packed = _pack(list(_sentences(paragraph, max_chars, language)), max_chars)
         if packed:
             packed[-1].pause_s = max(packed[-1].pause_s, PAUSE_PARAGRAPH_S)
         parts += packed
@@ -69,13 +79,13 @@ def segment(text: str, max_chars: int) -> list[Segment]:
     return [Segment(part.text, part.pause_s) for part in parts]
 
 
-def _sentences(paragraph: str, max_chars: int) -> Iterator[_Part]:
+def _sentences(paragraph: str, max_chars: int, language: str) -> Iterator[_Part]:
     for line in paragraph.split("\n"):
         line = " ".join(line.split())
-        pieces = list(_cut(line, _sentence_ends(line)))
+        pieces = list(_cut(line, _sentence_ends(line, language)))
         for index, (sentence, glued) in enumerate(pieces):
             pause = PAUSE_LINE_S if index == len(pieces) - 1 else PAUSE_SENTENCE_S
-            yield from _fit(sentence, max_chars, pause, glued)
+            yield from _fit(sentence, max_chars, pause, glued, language)
 
 
 def _cut(text: str, ends: list[int]) -> Iterator[tuple[str, bool]]:
@@ -88,8 +98,21 @@ def _cut(text: str, ends: list[int]) -> Iterator[tuple[str, bool]]:
         start = end
 
 
-def _sentence_ends(line: str) -> list[int]:
-    return [match.end() for match in _END.finditer(line) if _is_end(line, match)]
+def _sentence_ends(line: str, language: str) -> list[int]:
+    if language in _OWN_RULES:
+        return [match.end() for match in _END.finditer(line) if _is_end(line, match)]
+    from sentencex import segment as sentences  # loaded for the languages that need it
+
+    found = (len(line[:end].rstrip()) for end in accumulate(map(len, sentences(language, line))))
+    return [end for end in found if _is_between_words(line, end)]
+
+
+def _is_between_words(line: str, end: int) -> bool:
+    """Whether a sentence may end there: no word is cut, and none goes on in lower case."""
+    rest = line[end:]
+    return (not rest or rest[0].isspace() or line[end - 1 : end] in _UNSPACED) and not (
+        rest.lstrip()[:1].islower()
+    )
 
 
 def _is_end(line: str, match: re.Match[str]) -> bool:
@@ -118,11 +141,13 @@ def _is_end(line: str, match: re.Match[str]) -> bool:
     return not (char.islower() and len(word) < 4)
 
 
-def _fit(sentence: str, max_chars: int, pause_s: float, glued: bool) -> Iterator[_Part]:
+def _fit(
+    sentence: str, max_chars: int, pause_s: float, glued: bool, language: str
+) -> Iterator[_Part]:
     """A sentence as it is, or cut into pieces of about equal length."""
     rest = sentence
     while len(rest) > max_chars:
-        end, pause = _best_cut(rest, max_chars)
+        end, pause = _best_cut(rest, max_chars, language)
         head, tail = rest[:end].rstrip(), rest[end:]
         yield _Part(head, pause, glued=not tail[:1].isspace() and len(head) == end)
         rest = tail.lstrip()
@@ -130,7 +155,7 @@ def _fit(sentence: str, max_chars: int, pause_s: float, glued: bool) -> Iterator
         yield _Part(rest, pause_s, glued)
 
 
-def _best_cut(text: str, max_chars: int) -> tuple[int, float]:
+def _best_cut(text: str, max_chars: int, language: str) -> tuple[int, float]:
     """Where to cut, in (0, max_chars]: near equal pieces, at the best kind of boundary."""
     window = text[: max_chars + 1]
     pieces = -(-len(text) // max_chars)
@@ -143,7 +168,9 @@ def _best_cut(text: str, max_chars: int) -> tuple[int, float]:
     ):  # fmt: skip
         for match in pattern.finditer(window):
             end = match.start() if pattern in (_JOINING, _SPACE) else match.end()
-            if not lowest <= end <= max_chars or (pattern is _END and not _is_end(text, match)):
+            if not lowest <= end <= max_chars:
+                continue
+            if pattern is _END and not (language in _OWN_RULES and _is_end(text, match)):
                 continue
             score = abs(end - ideal) / ideal + cost
             best = min(best, (score, end, pause))
