@@ -92,6 +92,7 @@ def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
 def test_the_state_takes_as_many_bytes_as_were_computed(model: VoxCPM2) -> None:
     state = model.new_state(4, 96)
     caches = (state.base_cache, state.residual_cache)
-    tensors = [state.hidden, state.cond, *state.vocoder.contexts]
+    assert state.noise is not None
+    tensors = [state.hidden, state.cond, state.noise, *state.vocoder.contexts]
     tensors += [part for cache in caches for part in (cache.keys, cache.values)]
     assert model.state_bytes(4, 96) == sum(tensor.nbytes for tensor in tensors)

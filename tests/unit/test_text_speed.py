@@ -31,23 +31,32 @@ def cost(text: str) -> float:
     return process_time() - start
 
 
+def is_within(text: str, limit_s: float) -> bool:
+    """Whether any of a few tries takes no longer: on a busy machine one may."""
+    return any(cost(text) < limit_s for _ in range(5))
+
+
 def test_a_long_text_is_ready_in_a_moment() -> None:
     cost(PROSE)
-    assert cost((PROSE * 400)[:60_000]) < 1.5
+    assert is_within((PROSE * 400)[:60_000], 1.5)
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_time_is_linear_in_the_length(piece: str) -> None:
     # A quadratic rule costs seconds at this length, a linear one some 0.03 s.
-    assert cost(piece * (4_000 // len(piece))) < 0.5
+    assert is_within(piece * (4_000 // len(piece)), 0.5)
 
 
 @pytest.mark.parametrize("piece", ["5 J·", "5/(m·", "10²", "x²", "~", "H₂", "（字"])
 def test_time_of_chinese_is_linear_too(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chinese, "_wetext", lambda: None)  # whose time is its own
-    start = process_time()
-    normalise(piece * (4_000 // len(piece)), "zh")
-    assert process_time() - start < 0.5
+
+    def cost_s() -> float:
+        start = process_time()
+        normalise(piece * (4_000 // len(piece)), "zh")
+        return process_time() - start
+
+    assert any(cost_s() < 0.5 for _ in range(5))
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:
