@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from voxcli.models.base import GraphKey
 
@@ -47,6 +47,7 @@ class PromptParts:
         style: how it should sound, in words.
         reference: arrays of a `VoiceEncoding`, of the voice to imitate.
         prompt, prompt_text: arrays and transcript of the speech to continue.
+        parameters: of the family, where the layout depends on them; None means its defaults.
     """
 
     text: str
@@ -56,6 +57,7 @@ class PromptParts:
     reference: Mapping[str, np.ndarray] | None = None
     prompt: Mapping[str, np.ndarray] | None = None
     prompt_text: str = ""
+    parameters: Any = None
 
 
 @dataclass(frozen=True)

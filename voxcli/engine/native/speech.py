@@ -147,6 +147,7 @@ class SegmentedSpeech(Speech):
                     reference=self._reference,
                     prompt=prompt,
                     prompt_text=prompt_text,
+                    parameters=self._parameters,
                 )
             ),
             seed=segment_seed(plan.seed, index, run.attempt),
