@@ -13,9 +13,10 @@ family and imports nothing heavy.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Any
 
 from voxcli.errors import UsageError, nearest
@@ -24,6 +25,9 @@ Value = int | float | bool
 Values = Mapping[str, Value]
 
 _KINDS: dict[str, type[Value]] = {"int": int, "float": float, "bool": bool}
+MAX_SHOWN = 40  # characters of a value in a message
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_DECIMAL = re.compile(r"[+-]?\d{1,15}(\.\d{0,15})?", re.ASCII)
 _WHOLE = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
@@ -68,20 +72,18 @@ class Parameter:
         return " ".join(filter(None, (_WHOLE[self.kind], self.range)))
 
     def check(self, value: object) -> Value:
-        """The value as its type.
+        """The value as its type; a whole number may come as 5.0, and as any library's number.
 
         Raises:
             UsageError: of another type, or outside of the range.
         """
-        if self._has_type(value):
-            number = self.type(value)  # type: ignore[call-overload, arg-type]
-            is_finite = not isinstance(number, float) or math.isfinite(number)
-            if self.minimum is None or self.maximum is None:
-                return number
-            if is_finite and self.minimum <= number <= self.maximum:
-                return number
+        found = self._typed(value)
+        is_inside = self.minimum is None or self.maximum is None
+        if found is not None and (is_inside or self.minimum <= found <= self.maximum):  # type: ignore[operator]
+            return found
         note = f"; {self.note}" if self.note else ""
-        raise UsageError(f"{self.option} is {value}", hint=f"give {self.wanted}{note}")
+        shown = str(value)[:MAX_SHOWN]
+        raise UsageError(f"{self.option} is {shown}", hint=f"give {self.wanted}{note}")
 
     def parse(self, text: str) -> Value:
         """A value from a cell of a table or a word of an option.
@@ -90,26 +92,24 @@ class Parameter:
             UsageError: as `check`.
         """
         word = text.strip().replace(",", ".")
-        try:
-            if self.kind == "bool":
-                return {
-                    "true": True,
-                    "yes": True,
-                    "1": True,
-                    "false": False,
-                    "no": False,
-                    "0": False,
-                }[word.lower()]
-            return self.check(int(word) if self.kind == "int" else float(word))
-        except (KeyError, ValueError):
-            return self.check(text.strip() or "empty")
+        if self.kind == "bool":
+            return self.check(_WORDS.get(word.lower(), word or "empty"))
+        return self.check(float(word) if _DECIMAL.fullmatch(word) else text.strip() or "empty")
 
-    def _has_type(self, value: object) -> bool:
-        if isinstance(value, bool) or self.kind == "bool":
-            return isinstance(value, bool) and self.kind == "bool"
-        if self.kind == "int":
-            return isinstance(value, int)
-        return isinstance(value, (int, float))
+    def _typed(self, value: object) -> Value | None:
+        """The value as the declared type, or None where it is no such thing."""
+        is_bool = isinstance(value, bool)
+        if is_bool or self.kind == "bool":
+            return bool(value) if is_bool and self.kind == "bool" else None
+        if not isinstance(value, Real):
+            return None
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        if self.kind == "float":
+            return number
+        return int(number) if number.is_integer() else None
 
 
 def option_of(name: str) -> str:
@@ -159,11 +159,25 @@ def settle(model: str, parameters: Sequence[Parameter], *given: Values) -> dict[
     by_name = {name: each for each in parameters for name in (each.name, *each.aliases)}
     settled = {each.name: each.default for each in parameters}
     for values in given:
-        for name, value in values.items():
-            if name not in by_name:
-                raise _unknown(model, parameters, name)
-            settled[by_name[name].name] = by_name[name].check(value)
+        settled |= _resolved(model, parameters, by_name, values)
     return settled
+
+
+def _resolved(
+    model: str, parameters: Sequence[Parameter], by_name: Mapping[str, Parameter], values: Values
+) -> dict[str, Value]:
+    """Values by the parameters' own names, checked; one parameter has one value."""
+    found: dict[str, Value] = {}
+    for name, value in values.items():
+        if name not in by_name:
+            raise _unknown(model, parameters, name)
+        own = by_name[name]
+        checked = own.check(value)
+        if found.setdefault(own.name, checked) != checked:
+            raise UsageError(
+                f"{own.option} is given twice: {found[own.name]} and {checked}", hint="keep one"
+            )
+    return found
 
 
 def parse_settings(text: str, model: str, parameters: Sequence[Parameter]) -> dict[str, Value]:
@@ -181,6 +195,8 @@ def parse_settings(text: str, model: str, parameters: Sequence[Parameter]) -> di
             raise UsageError(f"'{word}' is no setting", hint="write NAME=VALUE,NAME=VALUE")
         if name not in by_name:
             raise _unknown(model, parameters, name)
+        if by_name[name].name in found:
+            raise UsageError(f"{by_name[name].option} is given twice in '{text}'", hint="keep one")
         found[by_name[name].name] = by_name[name].parse(value)
     return found
 

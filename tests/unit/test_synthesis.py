@@ -244,3 +244,46 @@ def test_samples_that_are_nan_from_the_first_chunk_on_are_tried_again_once() -> 
     result = engine.synthesize([utterance(), utterance("A neighbour who goes on.")])[0]
     assert result.attempts == 2
     assert len(result.segments[0].refused) == 1
+
+
+def test_sessions_of_one_engine_get_their_own_speech_however_they_are_stepped() -> None:
+    texts = [ONE, LONG, "And another one, somewhat shorter.", "The last of them all is this."]
+    alone = [fake_engine().synthesize([utterance(text)])[0].samples for text in texts]
+    for threads in (1, 2):
+        engine = fake_engine(threads=threads)
+        sessions = [engine.session() for _ in texts]
+        parts: list[list[np.ndarray]] = [[] for _ in texts]
+        for session, text in zip(sessions, texts, strict=True):
+            session.add(engine.plan(utterance(text)), is_live=True)
+        for turn in range(400):
+            index = turn * 7 % 4 if turn % 5 else 0  # one of them is stepped more often
+            parts[index] += [event.samples for _, event in sessions[index].step()]
+            if all(session.is_idle for session in sessions):
+                break
+        for own, expected in zip(parts, alone, strict=True):
+            assert np.array_equal(np.concatenate(own), expected)
+        assert not any(session.has_work for session in sessions)
+
+
+def test_streams_beside_each_other_are_whole() -> None:
+    engine = fake_engine()
+    first, second = (engine.stream(utterance(text)) for text in (LONG, ONE))
+    begun = [next(first)]
+    assert len(collect(list(second))) == num_frames(ONE) * HOP
+    expected = collect(list(fake_engine().stream(utterance(LONG))))
+    assert np.array_equal(collect([*begun, *first]), expected)
+
+
+def test_a_stream_whose_engine_was_closed_says_that_it_is_cut() -> None:
+    engine = fake_engine()
+    begun, untouched = engine.stream(utterance(LONG)), engine.stream(utterance(ONE))
+    next(begun)
+    engine.close()
+    for stream in (begun, untouched):
+        with pytest.raises(EngineError, match="closed before the speech ended"):
+            next(stream)
+        assert list(stream) == []
+    assert not engine.core.has_work
+    with engine.stream(utterance(ONE)) as again:
+        next(again)
+    assert list(again) == [], "its own end is no fault"

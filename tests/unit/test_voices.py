@@ -234,7 +234,7 @@ def test_other_files_are_no_profiles(tmp_path: Path) -> None:
     with pytest.raises(VoiceFileError, match="is no voice profile"):
         read_voice(path)
     path.write_bytes(save({"x": HEARD}, {"format": "voxcli-voice", "version": "3"}))
-    with pytest.raises(VoiceFileError, match=r"version 3, this voxcli reads version 2; upgrade"):
+    with pytest.raises(VoiceFileError, match=r"version 3, this voxcli reads 1 to 2; upgrade"):
         read_voice(path)
     with pytest.raises(VoiceFileError, match="no such file"):
         read_voice(tmp_path / "no")

@@ -120,7 +120,9 @@ class EngineOptions(ModelOptions):
         from voxcli.engine.choose import check_spec
 
         settings = super().settings()
-        return replace(settings, engine=check_spec(self.engine or settings.engine))
+        return replace(
+            settings, engine=check_spec(settings.engine if self.engine is None else self.engine)
+        )
 
     def open(
         self,

@@ -57,7 +57,7 @@ class ParameterOptions:
             value, name = getattr(self, option.name), option.metadata["parameter"]
             if value is None:
                 continue
-            if found.setdefault(name, value) != value:
+            if str(found.setdefault(name, value)) != str(value):  # nan is not equal to itself
                 raise UsageError(
                     f"{option_of(name)} is {found[name]} and {option_of(option.name)} is {value}",
                     hint="they are the same; give one",

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from voxcli.closing import Closing
-from voxcli.errors import UsageError, VoxError
+from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.parameters import Parameter, Value, Values, settle
 from voxcli.plan import Plan
 from voxcli.utterance import (
@@ -243,11 +243,15 @@ class SpeechStream(Closing, Iterator[AudioChunk]):
             session.close()
             raise
         self._ready: list[AudioChunk] = []
+        self._is_closed = False
 
     def __next__(self) -> AudioChunk:
         while not self._ready:
             if self._session.is_idle:
+                is_cut = not (self.speech.is_done or self._is_closed)
                 self.close()
+                if is_cut:
+                    raise EngineError("the engine was closed before the speech ended")
                 raise StopIteration
             try:
                 for _, event in self._session.step():
@@ -260,6 +264,7 @@ class SpeechStream(Closing, Iterator[AudioChunk]):
         return self._ready.pop(0)
 
     def close(self) -> None:
+        self._is_closed = True
         self._ready.clear()
         self._session.close()
 

@@ -77,8 +77,8 @@ def read_voice(path: Path) -> Voice:
     version = metadata.get("version")
     if version not in ("1", str(VERSION)):
         raise VoiceFileError(
-            f"{path} is a voice profile of version {version}, this voxcli reads version {VERSION}",
-            hint="upgrade voxcli",
+            f"{path} is a voice profile of version {version}, this voxcli reads 1 to {VERSION}",
+            hint="upgrade voxcli" if str(version).isdecimal() else WAY_OUT,
         )
     text = metadata.get("voice", "")
     if metadata.get("sha256") != _digest(text, tensors):

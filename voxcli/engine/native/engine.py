@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from voxcli.config import EngineConfig
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, SpeechSession, Wanted
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from voxcli.engine.native.core import EngineCore
     from voxcli.engine.native.device import Device
+    from voxcli.engine.native.session import NativeSession, Routes
     from voxcli.engine.native.speech import SegmentedSpeech
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,8 @@ class NativeEngine(SpeechEngine):
         self.encode_s = 0.0
         self._planned = model
         self._setup: Setup | None = None
+        self._routes: Routes = {}
+        self._sessions: WeakSet[NativeSession] = WeakSet()
         self._encoder_checksum: str | None = None
         self._encoded: OrderedDict[tuple[str, Use], dict[str, np.ndarray]] = OrderedDict()
         self.facts = EngineFacts(
@@ -224,7 +228,11 @@ class NativeEngine(SpeechEngine):
         from voxcli.engine.native.session import NativeSession
 
         assert self.core is not None
-        return NativeSession(self.core, self._start_speech, num_reserved=num_reserved)
+        session = NativeSession(
+            self.core, self._start_speech, self._routes, num_reserved=num_reserved
+        )
+        self._sessions.add(session)
+        return session
 
     def _start_speech(self, plan: Plan, *, is_live: bool) -> SegmentedSpeech:
         started_s = time.perf_counter()
@@ -322,10 +330,9 @@ class NativeEngine(SpeechEngine):
             yield
 
     def close(self) -> None:
-        """Abort what runs; always safe."""
-        if self.core is not None:
-            scheduler = self.core.scheduler
-            self.core.abort([*scheduler.waiting, *scheduler.running])
+        """End every session; always safe."""
+        for session in tuple(self._sessions):
+            session.close()
 
 
 def _show(values: Values) -> str:

@@ -16,11 +16,13 @@ class NativeSession(SpeechSession):
     """See `SpeechSession` for the contract of each method.
 
     A request has one owner from the moment it is submitted until it ends, is tried again or is
-    dropped, and `_owners` alone says who that is.
+    dropped, and `_owners` alone says who that is. Sessions of one core step it in turn: what a step
+    made for another session waits for that one.
 
     Args:
-        core: to step; nothing else may step it meanwhile.
+        core: to step; sessions alone may step it meanwhile.
         start: a plan to a speech; keyword `is_live`.
+        routes: whose a request is, shared by the sessions of a core.
         num_reserved: slots that only the first request of a speech may take.
     """
 
@@ -28,6 +30,7 @@ class NativeSession(SpeechSession):
         self,
         core: EngineCore,
         start: Callable[..., SegmentedSpeech],
+        routes: Routes,
         *,
         num_reserved: int = 0,
     ) -> None:
@@ -35,6 +38,8 @@ class NativeSession(SpeechSession):
         self._start = start
         self._speeches: list[SegmentedSpeech] = []
         self._owners: dict[Request, SegmentedSpeech] = {}
+        self._routes = routes
+        self._arrived: list[Output] = []  # made by a step of another session
         self._num_reserved = num_reserved
         self._paused: set[Speech] = set()
 
@@ -71,6 +76,10 @@ class NativeSession(SpeechSession):
     def step(self) -> list[Event]:
         events = self._submit()
         for output in self._core.step():
+            if session := self._routes.get(output.request):
+                session._arrived.append(output)
+        arrived, self._arrived = self._arrived, []
+        for output in arrived:
             speech = self._owners.get(output.request)
             if speech is None:  # it failed, or tries this segment again already
                 continue
@@ -118,10 +127,12 @@ class NativeSession(SpeechSession):
     def _submit_one(self, request: Request, speech: SegmentedSpeech) -> None:
         self._core.add_request(request)
         self._owners[request] = speech
+        self._routes[request] = self
 
     def _disown(self, request: Request) -> None:
         """The end of a request here: nothing it still makes is taken, and its slot is free."""
         self._owners.pop(request, None)
+        self._routes.pop(request, None)
         self._core.abort([request])
 
     def _drop(self, speech: Speech) -> None:
@@ -136,5 +147,9 @@ class NativeSession(SpeechSession):
     def close(self) -> None:
         for request in list(self._owners):
             self._disown(request)
+        self._arrived.clear()
         self._speeches.clear()
         self._paused.clear()
+
+
+Routes = dict[Request, NativeSession]

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from voxcli.engine.base import (
     EngineFacts,
@@ -56,7 +57,7 @@ class _Call:
         self._takes_integers = takes_integers
         self._server = server
         sampling = replace(plan.utterance.sampling, seed=plan.seed, parameters=plan.parameters)
-        settled = replace(plan.utterance, sampling=sampling)
+        settled = replace(_in_unicode(plan.utterance), sampling=sampling)
         order = wire.SpeechOrder(settled, is_live, takes_integers)
         self._asked = server.ask(wire.PATH_SPEECH, order)
         self.hang_up, self.close = self._asked.hang_up, self._asked.close
@@ -182,6 +183,7 @@ class RemoteEngine(SpeechEngine):
         self._known = list(wanted.parameters)  # that it has graphs for, if it needs any
         self._checksums: dict[bool, str] = {}
         self._begun: _Call | None = None
+        self._sessions: WeakSet[RemoteSession] = WeakSet()
 
     @property
     def setup(self) -> Setup:
@@ -201,14 +203,16 @@ class RemoteEngine(SpeechEngine):
 
     def plan(self, utterance: Utterance) -> Plan:
         """See the base."""
-        order = wire.PlanOrder(utterance)
+        order = wire.PlanOrder(_in_unicode(utterance))
         found = self._asked(wire.PATH_PLAN, order, wire.Planned, ANSWER_S)
         utterance = _in_mode(utterance, found.mode)
         return Plan(utterance, found.text, found.seed, found.parameters, found.prompt_text)
 
     def session(self, *, num_reserved: int = 0) -> RemoteSession:
         """See the base; places are the server's to give, to all its clients alike."""
-        return RemoteSession(self)
+        session = RemoteSession(self)
+        self._sessions.add(session)
+        return session
 
     def model_checksum(self) -> str:
         return self._checksum(of_encoder=False)
@@ -245,7 +249,9 @@ class RemoteEngine(SpeechEngine):
         return _Call(self._server, self.facts, plan, is_live=is_live)
 
     def close(self) -> None:
-        """Give up what was begun and not taken up; always safe."""
+        """Give up what was begun and not taken up, and end every session; always safe."""
+        for session in tuple(self._sessions):
+            session.close()
         if self._begun is not None:
             self._begun.close()
             self._begun = None
@@ -262,6 +268,19 @@ class RemoteEngine(SpeechEngine):
             self._server.ask(path, message, timeout_s=timeout_s) as asked,
         ):
             return wire.unpack(kind, asked.answer().read())
+
+
+def _in_unicode(utterance: Utterance) -> Utterance:
+    """The utterance without bytes of an argument that were no UTF-8, which Python keeps as halves
+    of characters and no message can hold."""
+
+    def clean(text: str) -> str:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    names = ("text", "style", "language", "voice", "id")
+    given = {name: value for name in names if (value := getattr(utterance, name)) is not None}
+    cleaned: dict[str, Any] = {name: clean(value) for name, value in given.items()}
+    return replace(utterance, **cleaned)
 
 
 def _in_mode(utterance: Utterance, mode: Mode) -> Utterance:

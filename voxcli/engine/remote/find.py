@@ -16,6 +16,7 @@ import socket
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from voxcli.engine.base import Wanted
 from voxcli.engine.remote import wire
@@ -60,6 +61,10 @@ def connect_to(url: str, wanted: Wanted, api_key: str | None = None) -> RemoteEn
         EngineError: nothing answers there.
     """
     name = f"the server at {url}"
+    if urlsplit(url).path.rstrip("/").endswith("/v1"):
+        raise UsageError(
+            f"{url} is the address of an interface, not of a server", hint="drop '/v1' from it"
+        )
     try:
         engine, why_not = _match(Server(url, name, api_key), replace(wanted, is_near=False))
     except (OSError, http.client.HTTPException, ValueError) as err:
