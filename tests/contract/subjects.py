@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from checkpoints import TINY, write_random_checkpoint
 from otherfamily import ChimesFamily, write_checkpoint
+from qwen3_tts import tiny
 
 from voxcli.models.base import ModelFamily
 from voxcli.models.data import PromptParts
+from voxcli.models.qwen3_tts.family import Qwen3TTSFamily
 from voxcli.models.voxcpm2.family import VoxCPM2Family
 from voxcli.utterance import Use
 
@@ -22,8 +24,16 @@ def _write_voxcpm2(folder: Path) -> Path:
     return folder
 
 
-WRITERS: dict[str, Callable[[Path], Path]] = {"voxcpm2": _write_voxcpm2, "chimes": write_checkpoint}
-FAMILIES: dict[str, ModelFamily] = {"voxcpm2": VoxCPM2Family(), "chimes": ChimesFamily()}
+def _write_qwen3_tts(folder: Path) -> Path:
+    return tiny.write(folder, "base_1b7")  # the kind that imitates recordings
+
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "voxcpm2": _write_voxcpm2, "chimes": write_checkpoint, "qwen3_tts": _write_qwen3_tts
+}  # fmt: skip
+FAMILIES: dict[str, ModelFamily] = {
+    "voxcpm2": VoxCPM2Family(), "chimes": ChimesFamily(), "qwen3_tts": Qwen3TTSFamily()
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Subject:
         info, model = self.model.info, self.model
         arrays = []
         for pitch in (100, 180):
-            time = np.arange(info.reference_sample_rate // 20) / info.reference_sample_rate
+            time = np.arange(info.reference_sample_rate // 10) / info.reference_sample_rate
             samples = (0.3 * np.sin(2 * np.pi * pitch * time)).astype(np.float32)
             arrays.append(model.encode_recording(samples, Use.REFERENCE))
         texts = ("Hello there.", "The tide turns at nine.")

@@ -71,7 +71,8 @@ def request(
 ) -> Request:
     family, model = subject.family, subject.model
     parameters = family.parameters()
-    samples = np.sin(np.arange(800) / (4 + number)).astype(np.float32)
+    length = model.info.reference_sample_rate // 15
+    samples = np.sin(np.arange(length) / (4 + number)).astype(np.float32)
     voice = model.encode_recording(samples, Use.REFERENCE) if number % 2 else None
     prompt = model.make_prompt(PromptParts(TEXTS[number % 5], "en", reference=voice))
     return Request(

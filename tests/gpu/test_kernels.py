@@ -18,7 +18,7 @@ DEVICE = torch.device(os.environ.get("KERNEL_DEVICE", "cuda"))
 if DEVICE.type == "cuda" and not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from voxcli.kernels import attention, linear, noise, product, solver, vocoder  # noqa: E402
+from voxcli.kernels import attention, codes, linear, noise, product, solver, vocoder  # noqa: E402
 from voxcli.kernels import patch_attention as patch  # noqa: E402
 from voxcli.layers.rope import rotations  # noqa: E402
 
@@ -129,6 +129,27 @@ def test_decode_attention(positions: list[int], H: int, G: int, C: int, has_rope
     torch.testing.assert_close(values, expected_values, equal_nan=True, atol=0, rtol=0)
 
 
+@pytest.mark.parametrize(("N", "chunk"), [(301, 256), (16, 16)])
+@pytest.mark.parametrize(("H", "G", "C"), [(16, 8, 128), (6, 2, 64)])
+def test_decode_attention_of_normalised_heads(N: int, chunk: int, H: int, G: int, C: int) -> None:
+    B, eps = 3, 1e-6
+    rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    keys, values = normal(B, G, N, C), normal(B, G, N, C)
+    slots, places = (torch.tensor(each, device=DEVICE) for each in ([2, 0, 1], [0, N - 1, 9]))
+    qkv, head_norm = normal(B, (H + 2 * G) * C, scale=4.0), 1 + normal(H + G, C, scale=0.3)
+    scratch = attention.Scratch(B, N, G, H // G, C, DEVICE, chunk)
+    expected = [part.float() for part in (keys, values)]
+    reference = attention.decode_attention_reference(
+        qkv.float(), rotation, *expected, slots, places, H, C**-0.5, head_norm.float(), eps
+    )
+    out = attention.decode_attention(
+        qkv, rotation, keys, values, slots, places, H, C**-0.5, scratch, head_norm, eps
+    )
+    assert error(out, reference) < BF16_ERROR
+    assert error(keys, expected[0]) < BF16_ERROR
+    assert torch.equal(values.float(), expected[1])
+
+
 @pytest.mark.parametrize(("B", "T", "first"), [(2, 11, 0), (3, 11, 7), (1, 5, 0), (2, 16, 1)])
 @pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
 def test_local_attention(B: int, T: int, first: int, H: int, G: int, C: int) -> None:
@@ -167,6 +188,25 @@ def test_prompt_attention(B: int, n: int, H: int, G: int, C: int, has_rope: bool
     assert error(out, reference) < BF16_ERROR
     for found, cached in zip((keys, values), expected, strict=True):
         torch.testing.assert_close(found.float(), cached, equal_nan=True, atol=2e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("B", "n", "N"), [(3, 70, 100), (5, 2, 16)])
+@pytest.mark.parametrize("has_rope", [True, False])
+def test_prompt_attention_of_normalised_heads(B: int, n: int, N: int, has_rope: bool) -> None:
+    H, G, C, eps = 6, 2, 64, 1e-6
+    rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
+    turn = rotation if has_rope else None
+    keys, values = normal(B, G, N, C), normal(B, G, N, C)
+    slots, starts = torch.arange(B, device=DEVICE), torch.zeros(B, device=DEVICE).long()
+    qkv, head_norm = normal(B, n, (H + 2 * G) * C, scale=4.0), 1 + normal(H + G, C, scale=0.3)
+    expected = [part.float() for part in (keys, values)]
+    given = slots, starts, H, C**-0.5
+    reference = attention.prompt_attention_reference(
+        qkv.float(), turn, *expected, *given, head_norm.float(), eps
+    )
+    out = attention.prompt_attention(qkv, turn, keys, values, *given, head_norm, eps)
+    assert error(out, reference) < BF16_ERROR
+    assert error(keys, expected[0]) < BF16_ERROR
 
 
 def test_prompt_attention_keeps_what_is_not_its_own() -> None:
@@ -215,6 +255,79 @@ def test_noise_is_the_same_as_in_plain_torch() -> None:
     out = noise.normal(seeds, steps, 256)
     reference = noise.normal_reference(seeds.cpu(), steps.cpu(), 256).to(DEVICE)
     torch.testing.assert_close(out, reference, atol=3e-6, rtol=1e-5)
+
+
+def draws(B: int, *, is_greedy: bool) -> codes.Draws:
+    """Rows of all kinds: with and without each filter, and one that nobody has."""
+    floats = {
+        "temperature": [0.9, 0.3, 1.5, 1.0, 0.05, 2.0, 0.0],
+        "top_p": [1.0, 0.9, 0.3, 0.05, 0.999, 0.5, 0.0],
+    }
+    return codes.Draws(
+        seeds=torch.tensor([3, 2**62 + 5, 0, 77, 9, 10, 0], device=DEVICE)[:B],
+        steps=torch.tensor([0, 1, 2, 3, 100, 7, 0], device=DEVICE)[:B],
+        top_k=torch.tensor([50, 1, 3000, 7, 64, 40, 0], device=DEVICE)[:B],
+        is_greedy=is_greedy,
+        **{name: torch.tensor(values, device=DEVICE)[:B] for name, values in floats.items()},
+    )
+
+
+@pytest.mark.parametrize("is_greedy", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("V", "D", "book"), [(2048, 96, 3), (200, 64, 15)])
+def test_draw(V: int, D: int, book: int, dtype: torch.dtype, is_greedy: bool) -> None:
+    B = 7
+    how = draws(B, is_greedy=is_greedy)
+    table = normal(V, D)
+    scores = (3 * torch.randn(B, V, device=DEVICE)).to(dtype)
+    scores[:, ::9] = scores[:, :1]  # ties
+    found, expected = (torch.zeros(B, 16, dtype=torch.int64, device=DEVICE) for _ in range(2))
+    heard, expected_heard = (torch.zeros(B, 2, D, dtype=HALF, device=DEVICE) for _ in range(2))
+    codes.draw(scores, how, book, found, table, heard[:, 1])
+    codes.draw_reference(scores, how, book, expected, table, expected_heard[:, 1], None)
+    assert torch.equal(found, expected)
+    assert torch.equal(heard, expected_heard)
+
+
+@pytest.mark.parametrize("is_greedy", [False, True])
+def test_draw_with_a_history(is_greedy: bool) -> None:
+    B, C = 7, 3072
+    how = draws(B, is_greedy=is_greedy)
+    kinds = torch.full((C,), codes.ALWAYS, dtype=torch.int8, device=DEVICE)
+    kinds[2048:] = codes.NEVER
+    kinds[2150] = codes.END
+    scores = 3 * torch.randn(B, C, device=DEVICE).to(HALF)
+    scores[:, 2100] = 50.0
+    scores[2:5, 2150] = scores[0, 2150] = 40.0
+    seen = torch.rand(9, C, device=DEVICE) < 0.5
+    penalty = torch.tensor([1.05, 1.0, 2.0, 1.3, 1.05, 1.5, 0.0], device=DEVICE)
+    results = []
+    for run in (codes.draw, codes.draw_reference):
+        history = codes.History(
+            torch.tensor([8, 1, 5, 0, 2, 3, 4], device=DEVICE), seen, penalty, kinds, 2,
+            torch.zeros(B, dtype=torch.bool, device=DEVICE),
+        )  # fmt: skip
+        frames = torch.full((B, 16), -1, device=DEVICE)
+        run(scores, how, 0, frames, None, None, history)
+        results.append((frames, history.ends))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])
+    assert results[0][1].tolist() == [False, False, True, True, True, False, False]
+
+
+def test_hear() -> None:
+    B, K, V, T = 3, 16, 40, 600
+    frames = torch.randint(0, V, (B, K), device=DEVICE)
+    table, texts = normal(K * V + 9, T), normal(11, T)
+    text_ids, slots = (torch.tensor(each, device=DEVICE) for each in ([0, 10, 4], [3, 0, 2]))
+    seen = [torch.zeros(5, V + 9, dtype=torch.bool, device=DEVICE) for _ in range(2)]
+    out = codes.hear(frames, table, texts, text_ids, V, seen[0], slots)
+    expected = codes.hear_reference(
+        frames, table.float(), texts.float(), text_ids, V, seen[1], slots
+    )
+    assert error(out, expected) < BF16_ERROR
+    assert torch.equal(*seen)
+    assert seen[0].sum() == B
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -14,7 +14,7 @@ from conftest import Models
 from replay import encode, fresh_state, make_rows
 from torch import Tensor
 
-from voxcli.models.voxcpm2.backbone import zeros
+from voxcli.layers.memory import zeros
 from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
 from voxcli.models.voxcpm2.prompt import Prompt

@@ -171,7 +171,7 @@ def test_a_config_of_no_family_is_named_as_well_as_can_be(
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=f"architecture '{name}' is not supported") as caught:
         hub.resolve_model(str(folder))
-    assert caught.value.hint == "supported: voxcpm2"
+    assert caught.value.hint == "supported: qwen3_tts, voxcpm2"
 
 
 # A family with two files of one base name
@@ -441,9 +441,10 @@ def test_a_pull_asks_for_the_pinned_files_and_resolves_them(
 
     monkeypatch.setattr(download, "snapshot_download", fake_download)
     assert hub.pull_model("someone/voice", cache_dir=tmp_path / "hub").revision == "abc123"
-    assert set(asked["allow_patterns"]) == {
+    assert set(asked["allow_patterns"]) >= {
         "config.json", "model.safetensors", "pytorch_model.bin", "audiovae.safetensors",
         "audiovae.pth", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+        "vocab.json", "merges.txt", "speech_tokenizer/model.safetensors",
     }  # fmt: skip
     assert download.are_progress_bars_disabled() == were_hidden
     with pytest.raises(CheckpointError, match=r"config\.json: .* should be 4,336"):

@@ -31,7 +31,7 @@ def pages(folder: Path) -> dict[Path, str]:
     """Every file of `docs/` that is generated, or has a generated part, and what is to be in it."""
     made = {folder / "cli.md": render()}
     for family in FAMILIES:
-        page = folder / "models" / f"{family.name}.md"
+        page = folder / "models" / f"{family.name.replace('_', '-')}.md"
         before, _, rest = page.read_text("utf-8").partition(BEGIN)
         made[page] = before + BEGIN + parameter_table(family.declaration) + END
         made[page] += rest.partition(END)[2]

@@ -175,6 +175,9 @@ def _describe(model: ModelFiles) -> dict[str, Any]:
     return {
         "folder": str(model.folder),
         "revision": model.revision,
+        "languages": list(model.facts.languages),
+        "modes": [str(mode) for mode in model.facts.modes],
+        "voices": list(model.facts.voices),
         **_told(model.family, model.settings),
         "num_parameters": model.checkpoint.num_parameters,
         "files": list(model.names),
@@ -246,7 +249,7 @@ def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
         elif key == "settings":
             told = ("parameters", "clone_parameters")
             lines.append((key, ", ".join(f"{k} {v}" for k, v in value.items() if k not in told)))
-        elif value is not None:
+        elif value not in (None, []):
             lines.append(
                 (key, " ".join(map(str, value)) if isinstance(value, list) else str(value))
             )

@@ -12,6 +12,7 @@ from voxcli.cli import new_app, output
 from voxcli.cli.engine_options import EngineOptions
 from voxcli.cli.options import JsonOption, OverwriteOption, QuietOption, grouped
 from voxcli.cli.references import ReferenceOptions
+from voxcli.config import load_settings
 from voxcli.errors import UsageError, VoiceFileError
 from voxcli.utterance import Mode
 
@@ -104,11 +105,17 @@ def encode(
 
 
 @app.command("list")
-def list_voices(json: JsonOption = False) -> None:
-    """List the saved voices."""
+def list_voices(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="Also list this model's own voices."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the saved voices, and those that a model has of its own."""
     from voxcli.voices import VoiceStore
 
-    store, rows = VoiceStore(), []
+    store, rows = VoiceStore(), _presets(model)
     for name in store.names():
         try:
             rows.append(_summary(store.find(name)))
@@ -128,11 +135,32 @@ def list_voices(json: JsonOption = False) -> None:
             " ".join(row["models"]),
             row["created"][:10],
         )
-        if "problem" not in row
-        else (row["name"], "damaged", "", "", "")
+        if "text" in row
+        else (
+            row["name"],
+            "damaged" if "problem" in row else "preset",
+            "",
+            row.get("model", ""),
+            "",
+        )
         for row in rows
     ]
     output.result(output.table([("NAME", "LENGTH", "TRANSCRIPT", "MODELS", "CREATED"), *cells]))
+
+
+def _presets(model: str | None) -> list[dict[str, Any]]:
+    """The voices that a model has of its own.
+
+    Raises:
+        ModelNotFoundError, CheckpointError: no such model.
+    """
+    if model is None:
+        return []
+    from voxcli.hub import resolve_model
+
+    settings = load_settings()
+    files = resolve_model(model, offline=settings.offline, cache_dir=settings.cache_dir)
+    return [{"name": name, "model": files.name} for name in files.facts.voices]
 
 
 @app.command()

@@ -17,11 +17,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from voxcli.closing import Closing
-from voxcli.errors import EngineError, UsageError, VoxError
+from voxcli.errors import EngineError, UsageError, VoiceNotFoundError, VoxError, nearest
 from voxcli.parameters import Parameter, Value, Values, settle
 from voxcli.plan import Plan
 from voxcli.utterance import (
@@ -426,11 +426,19 @@ class SpeechEngine(Closing, ABC):
             VoiceFileError: its file is damaged.
         """
         name = utterance.voice
-        if name in (None, OWN_VOICE, *self.facts.voices) or utterance.mode is not Mode.ZERO_SHOT:
+        if name in (None, OWN_VOICE) or utterance.mode is not Mode.ZERO_SHOT:
             return utterance
+        own = {each.casefold(): each for each in self.facts.voices}
+        if preset := own.get(str(name).casefold()):
+            return replace(utterance, voice=preset)
         from voxcli.voices import VoiceStore
 
-        voice = (store or VoiceStore()).find(str(name))
+        try:
+            voice = (store or VoiceStore()).find(str(name))
+        except VoiceNotFoundError as err:
+            if own:
+                err.hint = f"{nearest(str(name), own.values())}its own: {', '.join(own.values())}"
+            raise
         return voice.apply(utterance, self.facts.model, self.encoder_checksum())
 
     def require(self, mode: Mode) -> None:

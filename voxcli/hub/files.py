@@ -96,9 +96,16 @@ class ModelFiles(ModelFolder):
         return self.checkpoint.names
 
     def sha256(self, name: str) -> str:
-        """Of one file, in hex: from the table of known models, else from the file."""
+        """Of one file, in hex: from the table of known models or the hub cache, else read."""
         known = {file.name: file.sha256 for file in self.known.files} if self.known else {}
-        return known.get(name) or file_sha256(self.folder / name)
+        path = self.folder / name
+        return known.get(name) or _blob_sha256(path) or file_sha256(path)
+
+
+def _blob_sha256(path: Path) -> str | None:
+    """The hub cache names the blob of a large file, which `path` links to, by its SHA-256."""
+    blob = path.resolve().name
+    return blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else None
 
 
 def locate_model(
@@ -193,10 +200,8 @@ def verify_model(
             yield verify_file(model.folder / asset.name, asset, on_bytes=on_bytes)
         return
     for name in inspect_checkpoint(model.folder, hint=model.advice).names:
-        # NOTE: the hub cache names the blob of a large file by its SHA-256.
         path = model.folder / name
-        blob = path.resolve().name
-        if re.fullmatch(r"[0-9a-f]{64}", blob):
+        if blob := _blob_sha256(path):
             asset = AssetFile(name, path.stat().st_size, blob)
             yield verify_file(path, asset, on_bytes=on_bytes)
         else:

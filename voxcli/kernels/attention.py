@@ -1,7 +1,8 @@
 """Attention over the slots' caches: one position of each row in a step, many in a prompt.
 
-Both rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), so the product
-before them stays a plain product. Grouped queries: the heads of a group are the rows of one tile.
+Both rotate queries and keys as they read them (interleaved pairs, `layers/rope.py`), and where a
+model does so normalise each head before, so the product before them stays a plain product. Grouped
+queries: the heads of a group are the rows of one tile.
 
 Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` positions.
 """
@@ -9,6 +10,7 @@ Letters: `B` rows, `H` query heads, `G` key/value heads, `C` head width, `N` pos
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -28,11 +30,24 @@ def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor,
     return queries, keys, values
 
 
+def _normed(
+    q: Tensor, k: Tensor, head_norm: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    if head_norm is None:
+        return q, k
+    heads = torch.cat((q, k), dim=-2)
+    normed = F.rms_norm(heads, heads.shape[-1:], None, eps) * head_norm
+    q, k = normed.split((q.shape[-2], k.shape[-2]), dim=-2)
+    return q, k
+
+
 def decode_attention_reference(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    positions: Tensor, num_heads: int, scale: float,
+    positions: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
+    eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
     q, k, v = split_heads(qkv, num_heads, keys.shape[1])
+    q, k = _normed(q, k, head_norm, eps)
     if rotation is not None:
         turns = rotation[positions]
         q, k = rotate(q.contiguous(), turns), rotate(k.contiguous(), turns)
@@ -43,11 +58,20 @@ def decode_attention_reference(
 
 @triton.jit
 def load_rotated(
-    x, rotation, mask, T: tl.constexpr, C: tl.constexpr, HAS_ROPE: tl.constexpr
+    x, rotation, mask, T: tl.constexpr, C: tl.constexpr, HAS_ROPE: tl.constexpr, norm=None,
+    eps=0.0, HAS_NORM: tl.constexpr = False,
 ):  # fmt: skip
-    """`[T, C]` behind the pointers `x [T, 1]`, rotated by what is behind `rotation [T, 1]`."""
+    """`[T, C]` behind the pointers `x [T, 1]`, rotated by what is behind `rotation [T, 1]`.
+
+    With a norm, whose weights are behind `norm [T, 1]`, each row is normalised before.
+    """
     c = tl.arange(0, C)
     value = tl.load(x + c[None, :], mask=mask, other=0.0)
+    if HAS_NORM:
+        wide = value.to(tl.float32)
+        factor = tl.rsqrt(tl.sum(wide * wide, axis=1) / C + eps)
+        weight = tl.load(norm + c[None, :], mask=mask, other=0.0).to(tl.float32)
+        value = (wide * factor[:, None] * weight).to(value.dtype)
     if HAS_ROPE:
         even, odd = tl.split(tl.reshape(value.to(tl.float32), (T, C // 2, 2)))
         turn = tl.load(rotation + c[None, :], mask=mask, other=0.0)
@@ -60,8 +84,9 @@ def load_rotated(
 @triton.jit(do_not_specialize_on_alignment=["slots", "positions"])
 def _decode(
     qkv, rotation, keys, values, slots, positions, out, partial, stats, counters, scale, N,
+    head_norm, eps,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, R: tl.constexpr, CHUNK: tl.constexpr,
-    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+    HAS_ROPE: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     b, g, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     position = tl.load(positions + b)
@@ -77,7 +102,10 @@ def _decode(
     # the group's query heads and, in the row after them, the new key
     row = tl.where(is_head, g * (H // G) + r, H + g)
     is_row = (r <= H // G)[:, None]
-    q = load_rotated(heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE)
+    q = load_rotated(
+        heads + row[:, None] * C, turn + 0 * r[:, None], is_row, R, C, HAS_ROPE,
+        head_norm + row[:, None] * C, eps, HAS_NORM,
+    )  # fmt: skip
     key = tl.sum(tl.where((r == H // G)[:, None], q.to(tl.float32), 0.0), axis=0).to(q.dtype)
     value = tl.load(heads + (H + G + g) * C + c)
     cache = ((slot * G + g) * N).to(tl.int64) * C
@@ -133,13 +161,15 @@ class Scratch:
     Args:
         num_rows: the most rows of a call.
         num_positions: static length of a slot.
+        chunk: cached positions that one program reads.
     """
 
     def __init__(
         self, num_rows: int, num_positions: int, num_kv_heads: int, group: int, head_dim: int,
-        device: torch.device,
+        device: torch.device, chunk: int = CHUNK,
     ) -> None:  # fmt: skip
-        self.num_chunks = triton.cdiv(num_positions, CHUNK)
+        self.chunk = chunk
+        self.num_chunks = triton.cdiv(num_positions, chunk)
         self.rows_a_group = max(16, triton.next_power_of_2(group + 1))
         places = num_rows * num_kv_heads * self.num_chunks * self.rows_a_group
         self.partial = torch.empty(places * head_dim, device=device)
@@ -150,14 +180,16 @@ class Scratch:
 def decode_attention(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
     positions: Tensor, num_heads: int, scale: float, scratch: Scratch,
+    head_norm: Tensor | None = None, eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Rotate, write this position's key and value, attend.
+    """Normalise, rotate, write this position's key and value, attend.
 
     Args:
         qkv: `[B, (H + 2 G) C]`, not rotated.
         rotation: complex64 `[positions, 1, C/2]` or None.
         keys, values: one layer's cache `[slots, G, N, C]`, written at `(slot, position)`.
         slots, positions: int64 `[B]`.
+        head_norm: `[H + G, C]`, of each query and key head, or None.
 
     Returns:
         `[B, H C]`.
@@ -169,19 +201,21 @@ def decode_attention(
     launch(
         _decode, (B, G, scratch.num_chunks),
         qkv, turns, keys, values, slots, positions, out, scratch.partial, scratch.stats,
-        scratch.counters, scale, N, num_heads, G, C, scratch.rows_a_group, CHUNK, rotation is not
-        None,
-        num_warps=8, **options(qkv.device),
+        scratch.counters, scale, N, qkv if head_norm is None else head_norm, eps, num_heads, G, C,
+        scratch.rows_a_group, scratch.chunk, rotation is not None, head_norm is not None,
+        num_warps=8 if scratch.chunk >= 128 else 2, **options(qkv.device),
     )  # fmt: skip
     return out
 
 
 def prompt_attention_reference(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    starts: Tensor, num_heads: int, scale: float,
+    starts: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
+    eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
     B, n, _ = qkv.shape
     q, k, v = split_heads(qkv, num_heads, keys.shape[1])
+    q, k = _normed(q, k, head_norm, eps)
     positions = starts.view(B, 1) + torch.arange(n, device=qkv.device)
     rows = slots.view(B, 1).expand(B, n)
     if rotation is not None:
@@ -197,9 +231,9 @@ def prompt_attention_reference(
 
 @triton.jit(do_not_specialize_on_alignment=["slots", "starts"])
 def _rotate_prompt(
-    qkv, rotation, keys, values, slots, starts, N,
+    qkv, rotation, keys, values, slots, starts, N, head_norm, eps,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_H: tl.constexpr,
-    HAS_ROPE: tl.constexpr, EARLY: tl.constexpr,
+    HAS_ROPE: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     n, b = tl.program_id(0), tl.program_id(1).to(tl.int64)
     h, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, C)[None, :]
@@ -211,9 +245,11 @@ def _rotate_prompt(
     cached = (tl.load(slots + b) * G * N + position) * C + c
     is_key, is_value = (h >= H) & (h < H + G), (h >= H + G) & (h < H + 2 * G)
     turn = rotation + position * C + 0 * h
-    x = load_rotated(heads + h * C, turn, h < H + G, BLOCK_H, C, HAS_ROPE)
+    x = load_rotated(
+        heads + h * C, turn, h < H + G, BLOCK_H, C, HAS_ROPE, head_norm + h * C, eps, HAS_NORM
+    )
     value = tl.load(heads + h * C + c, mask=is_value, other=0.0)
-    if HAS_ROPE:
+    if HAS_ROPE or HAS_NORM:
         tl.store(heads + h * C + c, x, mask=h < H + G)
     tl.store(keys + cached + (h - H) * N * C, x, mask=is_key)
     tl.store(values + cached + (h - H - G) * N * C, value, mask=is_value)
@@ -256,16 +292,18 @@ def _attend_prompt(
 
 def prompt_attention(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    starts: Tensor, num_heads: int, scale: float,
+    starts: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
+    eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Rotate, write keys and values of positions `starts ..`, attend to all up to each.
+    """Normalise, rotate, write keys and values of `starts ..`, attend to all up to each.
 
     Args:
-        qkv: `[B, n, (H + 2 G) C]`; queries and keys are rotated in place.
+        qkv: `[B, n, (H + 2 G) C]`; queries and keys are normalised and rotated in place.
         rotation: complex64 `[positions, 1, C/2]` or None.
         keys, values: one layer's cache `[slots, G, N, C]`; before `starts` it is filled. What would
             be written behind its end is not.
         slots, starts: int64 `[B]`.
+        head_norm: `[H + G, C]`, of each query and key head, or None.
 
     Returns:
         `[B, n, H C]`.
@@ -276,8 +314,9 @@ def prompt_attention(
     turns = qkv if rotation is None else torch.view_as_real(rotation)
     launch(
         _rotate_prompt, (n, B),
-        qkv, turns, keys, values, slots, starts, N, num_heads, G, C,
-        triton.next_power_of_2(num_heads + 2 * G), rotation is not None,
+        qkv, turns, keys, values, slots, starts, N, qkv if head_norm is None else head_norm, eps,
+        num_heads, G, C, triton.next_power_of_2(num_heads + 2 * G), rotation is not None, head_norm
+        is not None,
         num_warps=4, **options(qkv.device),
     )  # fmt: skip
     launch(

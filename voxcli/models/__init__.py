@@ -7,10 +7,11 @@ from typing import Any
 
 from voxcli.errors import CheckpointError
 from voxcli.models.base import ModelFamily
+from voxcli.models.qwen3_tts.family import Qwen3TTSFamily
 from voxcli.models.voxcpm2.family import VoxCPM2Family
 from voxcli.parameters import Parameter, merged
 
-FAMILIES: list[ModelFamily] = [VoxCPM2Family()]
+FAMILIES: list[ModelFamily] = [VoxCPM2Family(), Qwen3TTSFamily()]
 
 
 def family_of(config: Mapping[str, Any], where: str = "config.json") -> ModelFamily:

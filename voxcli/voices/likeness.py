@@ -22,6 +22,7 @@ from safetensors.torch import load
 
 from voxcli.audio.resample import resample
 from voxcli.errors import UsageError
+from voxcli.layers.mel import slaney_filters
 
 Samples = NDArray[np.float32]
 
@@ -114,26 +115,5 @@ def mel_power(samples: Samples, *, fft: int, hop: int, bands: int) -> Samples:
     padded = np.pad(samples, fft // 2)
     frames = np.lib.stride_tricks.sliding_window_view(padded, fft)[::hop]  # [T, fft]
     power = np.abs(np.fft.rfft(frames * window)) ** 2  # [T, fft // 2 + 1]
-    mel: Samples = (power @ _mel_filters(fft, bands).T).astype(np.float32)
+    mel: Samples = (power @ slaney_filters(RATE, fft, bands).T).astype(np.float32)
     return mel
-
-
-@cache
-def _mel_filters(fft: int, bands: int) -> NDArray[np.float64]:
-    """Slaney's triangles, each of area one: `[M, fft // 2 + 1]`."""
-    hertz = np.fft.rfftfreq(fft, 1 / RATE)
-    edges = _mel_to_hertz(np.linspace(0, _hertz_to_mel(RATE / 2), bands + 2))
-    rising = (hertz - edges[:-2, None]) / np.diff(edges)[:-1, None]
-    falling = (edges[2:, None] - hertz) / np.diff(edges)[1:, None]
-    triangles = np.maximum(0, np.minimum(rising, falling))
-    filters: NDArray[np.float64] = triangles * (2 / (edges[2:] - edges[:-2]))[:, None]
-    return filters
-
-
-# Slaney's scale: linear below 1 kHz (15 mel), logarithmic above.
-def _hertz_to_mel(hertz: float) -> float:
-    return 15 + 27 * float(np.log(hertz / 1000) / np.log(6.4)) if hertz >= 1000 else hertz * 0.015
-
-
-def _mel_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(mel >= 15, 1000 * np.exp((mel - 15) * np.log(6.4) / 27), mel * 200 / 3)

@@ -17,13 +17,8 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 
 from __future__ import annotations
 
-import math
-import mmap
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -31,60 +26,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxcli.layers.attention import attend_slots
+from voxcli.layers.attention import attend, attend_slots
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
+from voxcli.layers.memory import zeros
+from voxcli.layers.norm import rms_norm
 from voxcli.layers.rope import rotate, rotate_, rotations
 from voxcli.models.data import HostRow, Rows
 from voxcli.models.voxcpm2.config import TransformerConfig
 
 if TYPE_CHECKING:
     from voxcli.kernels.attention import Scratch
-
-
-@cache
-def _constant(value: float) -> Tensor:
-    return torch.tensor(value)
-
-
-@cache
-def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
-    return torch.zeros((), device=device, dtype=dtype)
-
-
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """`x / sqrt(mean(x^2) + eps) * weight` over the last axis."""
-    if x.device.type != "cpu" or x.dtype != torch.float32:
-        return F.rms_norm(x, (x.shape[-1],), weight, eps)
-    # On CPU torch's own is nine operations, these are five: 0.6 of its time.
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    power = torch.addcmul(_constant(eps), norm, norm, value=1 / x.shape[-1])
-    return (x * power.rsqrt_()).mul_(weight)
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """Queries `[G, M, C]` on keys and values `[G, N, C]`, without a mask; `[G, M, C]`.
-
-    NOTE: not torch's one call: with it a row's bits depended on its neighbours (heads 12 wide).
-    """
-    scores = torch.baddbmm(_zero(q.device, q.dtype), q, k.mT, beta=0, alpha=scale)
-    return torch.bmm(scores.softmax(-1), v)
-
-
-def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """`torch.zeros`, but on CPU with pages that take no memory until they are written.
-
-    NOTE: torch writes the zeros. numpy does not, but asks for huge pages, and a slot's row is
-    shorter than one: the first request would take the memory of all positions.
-    """
-    if device.type != "cpu":
-        return torch.zeros(*shape, dtype=dtype, device=device)
-    own: dict[str, int] = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE}
-    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, **own)  # freed with the tensor
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        with suppress(OSError):  # a system without huge pages
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return torch.frombuffer(pages, dtype=dtype).view(*shape)
 
 
 def ends_of(spans: Sequence[tuple[int, int, int]]) -> list[int]:

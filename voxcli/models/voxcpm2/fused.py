@@ -18,9 +18,10 @@ from torch import Tensor
 from voxcli import kernels
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
+from voxcli.layers.norm import rms_norm
 from voxcli.models.data import Rows
 from voxcli.models.voxcpm2.acoustic import LocalDiT
-from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Repeats, rms_norm
+from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 

@@ -1,0 +1,190 @@
+"""Qwen3-TTS as the engine sees it before a model is loaded: facts, files, parameters. No torch.
+
+A checkpoint is of one of three kinds, and can do what its kind can: preset voices, voices designed
+in words, or cloning. Only the models of 12 frames a second; those of 25 are refused by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxcli.models.base import GraphKey, ModelFacts, ModelFamily, SpeechModel
+from voxcli.models.qwen3_tts.config import (
+    BASE,
+    CUSTOM_VOICE,
+    GENERATION,
+    LANGUAGES,
+    SPEECH_TOKENIZER,
+    VOICE_DESIGN,
+    GenerationConfig,
+    Qwen3TTSConfig,
+)
+from voxcli.parameters import Parameter, Value, parameter
+from voxcli.utterance import Mode
+
+if TYPE_CHECKING:
+    import torch
+
+logger = logging.getLogger(__name__)
+
+MODES = {
+    CUSTOM_VOICE: (Mode.ZERO_SHOT,),
+    VOICE_DESIGN: (Mode.ZERO_SHOT,),
+    BASE: (Mode.REFERENCE, Mode.CONTINUATION, Mode.BOTH),
+}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What Qwen3-TTS can be told; defaults are the official package's.
+
+    A frame is 16 codes: the talker draws the first, the code predictor the others.
+    """
+
+    temperature: float = parameter(
+        0.9,
+        "How freely the first code of a frame is drawn",
+        minimum=0.05,
+        maximum=2,
+        note="lower is steadier",
+    )
+    top_k: int = parameter(50, "Likeliest first codes that are drawn from", minimum=1, maximum=1000)
+    top_p: float = parameter(
+        1.0, "Share of probability that first codes are drawn from", minimum=0.05, maximum=1
+    )
+    repetition_penalty: float = parameter(
+        1.05,
+        "How much less likely a first code is once it was drawn",
+        minimum=1,
+        maximum=2,
+        note="1 is off",
+    )
+    predictor_temperature: float = parameter(
+        0.9,
+        "How freely the other codes of a frame are drawn",
+        minimum=0.05,
+        maximum=2,
+        aliases=("subtalker_temperature",),
+    )
+    predictor_top_k: int = parameter(
+        50,
+        "Likeliest other codes that are drawn from",
+        minimum=1,
+        maximum=1000,
+        aliases=("subtalker_top_k",),
+    )
+    predictor_top_p: float = parameter(
+        1.0,
+        "Share of probability that other codes are drawn from",
+        minimum=0.05,
+        maximum=1,
+        aliases=("subtalker_top_p",),
+    )
+    is_greedy: bool = parameter(False, "Take the likeliest code each time")
+    is_text_streamed: bool = parameter(
+        False, "Give the text one token a frame, not whole before the speech"
+    )
+
+
+class Qwen3TTSFamily(ModelFamily):
+    """See `ModelFamily` for the contract of each method."""
+
+    name = "qwen3_tts"
+    parameters = Parameters
+    # NOTE: of paths, since base names stand for two files each
+    parts = {  # noqa: RUF012
+        "weights": ("model.safetensors", "model.safetensors.index.json"),
+        "vocabulary": ("vocab.json",),
+        "merges": ("merges.txt",),
+        "speech_tokenizer_config": (SPEECH_TOKENIZER,),
+        "speech_tokenizer": (
+            "speech_tokenizer/model.safetensors",
+            "speech_tokenizer/model.safetensors.index.json",
+        ),
+    }
+    extras = (GENERATION, "model-*.safetensors", "speech_tokenizer/model-*.safetensors")
+    # the vector of a voice is made by weights of the main file
+    encoder_parts = ("config.json", "weights", "speech_tokenizer_config", "speech_tokenizer")
+
+    def recognises(self, config: Mapping[str, Any]) -> bool:
+        return config.get("model_type") == self.name
+
+    def facts(self, folder: Path, config: Mapping[str, Any]) -> ModelFacts:
+        sizes = Qwen3TTSConfig.beside(folder, config)
+        return ModelFacts(
+            family=self.name,
+            sample_rate=sizes.sample_rate,
+            reference_sample_rate=sizes.sample_rate,
+            parameters=self._declaration_of(sizes),
+            languages=tuple(code for code, name in LANGUAGES.items() if name in sizes.languages),
+            modes=(*MODES[sizes.kind], *((Mode.STYLE,) if sizes.has_style else ())),
+            voices=tuple(sizes.speakers),
+        )
+
+    def can_say(self, folder: Path) -> Callable[[str], bool]:
+        return lambda character: True  # there is a token for each byte
+
+    def graph_key(self, parameters: Parameters) -> GraphKey:
+        return parameters.is_greedy, parameters.is_greedy  # of talker, of code predictor
+
+    def cheapest(self, parameters: Parameters) -> Parameters:
+        return Parameters(is_greedy=parameters.is_greedy)  # the others are row inputs
+
+    def load(
+        self, folder: Path, device: torch.device, dtype: torch.dtype, *, is_native: bool = True
+    ) -> SpeechModel:
+        from voxcli.models.qwen3_tts.loading import load
+
+        return load(folder, device, dtype, is_native=is_native)
+
+    def load_shapes(self, folder: Path, dtype: torch.dtype) -> SpeechModel:
+        from voxcli.models.qwen3_tts.loading import load_shapes
+
+        return load_shapes(folder, dtype)
+
+    def load_random(
+        self, config: Mapping[str, Any], folder: Path, device: torch.device, dtype: torch.dtype,
+        *, is_native: bool = True,
+    ) -> SpeechModel:  # fmt: skip
+        from voxcli.models.qwen3_tts.loading import random_model
+        from voxcli.models.qwen3_tts.tokenize import tokenizer_for_random
+
+        sizes = Qwen3TTSConfig.beside(folder, config)
+        tokenizer = tokenizer_for_random(folder, sizes)
+        return random_model(sizes, device, dtype, tokenizer=tokenizer, is_native=is_native)
+
+    def _declaration_of(self, config: Qwen3TTSConfig) -> tuple[Parameter, ...]:
+        """The parameters with the checkpoint's defaults."""
+        defaults = _defaults(config.generation, is_text_streamed=config.kind == BASE)
+        return tuple(_with_default(each, defaults[each.name]) for each in self.declaration)
+
+
+def _defaults(generation: GenerationConfig, *, is_text_streamed: bool) -> dict[str, Value]:
+    """What the official package does with a checkpoint: it clones with the text streamed."""
+    return {
+        "temperature": generation.temperature,
+        "top_k": generation.top_k,
+        "top_p": generation.top_p,
+        "repetition_penalty": generation.repetition_penalty,
+        "predictor_temperature": generation.subtalker_temperature,
+        "predictor_top_k": generation.subtalker_top_k,
+        "predictor_top_p": generation.subtalker_top_p,
+        "is_greedy": not (generation.do_sample or generation.subtalker_dosample),
+        "is_text_streamed": is_text_streamed,
+    }
+
+
+def _with_default(declared: Parameter, value: Value) -> Parameter:
+    """The parameter with a file's default, or with the nearest in its range."""
+    if declared.minimum is None or declared.maximum is None:
+        return replace(declared, default=bool(value))
+    # NOTE: 0 is how transformers writes "as many as there are"
+    wanted = declared.maximum if declared.type is int and value == 0 else value
+    nearest = declared.type(min(max(wanted, declared.minimum), declared.maximum))
+    if nearest != value:
+        logger.warning("%s: %s is %s, used as %s", GENERATION, declared.name, value, nearest)
+    return replace(declared, default=nearest)
