@@ -94,7 +94,9 @@ class Parameter:
         word = text.strip().replace(",", ".")
         if self.kind == "bool":
             return self.check(_WORDS.get(word.lower(), word or "empty"))
-        return self.check(float(word) if _DECIMAL.fullmatch(word) else text.strip() or "empty")
+        if not _DECIMAL.fullmatch(word):
+            return self.check(text.strip() or "empty")
+        return self.check(float(word) if "." in word else int(word))
 
     def _typed(self, value: object) -> Value | None:
         """The value as the declared type, or None where it is no such thing."""

@@ -52,14 +52,16 @@ def test_every_parameter_of_every_family_is_an_option(command: str, run: Run) ->
     """Its meaning and range are the help, and other names for it are not shown."""
     shown = flat(run(command, "--help")[1])
     for each in (each for family in FAMILIES for each in family.declaration):
-        assert f"{each.option} {'N' if each.kind == 'int' else 'X'} {each.meaning}" in shown
+        no = each.option.replace("--", "--no-", 1)
+        value = {"int": "N", "float": "X", "bool": f"/ {no}"}[each.kind]
+        assert f"{each.option} {value} {each.meaning}" in shown
         assert each.range in shown
         assert not any(f"--{alias}" in shown for alias in each.aliases)
 
 
 def test_a_new_family_brings_its_options_along() -> None:
     shown = flat(beside_another("speak", "--help").stdout)
-    assert "--temperature X How freely a code is drawn, from 0.1 to 2." in shown
+    assert "--temperature X How freely the first code of a frame is drawn, from 0.05 to 2;" in shown
     assert "--sampled / --no-sampled Draw codes; off takes the likeliest." in shown
     assert "--steps N Solver steps for each patch of audio, from 1 to 200." in shown
     assert "--heat" not in shown
