@@ -270,9 +270,8 @@ def test_sizes_that_the_decoder_cannot_have_are_refused(change: dict[str, int]) 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_captured_stream_on_a_card_is_near_the_cpus(
-    folder: Path, decoder: Code2Wav, codes: Tensor, monkeypatch: pytest.MonkeyPatch
+    folder: Path, decoder: Code2Wav, codes: Tensor
 ) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     device = torch.device("cuda:0")
     on_card = load(folder, device)
     state = on_card.new_state(4)
@@ -293,3 +292,20 @@ def test_a_captured_stream_on_a_card_is_near_the_cpus(
         parts.append(out.cpu())
     expected = decoder(rows, decoder.new_state(2), slice(0, 2))
     assert_near(torch.cat(parts, 1), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_rounded_products_are_near_exact_ones(folder: Path, codes: Tensor) -> None:
+    """Beside a model in bf16; the process's own settings are as before."""
+    device = torch.device("cuda:0")
+    config = Qwen3TTSConfig.load(folder).decoder
+    unused = (*UNUSED, ENCODER)
+    source = CheckpointSource(folder, FILES, device, torch.bfloat16, fp32=("",), unused=unused)
+    rounded, exact = Code2Wav(source, config), load(folder, device)
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    found, expected = (decode(each, codes.to(device), 25) for each in (rounded, exact))
+    assert before == (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    noise = (found - expected).square().mean()
+    snr = 10 * torch.log10(expected.square().mean() / noise)
+    assert 50 < snr < 100, snr  # dB; infinite where nothing is rounded

@@ -11,8 +11,9 @@ tensors alone for any number of frames, so that it can be captured.
 
 All is channels-last; what is linear is folded when loaded (`code2wav_layers.py`).
 
-NOTE: on CUDA torch computes convolutions of fp32 in TF32 unless `torch.backends.cudnn.allow_tf32`
-is False. What a card could fuse: Snake and the context before it (`kernels.vocoder.pad` lacks the
+On CUDA its products round to TF32, unless the whole model is asked for in fp32.
+
+NOTE: What a card could fuse: Snake and the context before it (`kernels.vocoder.pad` lacks the
 factor of the sine); a unit's second Snake and its product; the attention of one frame over a ring
 in place (`kernels.attention.decode_attention` has no ring).
 
@@ -26,6 +27,7 @@ Letters: `B` rows, `T` frames or time steps, `K` codebooks or taps, `V` codebook
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +36,7 @@ from torch import Tensor
 
 from voxcli.errors import CheckpointError
 from voxcli.layers.rope import rotate
+from voxcli.layers.rounding import tf32
 from voxcli.models.qwen3_tts.code2wav_layers import (
     DILATIONS,
     KERNEL,
@@ -102,7 +105,7 @@ class Code2Wav:
 
     Args:
         source: of tensors named as in the file, with the prefix `speech_tokenizer.`; their device
-            and dtype are the decoder's.
+            and dtype are the decoder's. Where the source's own dtype is fp32, so are its products.
 
     Raises:
         CheckpointError: as `source` does; sizes that the decoder cannot have.
@@ -118,6 +121,7 @@ class Code2Wav:
             )
         self.config = config
         self.hop_length = config.hop_length
+        self.is_rounded = source.dtype != torch.float32
         load = Loader(source, config)
         self.table = load.codebooks()  # [K * V, D]
         self.first = load.first()
@@ -180,9 +184,10 @@ class Code2Wav:
             float32 `[B, T * hop_length]` in [-1, 1].
         """
         pieces = codes.split(MAX_FRAMES, dim=1)
-        samples = [
-            self._samples(self._vectors(each, state, slots), state, slots) for each in pieces
-        ]
+        with self._products():
+            samples = [
+                self._samples(self._vectors(each, state, slots), state, slots) for each in pieces
+            ]
         return samples[0] if len(samples) == 1 else torch.cat(samples, dim=1)
 
     def hear(self, codes: Tensor, state: Code2WavState, slots: Tensor | slice) -> None:
@@ -191,8 +196,13 @@ class Code2Wav:
         Convolutions run over the last frames alone, the only ones that their contexts know of.
         """
         pieces = codes.split(MAX_FRAMES, dim=1)
-        vectors = torch.cat([self._vectors(each, state, slots) for each in pieces], dim=1)
-        self._samples(vectors[:, -self.num_convolved :], state, slots)
+        with self._products():
+            vectors = torch.cat([self._vectors(each, state, slots) for each in pieces], dim=1)
+            self._samples(vectors[:, -self.num_convolved :], state, slots)
+
+    def _products(self) -> AbstractContextManager[None]:
+        """Their rounding; nothing to set on a CPU, where several threads may decode."""
+        return tf32(self.is_rounded) if self.table.is_cuda else nullcontext()
 
     @property
     def num_convolved(self) -> int:
