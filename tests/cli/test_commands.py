@@ -56,7 +56,7 @@ def every_readme_command() -> list[str]:
     """The lines of the README's sh blocks, but set-up and downloads."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    return [line for line in lines if not re.match(r"make |pip ", line) and "VoxCPM2" not in line]
+    return [line for line in lines if not re.search(r"^make |^pip |VoxCPM2|Qwen3-TTS", line)]
 
 
 def example_environment(**changes: str) -> dict[str, str]:
