@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ import numpy as np
 import pytest
 import soundfile
 from otherfamily import HOP, SAMPLE_RATE, write_checkpoint
+from shell import environment, post_speech, wait_until_ready
 
 ROOT = Path(__file__).parents[2]
 EMMA = ROOT / "samples" / "voices" / "emma.flac"
-START_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +28,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def environment(place: Path) -> dict[str, str]:
-    run = place / "run"
-    run.mkdir(mode=0o700, exist_ok=True)
-    own = {name: str(place / name) for name in ("data", "config")}
-    return {
-        **{k: v for k, v in os.environ.items() if not k.startswith("VOXCLI_")},
-        "XDG_DATA_HOME": own["data"], "XDG_CONFIG_HOME": own["config"],
-        "XDG_RUNTIME_DIR": str(run), "VOXCLI_MODEL": str(place / "model"),
-        "VOXCLI_ENGINE": "native",
-    }  # fmt: skip
+def of_chimes(place: Path) -> dict[str, str]:
+    return environment(place, VOXCLI_MODEL=str(place / "model"))
 
 
 def start(place: Path, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(Path(__file__).with_name("with_chimes.py")), *words]
     return subprocess.Popen(
-        command, cwd=place, env=environment(place), text=True, stdin=subprocess.DEVNULL,
+        command, cwd=place, env=of_chimes(place), text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -124,7 +115,7 @@ def test_stream_sends_what_speak_writes(place: Path) -> None:
     out = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("with_chimes.py")), "stream",
          "The tide turns at nine.", "--seed", "2", "-o", "-", "--format", "raw"],
-        cwd=place, env=environment(place), capture_output=True, timeout=200, check=True,
+        cwd=place, env=of_chimes(place), capture_output=True, timeout=200, check=True,
     ).stdout  # fmt: skip
     written, _ = soundfile.read(place / "whole.wav", dtype="int16")
     assert np.array_equal(np.frombuffer(out, "<i2"), written)
@@ -152,14 +143,14 @@ def test_models_info_shows_its_parameters(place: Path) -> None:
 def test_serve_speaks_it_over_http_and_to_other_commands(place: Path) -> None:
     process = start(place, "serve", "--port", "0", "--quiet")
     try:
-        url = _wait_until_ready(place)
+        url = wait_until_ready(partial(start, place))
         body = {
             "model": str(place / "model"), "input": "The tide turns at nine.", "seed": 2,
             "temperature": 0.5, "response_format": "wav",
         }  # fmt: skip
-        assert _post(url, body)[:4] == b"RIFF"
+        assert post_speech(url, body)[:4] == b"RIFF"
         with pytest.raises(urllib.error.HTTPError) as refused:
-            _post(url, {**body, "steps": 6})
+            post_speech(url, {**body, "steps": 6})
         assert refused.value.code == 400
         assert "top_k" in refused.value.read().decode()
         words = ("The tide turns at nine.", "--seed", "2", "--temperature", "0.5", "-o")
@@ -170,23 +161,3 @@ def test_serve_speaks_it_over_http_and_to_other_commands(place: Path) -> None:
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-
-
-def _wait_until_ready(place: Path) -> str:
-    give_up_s = time.monotonic() + START_S
-    while time.monotonic() < give_up_s:
-        status = start(place, "serve", "--status", "--json")
-        found = json.loads(status.communicate(timeout=60)[0] or "{}")
-        if found.get("status") == "ready":
-            return str(found["url"])
-        time.sleep(0.2)
-    raise AssertionError("the server was not ready in time")
-
-
-def _post(url: str, body: dict[str, Any]) -> bytes:
-    request = urllib.request.Request(
-        f"{url}/v1/audio/speech", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        data: bytes = answer.read()
-    return data

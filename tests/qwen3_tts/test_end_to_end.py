@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,12 @@ import pytest
 import soundfile
 import tiny
 from safetensors.numpy import load_file, save_file
+from shell import environment, post_speech, wait_until_ready
 
 ROOT = Path(__file__).parents[2]
 EMMA = ROOT / "samples" / "voices" / "emma.flac"
 RATE, HOP = 24_000, 1920
 TEXT = "Hi there."
-START_S = 120.0
 END_ID, ENDING_LIKE, ENDING_FACTOR = 2150, 145, 3.0
 
 
@@ -51,15 +50,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(place: Path, *words: str, text: bool = True) -> subprocess.Popen[Any]:
-    run = place / "run"
-    run.mkdir(mode=0o700, exist_ok=True)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("VOXCLI_")},
-        "XDG_DATA_HOME": str(place / "data"), "XDG_CONFIG_HOME": str(place / "config"),
-        "XDG_RUNTIME_DIR": str(run), "VOXCLI_ENGINE": "native",
-    }  # fmt: skip
     return subprocess.Popen(
-        [sys.executable, "-m", "voxcli", *words], cwd=place, env=environment, text=text,
+        [sys.executable, "-m", "voxcli", *words], cwd=place, env=environment(place), text=text,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -200,14 +192,14 @@ def test_bench_measures_it_without_weights(place: Path) -> None:
 def test_serve_speaks_it_over_http_as_speak_does(place: Path) -> None:
     process = start(place, "serve", "--model", "cv_0b6", "--port", "0", "--quiet")
     try:
-        url = _wait_until_ready(place)
+        url = wait_until_ready(partial(start, place))
         body = {
             "model": "cv_0b6", "input": TEXT, "voice": "serena", "seed": 1, "temperature": 0.8,
             "response_format": "wav",
         }  # fmt: skip
-        (place / "http.wav").write_bytes(_post(url, body))
+        (place / "http.wav").write_bytes(post_speech(url, body))
         with pytest.raises(urllib.error.HTTPError) as refused:
-            _post(url, {**body, "guidance_scale": 2})
+            post_speech(url, {**body, "guidance_scale": 2})
         assert refused.value.code == 400
         assert "predictor_top_k" in refused.value.read().decode()
     finally:
@@ -216,23 +208,3 @@ def test_serve_speaks_it_over_http_as_speak_does(place: Path) -> None:
     words = ("--model", "cv_0b6", "--voice", "serena", "--seed", "1", "--temperature", "0.8")
     voxcli(place, "speak", TEXT, *words, "-o", "same.wav")
     assert np.allclose(heard(place / "http.wav"), heard(place / "same.wav"), atol=1.1 / 2**15)
-
-
-def _wait_until_ready(place: Path) -> str:
-    give_up_s = time.monotonic() + START_S
-    while time.monotonic() < give_up_s:
-        status = start(place, "serve", "--status", "--json")
-        found = json.loads(status.communicate(timeout=60)[0] or "{}")
-        if found.get("status") == "ready":
-            return str(found["url"])
-        time.sleep(0.2)
-    raise AssertionError("the server was not ready in time")
-
-
-def _post(url: str, body: dict[str, Any]) -> bytes:
-    request = urllib.request.Request(
-        f"{url}/v1/audio/speech", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        data: bytes = answer.read()
-    return data

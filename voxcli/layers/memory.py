@@ -1,4 +1,4 @@
-"""Memory for the state of many slots, most of which are empty most of the time."""
+"""Memory for the state of many slots, most of them empty most of the time; arrays onto a device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,3 +27,11 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Ten
         with suppress(OSError):  # a system without huge pages
             pages.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype).view(*shape)
+
+
+def upload(array: np.ndarray, device: torch.device) -> Tensor:
+    """A copy on the device that does not wait for what runs there; on CPU the array itself."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -30,15 +29,12 @@ from torch import Tensor
 from voxcli.layers.attention import attend, attend_slots
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
-from voxcli.layers.memory import zeros
 from voxcli.layers.norm import rms_norm
 from voxcli.layers.rope import interleave_heads, rotate, rotate_, rotations
 from voxcli.models.data import HostRow, Rows
+from voxcli.models.kv_cache import KVCache, Past
 from voxcli.models.qwen3_tts.config import StackConfig
 from voxcli.models.sources import Source
-
-if TYPE_CHECKING:
-    from voxcli.kernels.attention import Scratch
 
 
 @dataclass
@@ -88,20 +84,6 @@ def load_blocks(source: Source, prefix: str, config: StackConfig) -> list[Block]
         )
 
     return [block(f"{prefix}.layers.{index}") for index in range(config.num_hidden_layers)]
-
-
-@dataclass
-class KVCache:
-    """Keys and values of every slot.
-
-    Attributes:
-        keys, values: `[L, slots, G, N, C]`.
-        scratch: of the attention kernel; holds nothing between calls.
-    """
-
-    keys: Tensor
-    values: Tensor
-    scratch: Scratch | None = None
 
 
 class Stack:
@@ -161,9 +143,10 @@ class SlotStack(Stack):
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
         """A zeroed cache; on CPU its pages cost no memory until a request writes them."""
-        shape = (len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim)
-        dtype, device = self.norm.dtype, self.norm.device
-        return KVCache(zeros(shape, dtype, device), zeros(shape, dtype, device))
+        return KVCache.zeroed(
+            len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim,
+            self.norm.dtype, self.norm.device,
+        )  # fmt: skip
 
     # ------------------------------------------------------------ prefill
 
@@ -266,7 +249,7 @@ class SlotStack(Stack):
     ) -> Tensor:
         """`decode` on the CPU: each row attends over its own length; views are made once a step."""
         rotation = self.rotation[rows.positions]
-        past = [_Past.of(cache, row.slot, row.position) for row in host]
+        past = [Past.of(cache, row.slot, row.position) for row in host]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = (
                 part.unbind(0) for part in self._project(block, x, rotation)
@@ -280,25 +263,6 @@ class SlotStack(Stack):
                 attended.append(mixed.flatten())
             x = self._finish(block, torch.stack(attended), x)
         return rms_norm(x, self.norm, self.eps)
-
-
-@dataclass(frozen=True)
-class _Past:
-    """Views of one row's cache, a layer each: all up to its position, and the position itself."""
-
-    keys: tuple[Tensor, ...]  # [G, N, C]
-    values: tuple[Tensor, ...]
-    new_keys: tuple[Tensor, ...]  # [G, C]
-    new_values: tuple[Tensor, ...]
-
-    @classmethod
-    def of(cls, cache: KVCache, slot: int, position: int) -> _Past:
-        return cls(
-            cache.keys[:, slot, :, : position + 1].unbind(0),
-            cache.values[:, slot, :, : position + 1].unbind(0),
-            cache.keys[:, slot, :, position].unbind(0),
-            cache.values[:, slot, :, position].unbind(0),
-        )
 
 
 class FrameStack(Stack):

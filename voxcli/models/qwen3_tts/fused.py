@@ -16,7 +16,8 @@ from torch import Tensor
 
 from voxcli import kernels
 from voxcli.models.data import Rows, StepOutput
-from voxcli.models.qwen3_tts.backbone import Block, FrameStack, KVCache, SlotStack
+from voxcli.models.kv_cache import KVCache
+from voxcli.models.qwen3_tts.backbone import Block, FrameStack, SlotStack
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig, StackConfig
 from voxcli.models.qwen3_tts.predictor import Predictor
 from voxcli.models.qwen3_tts.step import SlotState, Step
@@ -56,13 +57,8 @@ class FusedSlotStack(SlotStack):
     """`SlotStack` in five kernels a layer and decode step."""
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
-        from voxcli.kernels.attention import Scratch
-
         cache = super().new_cache(num_slots, num_positions)
-        cache.scratch = Scratch(
-            num_slots, num_positions, self.num_kv_heads, self.num_heads // self.num_kv_heads,
-            self.head_dim, self.norm.device,
-        )  # fmt: skip
+        cache.add_scratch(self.num_heads)
         return cache
 
     def prefill_rows(

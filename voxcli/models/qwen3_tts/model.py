@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from voxcli.errors import CheckpointError
+from voxcli.layers.memory import upload
 from voxcli.models.data import (
     Input,
     ModelInfo,
@@ -262,11 +263,7 @@ class Qwen3TTS:
             self.code2wav.hear(frames, state.code2wav, slice(slot, slot + 1))
 
     def _upload(self, array: np.ndarray) -> Tensor:
-        """A copy on the device that does not wait for what runs there."""
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            tensor = tensor.pin_memory()
-        return tensor.to(self.device, non_blocking=True)
+        return upload(array, self.device)
 
     # ------------------------------------------------------------ decode
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from voxcli.layers.sampling import Filters, gumbel
 from voxcli.models.data import Input, Rows, StepOutput
-from voxcli.models.qwen3_tts.backbone import KVCache
+from voxcli.models.kv_cache import KVCache
 from voxcli.models.qwen3_tts.code2wav import Code2WavState
 from voxcli.models.qwen3_tts.predictor import Predictor
 from voxcli.models.qwen3_tts.talker import Talker

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -29,14 +28,11 @@ from torch import Tensor
 from voxcli.layers.attention import attend, attend_slots
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
-from voxcli.layers.memory import zeros
 from voxcli.layers.norm import rms_norm
 from voxcli.layers.rope import rotate, rotate_, rotations
 from voxcli.models.data import HostRow, Rows
+from voxcli.models.kv_cache import KVCache, Past
 from voxcli.models.voxcpm2.config import TransformerConfig
-
-if TYPE_CHECKING:
-    from voxcli.kernels.attention import Scratch
 
 
 def ends_of(spans: Sequence[tuple[int, int, int]]) -> list[int]:
@@ -54,20 +50,6 @@ class Block:
     mlp_norm: Tensor  # [D]
     gate_up: Linear | Fp8Linear  # D -> 2 F, gate first
     down: Linear | Fp8Linear  # F -> D
-
-
-@dataclass
-class KVCache:
-    """Keys and values of every slot.
-
-    Attributes:
-        keys, values: `[L, slots, G, N, C]`.
-        scratch: of the attention kernel; holds nothing between calls.
-    """
-
-    keys: Tensor
-    values: Tensor
-    scratch: Scratch | None = None
 
 
 class Stack:
@@ -175,9 +157,10 @@ class CausalStack(Stack):
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
         """A zeroed cache; on CPU its pages cost no memory until a request writes them."""
-        shape = (len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim)
-        dtype, device = self.norm.dtype, self.norm.device
-        return KVCache(zeros(shape, dtype, device), zeros(shape, dtype, device))
+        return KVCache.zeroed(
+            len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim,
+            self.norm.dtype, self.norm.device,
+        )  # fmt: skip
 
     def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
         """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
@@ -277,7 +260,7 @@ class CausalStack(Stack):
         attended = x.new_zeros(len(x), self.num_heads * self.head_dim)
         grouped = attended.view(len(x), self.num_kv_heads, -1, self.head_dim)
         outputs = grouped.unbind(0)  # [G, H/G, C] each
-        past = [_Past.of(cache, row.slot, row.position) for row in host]
+        past = [Past.of(cache, row.slot, row.position) for row in host]
         for layer, block in enumerate(self.blocks):
             queries, keys, values = (
                 part.unbind(0) for part in self._project(block, x, rotation)
@@ -290,22 +273,3 @@ class CausalStack(Stack):
                 outputs[row].copy_(mixed)
             x = self._finish(block, attended, x)
         return rms_norm(x[:B], self.norm, self.eps)
-
-
-@dataclass(frozen=True)
-class _Past:
-    """Views of one row's cache, a layer each: all up to its position, and the position itself."""
-
-    keys: tuple[Tensor, ...]  # [G, N, C]
-    values: tuple[Tensor, ...]
-    new_keys: tuple[Tensor, ...]  # [G, C]
-    new_values: tuple[Tensor, ...]
-
-    @classmethod
-    def of(cls, cache: KVCache, slot: int, position: int) -> _Past:
-        return cls(
-            cache.keys[:, slot, :, : position + 1].unbind(0),
-            cache.values[:, slot, :, : position + 1].unbind(0),
-            cache.keys[:, slot, :, position].unbind(0),
-            cache.values[:, slot, :, position].unbind(0),
-        )

@@ -20,8 +20,9 @@ from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.layers.norm import rms_norm
 from voxcli.models.data import Rows
+from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2.acoustic import LocalDiT
-from voxcli.models.voxcpm2.backbone import CausalStack, KVCache, LocalStack, Repeats
+from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
 
@@ -105,13 +106,8 @@ class FusedCausalStack(CausalStack):
     """`CausalStack` in five kernels a layer and decode step."""
 
     def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
-        from voxcli.kernels.attention import Scratch
-
         cache = super().new_cache(num_slots, num_positions)
-        cache.scratch = Scratch(
-            num_slots, num_positions, self.num_kv_heads, self.num_heads // self.num_kv_heads,
-            self.head_dim, self.norm.device,
-        )  # fmt: skip
+        cache.add_scratch(self.num_heads)
         return cache
 
     def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:

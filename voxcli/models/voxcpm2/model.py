@@ -25,6 +25,7 @@ from torch import Tensor
 
 from voxcli.errors import CheckpointError
 from voxcli.kernels import is_available
+from voxcli.layers.memory import upload
 from voxcli.layers.noise import normal
 from voxcli.models.data import (
     HostRow,
@@ -37,8 +38,9 @@ from voxcli.models.data import (
     Span,
     StepOutput,
 )
+from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2 import vae_weights, weights
-from voxcli.models.voxcpm2.backbone import KVCache, ends_of
+from voxcli.models.voxcpm2.backbone import ends_of
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.family import Parameters, VoxCPM2Family
 from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt, lay_out, with_space
@@ -329,11 +331,7 @@ class VoxCPM2:
         self.vocode(state, [slot], recent.unsqueeze(0))
 
     def _upload(self, array: np.ndarray) -> Tensor:
-        """A copy on the device that does not wait for what runs there."""
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            tensor = tensor.pin_memory()
-        return tensor.to(self.device, non_blocking=True)
+        return upload(array, self.device)
 
     # ------------------------------------------------------------ decode
 

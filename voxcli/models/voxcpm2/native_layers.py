@@ -20,9 +20,9 @@ from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
 from voxcli.kernels.native_product import NativeLinear
 from voxcli.models.data import Rows
+from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2.backbone import (
     CausalStack,
-    KVCache,
     LocalStack,
     Repeats,
     Stack,
