@@ -1,12 +1,14 @@
 """Time whole decode steps of Qwen3-TTS at its true size with RANDOM WEIGHTS on a CUDA device.
 
     python tests/gpu/bench_qwen.py CONFIG_JSON bf16,fp8 1 8 32 64
+    python tests/gpu/bench_qwen.py CONFIG_JSON bf16 clone
 
 Not a test. CONFIG_JSON is a checkpoint's root `config.json`; the speech tokenizer is the one beside
 it, or of the released size. Each precision and number of streams runs whole requests (100
 positions, 125 frames, sampled with the official settings) through `EngineCore`, samples on the
-host; then each part of the step as a graph alone. Without a card it runs eagerly, and its numbers
-say nothing.
+host; then each part of the step as a graph alone. `clone` is the way from a recording that was
+never heard to the first samples, by the voice alone and by continuing it, with a model of the
+"Base" kind. Without a card it runs eagerly, and its numbers say nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ from voxcli.config import EngineConfig
 from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.device import resolve_dtype
 from voxcli.engine.native.request import Request
-from voxcli.models.data import Rows
-from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+from voxcli.models.data import PromptParts, Rows
+from voxcli.models.qwen3_tts.config import BASE, Qwen3TTSConfig
 from voxcli.models.qwen3_tts.family import Parameters
 from voxcli.models.qwen3_tts.loading import random_model
 from voxcli.models.qwen3_tts.model import Qwen3TTS
 from voxcli.models.qwen3_tts.prompt import NOTHING, Prompt
+from voxcli.models.qwen3_tts.tokenize import tokenizer_for_random
+from voxcli.utterance import Use
 
 LENGTH, FRAMES, WARM = 100, 125, 10
 POSITIONS = 1024
 SETTINGS = Parameters()
+TEXT = "The last ferry of the evening leaves the island a little after nine."
 
 
 def prompt(config: Qwen3TTSConfig) -> Prompt:
@@ -162,16 +167,61 @@ def measure(
         del engine, runner
 
 
+@torch.inference_mode()
+def measure_clones(
+    config: Qwen3TTSConfig, precision: str, folder: Path, device: torch.device
+) -> None:
+    """Milliseconds from a recording of 5 s to the first samples."""
+    tokenizer = tokenizer_for_random(folder, config)
+    model = random_model(config, device, resolve_dtype(precision, device, 0), tokenizer=tokenizer)
+    engine = EngineCore(model, device, EngineConfig(max_slots=1, max_positions=POSITIONS))
+    key = model.family.graph_key(SETTINGS)
+    generator = np.random.default_rng(0)
+    for use in (Use.REFERENCE, Use.PROMPT):
+        heard_ms, first_ms = [], []
+        for seed in range(33):
+            samples = 0.1 * generator.standard_normal(5 * config.sample_rate, np.float32)
+            started = time.perf_counter()
+            arrays = model.encode_recording(samples, use)
+            heard_ms.append(1e3 * (time.perf_counter() - started))
+            if use is Use.PROMPT:
+                parts = PromptParts(TEXT, "en", prompt=arrays, prompt_text=TEXT)
+            else:
+                parts = PromptParts(TEXT, "en", reference=arrays)
+            engine.add_request(
+                Request(model.make_prompt(parts), seed, SETTINGS, key, 4, 4, chunk=1)
+            )
+            while not engine.step():
+                pass
+            first_ms.append(1e3 * (time.perf_counter() - started))
+            while engine.has_work:
+                engine.step()
+        print(
+            f"CLONE {precision} {use.value}: to the first samples median "
+            f"{statistics.median(first_ms[3:]):.1f} ms, p95 {np.percentile(first_ms[3:], 95):.1f}; "
+            f"hearing the recording {statistics.median(heard_ms[3:]):.1f} ms of it",
+            flush=True,
+        )
+
+
 def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("voxcli.kernels.launch").setLevel("DEBUG")
     path = Path(arguments[0])
-    config = Qwen3TTSConfig.beside(path.parent, json.loads(path.read_text("utf-8")))
+    values = json.loads(path.read_text("utf-8"))
+    is_clone = arguments[2] == "clone"
+    if is_clone:
+        values |= {"tts_model_type": BASE}
+        values["speaker_encoder_config"] = {"enc_dim": values["talker_config"]["hidden_size"]}
+    config = Qwen3TTSConfig.beside(path.parent, values)
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     print(name, f"torch {torch.__version__}, RANDOM WEIGHTS")
     for precision in arguments[1].split(","):
-        measure(config, precision, [int(number) for number in arguments[2:]], device)
+        if is_clone:
+            measure_clones(config, precision, path.parent, device)
+        else:
+            measure(config, precision, [int(number) for number in arguments[2:]], device)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from voxcli.kernels.fp8_rows import Fp8Rows, add_norm, new_rows, rms_norm, store_pair, swiglu
-from voxcli.kernels.launch import counters, launch, options, wait
+from voxcli.kernels.launch import counters, launch, options, stages_that_fit, wait
 from voxcli.layers.fp8 import Fp8Weight
 
 NUM_PROCESSORS = 132  # of the card that tiles are chosen for
@@ -101,16 +101,6 @@ def few_tiles(M: int, N: int, K: int, is_swiglu: bool) -> tuple[int, int, int, i
     return block_m, 64, min(128, block_k), min(4, most), 5
 
 
-@cache
-def _num_stages(wanted: int, stage_bytes: int, device: torch.device) -> int:
-    """How many stages of a pipeline fit into the shared memory; some cards have half as much."""
-    if device.type != "cuda":
-        return wanted
-    properties = torch.cuda.get_device_properties(device)
-    room: int = properties.shared_memory_per_block_optin  # type: ignore[attr-defined]
-    return min(wanted, room // stage_bytes)
-
-
 def _run_few(
     x: Fp8Rows, weight: Fp8Weight, out: Tensor, residual: Tensor | None, *, is_swiglu: bool = False
 ) -> None:
@@ -119,7 +109,7 @@ def _run_few(
     N, K = weight.shape
     N = N // 2 if is_swiglu else N
     block_m, block_n, block_k, split, num_stages = few_tiles(M, N, K, is_swiglu)
-    num_stages = _num_stages(num_stages, (block_n + 2 * block_m) * block_k, out.device)
+    num_stages = stages_that_fit(num_stages, (block_n + 2 * block_m) * block_k, out.device)
     partial = torch.empty(split * M * N, device=out.device) if split > 1 else out
     launch(
         _few, (triton.cdiv(N, block_n // 2 if is_swiglu else block_n), split),
@@ -168,7 +158,7 @@ def _product(x: Fp8Rows, weight: Fp8Weight, max_parts: int) -> Tensor:
         TensorDescriptor.from_tensor(values, [WIDE_M, WIDE_K]),
         TensorDescriptor.from_tensor(weight.values, [WIDE_N, WIDE_K]),
         x.scale, weight.scale, out, M, N, K, parts, WIDE_M, WIDE_N, WIDE_K,
-        num_warps=4, num_stages=_num_stages(5, (WIDE_M + WIDE_N) * WIDE_K, values.device),
+        num_warps=4, num_stages=stages_that_fit(5, (WIDE_M + WIDE_N) * WIDE_K, values.device),
         **options(values.device),
     )  # fmt: skip
     return out

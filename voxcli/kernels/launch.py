@@ -57,6 +57,16 @@ def counters(device: torch.device) -> torch.Tensor:
     return torch.zeros(4096, dtype=torch.int32, device=device)
 
 
+@cache
+def stages_that_fit(wanted: int, stage_bytes: int, device: torch.device) -> int:
+    """How many stages of a pipeline fit into the shared memory; some cards have half as much."""
+    if device.type != "cuda":
+        return wanted
+    properties = torch.cuda.get_device_properties(device)
+    room: int = properties.shared_memory_per_block_optin  # type: ignore[attr-defined]
+    return min(wanted, room // stage_bytes)
+
+
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
     """Launch a kernel, or only compile it inside `compiling`."""
     if _is_compiling.get():

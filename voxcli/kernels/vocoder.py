@@ -47,16 +47,18 @@ def depthwise_reference(
     out = bias.expand(len(padded), T, -1)
     for tap in range(len(weight)):
         out = out + weight[tap] * padded[:, tap * dilation : tap * dilation + T].float()
-    context[slots] = padded[:, T:]
+    context[slots] = padded[:, T:].to(context.dtype)
     return (bump(out) if is_snake else out).to(padded.dtype)
 
 
 def last_reference(
-    padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: Tensor
-) -> Tensor:
-    ones = torch.zeros(padded.shape[-1], device=padded.device)
-    taps = depthwise_reference(padded.float(), weight, ones, 1, context, slots, is_snake=False)
-    return torch.tanh(taps.sum(-1) + bias)
+    padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: Tensor,
+    *, is_clamped: bool = False,
+) -> Tensor:  # fmt: skip
+    zeros = torch.zeros(padded.shape[-1], device=padded.device)
+    taps = depthwise_reference(padded.float(), weight, zeros, 1, context, slots, is_snake=False)
+    total = taps.sum(-1) + bias
+    return total.clamp(-1, 1) if is_clamped else torch.tanh(total)
 
 
 @triton.jit
@@ -122,7 +124,7 @@ def _depthwise(
 @triton.jit(do_not_specialize=["T"], do_not_specialize_on_alignment=["slots"])
 def _last(
     padded, weight, bias, context, slots, out, T, C, J,
-    K: tl.constexpr,
+    K: tl.constexpr, IS_CLAMPED: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     t, c, b = _tile(BLOCK_T, BLOCK_C)
@@ -135,7 +137,10 @@ def _last(
         value = tl.load(rows + (t + tap) * C, mask=(t < T) & in_c, other=0.0)
         acc += tap_weight * value.to(tl.float32)
     total = tl.sum(acc, axis=1) + tl.load(bias)
-    total = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * total))  # tanh
+    if IS_CLAMPED:
+        total = tl.clamp(total, -1.0, 1.0, propagate_nan=tl.PropagateNan.ALL)
+    else:
+        total = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * total))  # tanh
     step = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     tl.store(out + b * T + step, total, step < T)
     slot = tl.load(slots + b)
@@ -210,8 +215,11 @@ def depthwise(
     return out
 
 
-def last(padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: Tensor) -> Tensor:
-    """The convolution to one channel and tanh; float32 `[B, T]`.
+def last(
+    padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: Tensor,
+    *, is_clamped: bool = False,
+) -> Tensor:  # fmt: skip
+    """The convolution to one channel, and tanh or a limit of 1; float32 `[B, T]`.
 
     Args:
         padded: `[B, J + T, C]`, C at most 128.
@@ -225,7 +233,8 @@ def last(padded: Tensor, weight: Tensor, bias: Tensor, context: Tensor, slots: T
     grid, block_t, block_c = _blocks(max(N - J, J), C, B)
     launch(
         _last, grid,
-        padded, weight, bias, context, slots, out, N - J, C, J, len(weight), block_t, block_c,
+        padded, weight, bias, context, slots, out, N - J, C, J, len(weight), is_clamped, block_t,
+        block_c,
         num_warps=4, **options(padded.device),
     )  # fmt: skip
     return out

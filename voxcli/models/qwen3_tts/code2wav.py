@@ -11,11 +11,8 @@ tensors alone for any number of frames, so that it can be captured.
 
 All is channels-last; what is linear is folded when loaded (`code2wav_layers.py`).
 
-On CUDA its products round to TF32, unless the whole model is asked for in fp32.
-
-NOTE: What a card could fuse: Snake and the context before it (`kernels.vocoder.pad` lacks the
-factor of the sine); a unit's second Snake and its product; the attention of one frame over a ring
-in place (`kernels.attention.decode_attention` has no ring).
+On CUDA its products round to TF32, unless the whole model is asked for in fp32; where kernels run,
+`fused_code2wav.py` takes its place.
 
 Source: QwenLM/Qwen3-TTS@022e286b, the 12 Hz tokenizer's decoder (Apache-2.0). Differences: folding,
 layout, state, rotary pairs that are neighbours (`layers/rope.py`).
@@ -106,12 +103,15 @@ class Code2Wav:
     Args:
         source: of tensors named as in the file, with the prefix `speech_tokenizer.`; their device
             and dtype are the decoder's. Where the source's own dtype is fp32, so are its products.
+        weights: dtype of weights and state, None for the source's.
 
     Raises:
         CheckpointError: as `source` does; sizes that the decoder cannot have.
     """
 
-    def __init__(self, source: Source, config: DecoderConfig) -> None:
+    def __init__(
+        self, source: Source, config: DecoderConfig, weights: torch.dtype | None = None
+    ) -> None:
         if config.num_key_value_heads != config.num_attention_heads or config.sliding_window < 2:
             raise CheckpointError(
                 "the speech tokenizer's decoder needs as many key/value heads as query heads and "
@@ -122,7 +122,7 @@ class Code2Wav:
         self.config = config
         self.hop_length = config.hop_length
         self.is_rounded = source.dtype != torch.float32
-        load = Loader(source, config)
+        load = Loader(source, config, weights)
         self.table = load.codebooks()  # [K * V, D]
         self.first = load.first()
         self.layers = [load.layer(index) for index in range(config.num_hidden_layers)]
@@ -239,9 +239,7 @@ class Code2Wav:
             x = x.view(len(x), -1, block.units[0].conv.channels)  # [B, T, s C] -> [B, s T, C]
             for unit in block.units:
                 inner = unit.conv(behind(next(contexts), slots, x, unit.snake))
-                sine = torch.sin(inner)
-                inner.addcmul_(sine.mul_(sine), unit.inner_gain)
-                x = unit.pointwise.add(inner, x)
+                x = unit.pointwise.add(unit.inner(inner, out=inner), x)
         taps = self.last(behind(next(contexts), slots, x, self.last_snake))  # [B, J + T, KERNEL]
         # output t is the sum over k of taps[t + k, k]: a diagonal of the tap matrix
         B, length, _ = taps.shape

@@ -2,8 +2,7 @@
 
 What is linear is folded, in fp64: a codebook is its embeddings behind the output projection, the
 first convolution holds the projection after it, the first upsampling the projection before it,
-norms and layer scales are in their neighbours, queries in their scale. A Snake behind a convolution
-is `u + a c sin(u)^2` of `u = a x`, and `a` is in the products on both its sides.
+norms and layer scales are in their neighbours, queries in their scale.
 
 Source: as `code2wav.py`.
 
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import interleave_heads
+from voxcli.layers.snake import Snake
 from voxcli.models.qwen3_tts.config import DecoderConfig
 from voxcli.models.sources import Source
 
@@ -44,7 +44,7 @@ class Conv:
     def __init__(self, weight: Tensor, bias: Tensor, dilation: int = 1, groups: int = 1) -> None:
         self.channels = weight.shape[1] * groups
         self.context_length = (weight.shape[2] - 1) * dilation
-        self.bias = bias
+        self.bias, self.dilation = bias, dilation
         self._dilation, self._groups = [1, dilation], groups
         self.weight = weight.unsqueeze(2).contiguous(memory_format=torch.channels_last)
         self._is_packed = _has_packed_convolutions(weight)
@@ -77,14 +77,6 @@ def _has_packed_convolutions(weight: Tensor) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Snake:
-    """`x + gain sin(scale x)^2`, each `[C]`."""
-
-    scale: Tensor
-    gain: Tensor
-
-
 def behind(context: Tensor, slots: Tensor | slice, x: Tensor, snake: Snake | None = None) -> Tensor:
     """`x`, or its Snake, behind the slots' context, which is replaced; `[B, J + T, C]`."""
     B, T, C = x.shape
@@ -94,8 +86,7 @@ def behind(context: Tensor, slots: Tensor | slice, x: Tensor, snake: Snake | Non
     if snake is None:
         padded[:, J:] = x
     else:
-        sine = torch.mul(x, snake.scale).sin_()
-        torch.addcmul(x, sine.mul_(sine), snake.gain, out=padded[:, J:])
+        snake(x, out=padded[:, J:])
     context[slots] = padded[:, T:]
     return padded
 
@@ -135,14 +126,12 @@ class Unit:
     """Residual: Snake, convolution, Snake, pointwise.
 
     Attributes:
-        snake: the first one.
-        conv: gives the second one's `a x`.
-        inner_gain: `[C]`, the second one's a c.
+        snake, inner: before the convolution, and between it and the product.
     """
 
     snake: Snake
     conv: Conv
-    inner_gain: Tensor
+    inner: Snake
     pointwise: Linear
 
 
@@ -160,10 +149,16 @@ class Block:
 
 
 class Loader:
-    """Tensors of the file to layers; folding is done in fp64."""
+    """Tensors of the file to layers; folding is done in fp64.
 
-    def __init__(self, source: Source, config: DecoderConfig) -> None:
-        self._source, self._config = source, config
+    Args:
+        weights: dtype of the codebooks and of what products multiply by; None for the source's.
+    """
+
+    def __init__(
+        self, source: Source, config: DecoderConfig, weights: torch.dtype | None = None
+    ) -> None:
+        self._source, self._config, self._weights = source, config, weights
         self._dtype = torch.float32  # of what is taken, known from the first
 
     def _take(self, name: str, *shape: int) -> Tensor:
@@ -174,17 +169,16 @@ class Loader:
     def _keep(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._dtype).contiguous()
 
-    def _linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
-        return Linear(self._keep(weight), None if bias is None else self._keep(bias))
+    def _keep_weight(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._weights or self._dtype).contiguous()
 
-    def _exact_snake(self, name: str, channels: int) -> Snake:
-        """In fp64."""
-        alpha = self._take(f"{name}.alpha", channels).exp()
-        return Snake(alpha, 1 / (self._take(f"{name}.beta", channels).exp() + MIN_BETA))
+    def _linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
+        return Linear(self._keep_weight(weight), None if bias is None else self._keep(bias))
 
     def _snake(self, name: str, channels: int) -> Snake:
-        exact = self._exact_snake(name, channels)
-        return Snake(self._keep(exact.scale), self._keep(exact.gain))
+        scale = self._take(f"{name}.alpha", channels).exp()
+        gain = 1 / (self._take(f"{name}.beta", channels).exp() + MIN_BETA)
+        return Snake(self._keep(scale), self._keep(gain))
 
     def codebooks(self) -> Tensor:
         """What each code of each codebook adds, `[K V, D]`: behind its side's projection."""
@@ -201,19 +195,13 @@ class Loader:
                 name = f"quantizer.{side}.vq.layers.{index}._codebook"
                 usage = self._take(f"{name}.cluster_usage", V).clamp(min=MIN_USAGE)
                 total = self._take(f"{name}.embedding_sum", V, D // 2)
-                tables.append(self._keep(total / usage.unsqueeze(1) @ projection[..., 0].T))
+                tables.append(self._keep_weight(total / usage.unsqueeze(1) @ projection[..., 0].T))
         return torch.cat(tables)
 
-    def conv(
-        self, name: str, out: int, channels: int, dilation: int = 1, groups: int = 1,
-        scale: Tensor | None = None,
-    ) -> Conv:  # fmt: skip
-        """A convolution, whose outputs are scaled by `[out]`."""
+    def conv(self, name: str, out: int, channels: int, dilation: int = 1, groups: int = 1) -> Conv:
         weight = self._take(f"{name}.conv.weight", out, channels // groups, KERNEL)
         bias = self._take(f"{name}.conv.bias", out)
-        if scale is not None:
-            weight, bias = weight * scale.view(-1, 1, 1), bias * scale
-        return Conv(self._keep(weight), self._keep(bias), dilation, groups)
+        return Conv(self._keep_weight(weight), self._keep(bias), dilation, groups)
 
     def first(self) -> Conv:
         """The first convolution, and the transformer's input projection."""
@@ -224,7 +212,7 @@ class Loader:
         projection = self._take("pre_transformer.input_proj.weight", D, latent)
         folded = torch.einsum("dl,lck->dck", projection, weight)
         shift = self._take("pre_transformer.input_proj.bias", D)
-        return Conv(self._keep(folded), self._keep(projection @ bias + shift))
+        return Conv(self._keep_weight(folded), self._keep(projection @ bias + shift))
 
     def layer(self, index: int) -> Layer:
         config = self._config
@@ -295,17 +283,12 @@ class Loader:
         )
 
     def _unit(self, name: str, channels: int, dilation: int) -> Unit:
-        snake = self._snake(f"{name}.act1", channels)
-        inner = self._exact_snake(f"{name}.act2", channels)
-        conv = self.conv(f"{name}.conv1", channels, channels, dilation, scale=inner.scale)
         weight = self._take(f"{name}.conv2.conv.weight", channels, channels, 1)[..., 0]
         return Unit(
-            snake=snake,
-            conv=conv,
-            inner_gain=self._keep(inner.scale * inner.gain),
-            pointwise=self._linear(
-                weight / inner.scale, self._take(f"{name}.conv2.conv.bias", channels)
-            ),
+            snake=self._snake(f"{name}.act1", channels),
+            conv=self.conv(f"{name}.conv1", channels, channels, dilation),
+            inner=self._snake(f"{name}.act2", channels),
+            pointwise=self._linear(weight, self._take(f"{name}.conv2.conv.bias", channels)),
         )
 
     def last(self) -> tuple[Snake, Linear, Tensor]:

@@ -13,7 +13,7 @@ Letters: `B` rows, `N` positions, `K` codebooks, `H` width of the talker, `S` sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -31,12 +31,14 @@ from voxcli.models.data import (
     Span,
     StepOutput,
 )
+from voxcli.models.qwen3_tts import fused_code2wav
 from voxcli.models.qwen3_tts.backbone import FrameStack, SlotStack
 from voxcli.models.qwen3_tts.code2wav import Code2Wav
-from voxcli.models.qwen3_tts.config import BASE, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import BASE, DecoderConfig, Qwen3TTSConfig
 from voxcli.models.qwen3_tts.encoder import SpeechEncoder
 from voxcli.models.qwen3_tts.family import Parameters, Qwen3TTSFamily
 from voxcli.models.qwen3_tts.fused import FusedFrameStack, FusedSlotStack, FusedStep, supports
+from voxcli.models.qwen3_tts.fused_code2wav import FusedCode2Wav
 from voxcli.models.qwen3_tts.predictor import Predictor
 from voxcli.models.qwen3_tts.prompt import CODES, NOTHING, X_VECTOR, Prompt, layout
 from voxcli.models.qwen3_tts.speaker import SpeakerEncoder
@@ -80,7 +82,10 @@ class Qwen3TTS:
         codes = self.talker.codes_of_books()
         self.predictor = Predictor(source, config.predictor, codes, stacks[1])
         self.step = step(self.talker, self.predictor)
-        self.code2wav = Code2Wav(source, config.decoder)
+        decoder: Callable[[Source, DecoderConfig], Code2Wav] = Code2Wav
+        if fused_code2wav.supports(config.decoder, source.device, source.dtype):
+            decoder = FusedCode2Wav
+        self.code2wav = decoder(source, config.decoder)
         self.speaker_encoder: SpeakerEncoder | None = None
         self.speech_encoder: SpeechEncoder | None = None
         if config.speaker is not None:
