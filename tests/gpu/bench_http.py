@@ -115,8 +115,8 @@ async def measure(port: int, body: bytes, sample_rate: int) -> None:
         show(f"{crowd} at once", heard, time.perf_counter() - started, sample_rate)
 
 
-async def until_ready(port: int) -> None:
-    while True:
+async def until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
+    while server.poll() is None:
         try:
             reader, writer = await asyncio.open_connection(HOST, port)
             head = f"GET /health HTTP/1.1\r\nHost: {HOST}:{port}\r\nConnection: close\r\n\r\n"
@@ -128,6 +128,7 @@ async def until_ready(port: int) -> None:
         except OSError:
             pass  # it does not listen yet
         await asyncio.sleep(0.2)
+    raise SystemExit(f"the server ended with {server.returncode}")
 
 
 def main() -> None:
@@ -147,7 +148,7 @@ def main() -> None:
     command = [sys.executable, __file__, str(options.config), options.precision]
     with subprocess.Popen([*command, "--serve", str(port)]) as server:
         try:
-            asyncio.run(asyncio.wait_for(until_ready(port), 300))
+            asyncio.run(asyncio.wait_for(until_ready(port, server), 300))
             print(f"ready after {time.perf_counter() - started:.1f} s", flush=True)
             request = {
                 "model": str(options.config), "input": TEXT, "voice": options.voice,
