@@ -7,6 +7,7 @@ those of the CPU; in bf16 it runs fused kernels, whose scores are compared by re
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -246,3 +247,35 @@ def test_captured_steps_in_bf16_repeat(model: Qwen3TTS, parameters: Parameters) 
         assert np.isfinite(one).all()
     together, again = (run(core, requests(model, parameters), [0, 1, 1, 4, 9]) for _ in range(2))
     assert all(map(np.array_equal, together, again))
+
+
+@needs_card
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_what_runs_beside_each_other_on_a_card_disturbs_nothing(count: int) -> None:
+    """At the true widths, where sums of both branches of a step are split over programs."""
+    values = json.loads((tiny.HERE / "config_0b6.json").read_text("utf-8"))
+    config = Qwen3TTSConfig.beside(tiny.HERE, values).shortened()
+    tokenizer = tokenizer_for_random(tiny.HERE, config)
+    model = random_model(config, DEVICE, HALF, tokenizer=tokenizer)
+    core = EngineCore(model, DEVICE, EngineConfig(max_slots=8, max_positions=NUM_POSITIONS))
+    key = model.family.graph_key(DRAWN)
+    prompts = [model.make_prompt(PromptParts("hello " * (3 + seed), "en")) for seed in range(count)]
+    first = None
+    for _ in range(8):
+        given = [Request(prompt, seed, DRAWN, key, 40, 40) for seed, prompt in enumerate(prompts)]
+        spoken = np.stack(run(core, given, [0] * count))
+        assert np.isfinite(spoken).all()
+        first = spoken if first is None else first
+        assert np.array_equal(spoken, first)
+
+
+@needs_card
+def test_each_stream_counts_for_itself() -> None:
+    from voxcli.kernels.launch import counters
+
+    here = counters(DEVICE)
+    side = torch.cuda.Stream(DEVICE)
+    with torch.cuda.stream(side):
+        there = counters(DEVICE)
+        assert counters(DEVICE).data_ptr() == there.data_ptr()
+    assert counters(DEVICE).data_ptr() == here.data_ptr() != there.data_ptr()

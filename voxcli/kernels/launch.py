@@ -34,6 +34,7 @@ from voxcli.kernels import capability
 logger = logging.getLogger(__name__)
 
 MAX_COMPILERS = 32  # threads
+MAX_STREAMS = 128  # torch has 32 of each priority, which it hands out again and again
 
 _is_compiling: ContextVar[bool] = ContextVar("is_compiling", default=False)
 
@@ -52,9 +53,20 @@ def options(device: torch.device) -> dict[str, Any]:
 
 
 @cache
+def _all_counters(device: torch.device) -> tuple[torch.Tensor, dict[int, int]]:
+    """Counters of every stream, and which row is whose."""
+    return torch.zeros(MAX_STREAMS, 4096, dtype=torch.int32, device=device), {}
+
+
 def counters(device: torch.device) -> torch.Tensor:
-    """Zeros, for programs of one kernel to count themselves; every kernel leaves them as zeros."""
-    return torch.zeros(4096, dtype=torch.int32, device=device)
+    """Zeros, for programs of one kernel to count themselves; every kernel leaves them as zeros.
+
+    Each stream has its own, because kernels of two streams may run at the same time. Memory is
+    there from the first call on, which must not be in a capture.
+    """
+    rows, row_of = _all_counters(device)
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    return rows[row_of.setdefault(stream, len(row_of))]
 
 
 @cache
