@@ -3,7 +3,7 @@
 What is called `native` is for a CPU and has a path in torch beside it. All else is Triton:
 importing this package imports none of it, and `is_available` says whether its modules may be
 imported for a device. Its kernels take bf16 or eight bits on the language-model side and fp32 or
-fp16 in the vocoder, sum in fp32, allocate only their outputs and never wait for the device, so all
+fp16 in the vocoders, sum in fp32, allocate only their outputs and never wait for the device, so all
 of them may be captured into a graph.
 
 Tensors without data, on torch's device "meta", stand for those of a card that `stand_in` names:
