@@ -185,13 +185,24 @@ def test_a_dialect_is_spoken_by_its_speaker_in_chinese_alone() -> None:
     assert languages("", "vivian") == set()
 
 
-def test_the_models_own_voice_is_nobody_in_particular() -> None:
+def test_where_nobody_is_named_a_language_is_always_spoken_by_the_same_voice() -> None:
     custom = checkpoint("cv_1b7")
-    nobody, named = (custom.lay_out(PromptParts(SHORT, "en", voice)) for voice in (None, "aiden"))
-    own = custom.lay_out(PromptParts(SHORT, "en", "default"))
-    assert own.codec_ids.tolist() == nobody.codec_ids.tolist()
-    assert len(named) == len(nobody) + 1
-    assert nobody.prefix_len == 0
+    for language, voice in (("en", "aiden"), ("zh", "vivian"), ("ja", "ono_anna"), ("de", "aiden")):
+        named, *own = (
+            custom.lay_out(PromptParts(SHORT, language, name)) for name in (voice, None, "default")
+        )
+        assert [each.codec_ids.tolist() for each in own] == 2 * [named.codec_ids.tolist()]
+        assert {each.prefix_key for each in own} == {named.prefix_key}
+
+
+def test_where_the_usual_voice_is_not_there_the_first_one_speaks() -> None:
+    custom = checkpoint("cv_1b7")
+    talker = custom.config.talker
+    ids = {name: index for name, index in talker.spk_id.items() if name != "aiden"}
+    changed = replace(custom.config, talker=replace(talker, spk_id=ids))
+    few = replace(custom, config=changed)
+    first, own = (few.lay_out(PromptParts(SHORT, "en", name)) for name in (next(iter(ids)), None))
+    assert own.codec_ids.tolist() == first.codec_ids.tolist()
 
 
 def test_unknown_voices_and_languages_are_refused_by_name() -> None:

@@ -26,7 +26,9 @@ from voxcli.models.data import PromptParts
 from voxcli.models.qwen3_tts.config import LANGUAGES, Qwen3TTSConfig
 from voxcli.models.qwen3_tts.tokenize import TextTokenizer
 
-OWN_VOICE = "default"  # nobody in particular
+OWN_VOICE = "default"  # nobody is named
+# who speaks then, each in the own language, and the first in all others
+USUAL_VOICES = {"en": "aiden", "zh": "vivian", "ja": "ono_anna", "ko": "sohee"}
 NOTHING = -1
 X_VECTOR, CODES = "x_vector", "codes"  # arrays of an encoding
 
@@ -169,13 +171,17 @@ def _heard(parts: PromptParts) -> tuple[np.ndarray | None, np.ndarray | None]:
 
 
 def _preset(config: Qwen3TTSConfig, parts: PromptParts) -> str:
-    """The preset speaker as the checkpoint spells it; empty where nobody is named.
+    """The preset speaker as the checkpoint spells it; empty where it has none.
 
-    A voice that comes with a recording only names that.
+    A voice that comes with a recording only names that. Where nobody is named it is always the same
+    one for a language: without any, each segment would be somebody else's.
     """
     name = (parts.voice or "").lower()
-    if name in ("", OWN_VOICE) or parts.reference is not None or parts.prompt is not None:
+    if parts.reference is not None or parts.prompt is not None:
         return ""
+    if name in ("", OWN_VOICE):
+        usual = USUAL_VOICES.get(parts.language, USUAL_VOICES["en"])
+        return usual if usual in config.speakers else next(iter(config.speakers), "")
     if name not in config.speakers:
         known = ", ".join(config.speakers) or "none"
         raise UsageError(f"the model has no voice '{parts.voice}'", hint=f"it has: {known}")
