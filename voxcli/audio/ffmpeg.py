@@ -31,10 +31,11 @@ class FfmpegError(RecordingError):
     """ffmpeg cannot decode it; the message is its own reason."""
 
 
+Decoded = tuple[int, int, Iterator[Samples]]
+
+
 @contextmanager
-def decoding(
-    path: Path, *, rate: int | None = None
-) -> Iterator[tuple[int, int, Iterator[Samples]]]:
+def decoding(path: Path, *, rate: int | None = None) -> Iterator[Decoded]:
     """The sound of a file: its sample rate in Hz, its channels, and blocks of float32 `[S, C]`.
 
     Args:

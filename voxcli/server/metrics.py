@@ -75,8 +75,11 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
-    def end(self, outcome: str, listener: Listener) -> None:
-        """Count a stream that ended, however it did."""
+    def ender(self, listener: Listener) -> Callable[[str], None]:
+        """What a response calls with its outcome when it ends."""
+        return lambda outcome: self._end(outcome, listener)
+
+    def _end(self, outcome: str, listener: Listener) -> None:
         self.requests.labels(outcome).inc()
         self._pauses.inc(listener.num_pauses)
         self._audio.inc(listener.audio_s)
