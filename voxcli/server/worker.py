@@ -293,7 +293,10 @@ class EngineWorker:
                 return True
 
     def _can_begin(self, num_begun: int = 0) -> bool:
-        return bool(self._waiting) and len(self._running) + num_begun < self.limits.max_streams
+        """Whether one more may begin; who is paused, because its client does not read, waits for
+        nobody and keeps nobody waiting."""
+        num_spoken = sum(not job.is_paused for job in self._running.values()) + num_begun
+        return bool(self._waiting) and num_spoken < self.limits.max_streams
 
     def _begin(self, session: SpeechSession, job: Job) -> None:
         try:

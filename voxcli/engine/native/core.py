@@ -155,7 +155,7 @@ class EngineCore:
             self.scheduler.abort(request)
 
     def step(self) -> list[Output]:
-        """Advance every running request by one frame.
+        """Advance every running request by one frame, or those whose turn it is.
 
         Returns:
             an output for each request that has new samples or ended.

@@ -1,10 +1,10 @@
 """Which rows step next, where their settings cannot share a step.
 
-A step runs rows of one graph key. Rows of other keys take steps of their own, some of them many times
-as long, such as those of a hundred solver steps. If every key had its step in turn, one such row
-would make all others wait for it. So time is shared, not steps: who has had the least of it for each
-of its rows is next, and a stream keeps the pace that so many streams of its own settings would have.
-Knows no model and no device.
+A step runs rows of one graph key. Rows of other keys take steps of their own, some of them many
+times as long, such as those of a hundred solver steps. If every key had its step in turn, one such
+row would make all others wait for it. So time is shared, not steps: who has had the least of it for
+each of its rows is next. A stream keeps the pace that so many streams of its own settings would
+have. Knows no model and no device.
 """
 
 from __future__ import annotations
