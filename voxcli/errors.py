@@ -120,6 +120,10 @@ class UnavailableError(EngineFaultError):
     """A server's engine, to those who ask it: not loaded yet, stopping, failed, or gone."""
 
 
+class BusyError(EngineError):
+    """A server has no room for more now; the same may be asked again in a moment."""
+
+
 class AdmissionError(UsageError):
     """A request that cannot fit the engine's static state; the message has the numbers."""
 

@@ -323,7 +323,7 @@ def test_a_client_that_says_nothing_more_is_let_go(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(guard, "BODY_SILENCE_S", 0.1)
-    monkeypatch.setattr(run, "FIRST_REQUEST_S", 0.1)
+    monkeypatch.setattr(run, "HEAD_S", 0.1)
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n"
     with run_server() as running:
         host, port = running.url.removeprefix("http://").split(":")
@@ -332,7 +332,7 @@ def test_a_client_that_says_nothing_more_is_let_go(
                 raw.sendall(sent)
                 assert raw.recv(12) == answer
     assert [line.partition(" ")[2] for line in caplog.messages] == [
-        "was let go: it sent nothing more of its body for 0.1 s (POST /v1/audio/speech)"
+        "was let go: it sent next to nothing of its body for 0.1 s (POST /v1/audio/speech)"
     ]
 
 

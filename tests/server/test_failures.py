@@ -6,6 +6,7 @@ import pytest
 
 from voxcli.errors import (
     AdmissionError,
+    BusyError,
     EngineFaultError,
     SynthesisError,
     TextError,
@@ -14,7 +15,6 @@ from voxcli.errors import (
     VoxError,
 )
 from voxcli.server.failures import explain
-from voxcli.server.worker import BusyError
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -530,6 +531,26 @@ def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: P
             until(lambda: place.holder() is None)
         finally:
             process.kill()
+
+
+def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: Any, **given: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*words, **given))
+        os.kill(os.getpid(), signal.SIGINT)  # before anybody has the child
+        return started[0]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(sys, "argv", ["voxcli", "serve", "--background", "--port", "0"])
+    assert cli.main(sys.argv[1:]) == 130
+    (child,) = started
+    assert child.wait(100) != 0
+    assert place.holder() is None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ MESSAGES = {
     "planned": wire.Planned(TEXT, 3, {"steps": 6, "scale": 1.5}, "Two.", Mode.BOTH),
     "speech": wire.SpeechOrder(Utterance("Hello."), True, False),
     "chunk": wire.Chunk(1, True, b"\0\0\0\x3f", (REPORT,), 0.5),
-    "failure": wire.Failure(wire.error_out(ERROR)),
+    "failure": wire.error_out(ERROR),
     "encode": wire.EncodeOrder(RECORDING, (Use.REFERENCE, Use.PROMPT)),
     "encoding": ENCODING,
     "checksum": wire.ChecksumOrder(True),
@@ -238,12 +238,14 @@ FORMER_MATCH = json.dumps(
     {"mismatch": None, "setup": {}, "sample_rate": 24000, "reference_sample_rate": 16000,
      "max_streams": 16, "name": "pid 12, http://127.0.0.1:8091"}
 ).encode()  # fmt: skip
-LATER = "X-Voxcli-Protocol: 2\r\nX-Voxcli-Version: 0.2.0\r\n"
+NEXT = wire.PROTOCOL + 1
+LATER = f"X-Voxcli-Protocol: {NEXT}\r\nX-Voxcli-Version: 0.2.0\r\n"
+SPOKEN_LATER = f"protocol {NEXT} (voxcli 0.2.0)"
 SERVERS = {
     "a former one's refusal": (400, "", FORMER_REFUSAL, "a former protocol"),
     "a former one's match": (200, "", FORMER_MATCH, "a former protocol"),
-    "a later one's refusal": (400, LATER, b"{}", "protocol 2 (voxcli 0.2.0)"),
-    "a later one's match": (200, LATER, b"\xc1what is this", "protocol 2 (voxcli 0.2.0)"),
+    "a later one's refusal": (400, LATER, b"{}", SPOKEN_LATER),
+    "a later one's match": (200, LATER, b"\xc1what is this", SPOKEN_LATER),
     "one that makes a joke": (400, "X-Voxcli-Protocol: \x07!\r\n", b"", "protocol ?! (voxcli )"),
 }
 PATHS = (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH, wire.PATH_ENCODE, wire.PATH_CHECKSUM)
@@ -254,13 +256,15 @@ PATHS = (wire.PATH_MATCH, wire.PATH_PLAN, wire.PATH_SPEECH, wire.PATH_ENCODE, wi
     ("headers", "theirs"),
     [
         ({}, "a former protocol"),
-        ({"X-Voxcli-Protocol": "2", "X-Voxcli-Version": "0.2.0"}, "protocol 2 (voxcli 0.2.0)"),
+        ({"X-Voxcli-Protocol": "1", "X-Voxcli-Version": "0.1.0"}, "protocol 1 (voxcli 0.1.0)"),
+        ({"X-Voxcli-Protocol": str(NEXT), "X-Voxcli-Version": "0.2.0"}, SPOKEN_LATER),
     ],
 )
 def test_a_client_of_another_protocol_is_told_so_in_one_line(
     server: Running, path: str, headers: dict[str, str], theirs: str
 ) -> None:
-    said = f"this server speaks protocol 1 (voxcli {__version__}), who asks speaks {theirs}: "
+    own = f"protocol {wire.PROTOCOL} (voxcli {__version__})"
+    said = f"this server speaks {own}, who asks speaks {theirs}: "
     with server.client() as client:
         error = ask(client, path, FORMER_QUESTION, **headers)
     assert error["message"].startswith(said)
@@ -277,7 +281,7 @@ def test_answers_state_the_protocol(client: httpx.Client) -> None:
         wire.PATH_SPEECH, content=wire.pack(wire.SpeechOrder(Utterance("Hello."), True, False))
     )
     for answer in (refused, spoken):
-        assert answer.headers["x-voxcli-protocol"] == "1"
+        assert answer.headers["x-voxcli-protocol"] == str(wire.PROTOCOL)
         assert answer.headers["x-voxcli-version"] == __version__
     assert (refused.status_code, spoken.status_code) == (400, 200)
 
@@ -312,8 +316,8 @@ def test_a_server_of_another_protocol_is_no_help_at_a_url(name: str) -> None:
     *answer, theirs = SERVERS[name]
     with answering(*answer, None) as url, pytest.raises(UsageError) as refused:
         connect_to(url, WANTED)
-    said = f"the server at {url} speaks {theirs}, this voxcli speaks 1: restart it with "
-    assert refused.value.message.startswith(said + "'voxcli serve --stop'")
+    said = f"the server at {url} speaks {theirs}, this voxcli speaks {wire.PROTOCOL}: restart it "
+    assert refused.value.message.startswith(said + "with 'voxcli serve --stop'")
     assert refused.value.hint == "or use --engine native"
 
 
@@ -328,8 +332,8 @@ def test_a_server_of_another_protocol_is_a_note_and_an_engine_of_ones_own(
         engine = open_engine(AUTO, EngineConfig("mini", device="cpu"), on_note=notes.append)
     assert engine.facts.engine == "native"
     (note,) = notes
-    said = f"the running server is not used: it speaks {theirs}, this voxcli speaks 1: restart it"
-    assert note.startswith(said)
+    said = f"the running server is not used: it speaks {theirs}, this voxcli speaks "
+    assert note.startswith(f"{said}{wire.PROTOCOL}: restart it")
     assert "\n" not in note
 
 
@@ -339,8 +343,9 @@ def test_a_server_that_was_replaced_by_another_version_is_told_of_later(
     with run_server(place=place):
         remote, _ = connect_here(WANTED)
         assert remote is not None
-        monkeypatch.setattr(wire, "PROTOCOL", 2)
-        with pytest.raises(UsageError, match=r"speaks protocol 1 \(voxcli .*this voxcli speaks 2"):
+        said = rf"speaks protocol {wire.PROTOCOL} \(voxcli .*this voxcli speaks {NEXT}"
+        monkeypatch.setattr(wire, "PROTOCOL", NEXT)
+        with pytest.raises(UsageError, match=said):
             remote.plan(Utterance("Hello."))
 
 

@@ -39,7 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": set(),
     "engine.takeover": {"errors"},
     "engine.base": WORDS | {"voices", "hub"},
-    "engine.choose": {"engine.base", "engine.native", "engine.remote", "hub", "config", "errors"},
+    "engine.standin": WORDS | {"engine.base"},
+    "engine.choose": {"engine.base", "engine.standin", "engine.native", "engine.remote"}
+    | {"hub", "config", "errors"},
     "engine.planning": WORDS | {"hub", "models.base", "text", "audio"},
     "engine.remote": WORDS | {"engine.base", "text"},
     "engine.native": WORDS

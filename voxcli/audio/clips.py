@@ -6,13 +6,13 @@ sound of a video. Holds a piece at a time, however long the file is. Channels ar
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import soundfile
 
+from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.closing import Closing
@@ -75,19 +75,9 @@ def _from_sndfile(file: soundfile.SoundFile, rate: int) -> Iterator[Samples]:
 
 
 def _from_ffmpeg(path: Path, rate: int) -> Iterator[Samples]:
-    command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-i", str(path), "-vn"]
-    command += ["-ac", "1", "-ar", str(rate), "-f", "f32le", "-"]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            while data := process.stdout.read(4 * PIECE):
-                yield np.frombuffer(data, "<f4", len(data) // 4)
-            said = process.stderr.read().decode(errors="replace").strip()
-            if process.wait():
-                why = said.splitlines()[-1] if said else "no reason given"
-                raise RecordingError(f"ffmpeg cannot decode {path}: {why}")
-        finally:
-            process.kill()
+    try:
+        with decoding(path, rate=rate) as (_, _, blocks):
+            for block in blocks:
+                yield block[:, 0]
+    except FfmpegError as err:
+        raise RecordingError(f"ffmpeg cannot decode {path}: {err.message}") from err

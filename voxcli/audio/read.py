@@ -2,13 +2,18 @@
 
 libsndfile reads wav, flac, ogg, opus, mp3 and more; what it does not know goes to ffmpeg where that
 is installed. Nothing wraps: integers are scaled by their own width, floats above full scale are
-turned down. This module does not know what a recording is for. Letters: `S` samples, `C` channels.
+turned down. A recording is decoded in blocks, which become mono at once, and to a limit: a small
+file may hold hours of silence in many channels. This module does not know what a recording is for.
+Letters: `S` samples, `C` channels.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxcli.audio.chatter import native_stderr_hidden
-from voxcli.audio.encode import import_pydub
+from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import Samples
 from voxcli.errors import RecordingError
 
 MAX_BYTES = 1 << 30  # an hour and a half of CD-quality stereo
+MAX_S = 7200.0  # of a recording: an hour at 48 kHz is 0.7 GB as float32
+MAX_CHANNELS = 64
+UNKNOWN_FORMAT = "in no audio format that voxcli knows"
+BLOCK = 1 << 18  # values decoded at once, of all channels together
 ACTIVE_DB = 50.0  # a channel this far under the loudest one is silent, such as unused surround
 CANCELLED_DB = 12.0  # a mean this far under the loudest channel: the channels cancel each other
 
@@ -46,6 +55,7 @@ _SIGNATURES = (
     (0, b"\x1f\x8b", "a gzip archive"),
 )
 _SNIFF_BYTES = 512
+_UNKNOWN = 1 << 62  # libsndfile's length of a stream that does not state it is about as large
 _TEXT_BYTES = bytes(range(32, 256)) + b"\t\r\n"
 
 
@@ -97,32 +107,33 @@ def read_audio(path: str | os.PathLike[str]) -> Audio:
     return decode_audio(data, str(path))
 
 
-def decode_audio(data: bytes, name: str) -> Audio:
+def decode_audio(data: bytes, name: str, *, max_s: float = MAX_S) -> Audio:
     """Decode a file's bytes.
 
     Args:
         name: for messages alone.
+        max_s: a longer recording is refused, before it is decoded where its length is stated.
 
     Raises:
-        RecordingError: as `read_audio`.
+        RecordingError: as `read_audio`, or longer than `max_s`.
     """
     if not data:
         raise RecordingError(f"{name} is an empty file (0 bytes)", hint="give another recording")
-    kind = sniff(data)
-    frames, rate, container = _decode_sndfile(data) or _decode_ffmpeg(data, name, kind)  # [S, C]
-    if not np.isfinite(frames).all():
-        raise RecordingError(
-            f"{name} has samples that are no numbers (NaN or infinite)", hint="export it again"
-        )
-    mono, downmix = _downmix(frames)
+    import soundfile
+
+    try:
+        mono, sound, downmix = _to_mono(lambda: _by_sndfile(data), name, max_s)
+    except (soundfile.SoundFileError, OSError):  # also in its middle
+        kind = _kind_for_ffmpeg(data, name)
+        mono, sound, downmix = _to_mono(lambda: _by_ffmpeg(data, name, kind), name, max_s)
     peak = float(np.abs(mono).max(initial=0.0))
     over = max(peak, 1.0)
     return Audio(
         samples=mono if over == 1.0 else (mono / over).astype(np.float32),
-        sample_rate=rate,
+        sample_rate=sound.rate,
         name=name,
-        format=container,
-        channels=frames.shape[1],
+        format=sound.format,
+        channels=sound.channels,
         downmix=downmix,
         gain_db=round(-20 * float(np.log10(over)), 2) + 0.0,
     )
@@ -139,20 +150,46 @@ def sniff(data: bytes) -> str:
     return "text" if is_text else ""
 
 
-def _decode_sndfile(data: bytes) -> tuple[Samples, int, str] | None:
-    """Frames `[S, C]`, rate and format; None where libsndfile cannot read it."""
+@dataclass(frozen=True)
+class _Sound:
+    """A recording that is being decoded.
+
+    Attributes:
+        duration_s: where the file states it.
+        blocks: float32 `[S, C]`, never empty.
+    """
+
+    rate: int
+    channels: int
+    format: str
+    duration_s: float | None
+    blocks: Iterator[Samples]
+
+
+_Opener = Callable[[], AbstractContextManager[_Sound]]  # each time from the beginning
+
+
+@contextmanager
+def _by_sndfile(data: bytes) -> Iterator[_Sound]:
     import soundfile
 
-    try:
-        with native_stderr_hidden(), soundfile.SoundFile(io.BytesIO(data)) as file:
-            frames: Samples = file.read(dtype="float32", always_2d=True)
-            return frames, file.samplerate, f"{file.format} {file.subtype}"
-    except (soundfile.SoundFileError, OSError):
-        return None
+    with native_stderr_hidden(), soundfile.SoundFile(io.BytesIO(data)) as file:
+        duration_s = file.frames / file.samplerate if 0 < file.frames < _UNKNOWN else None
+        yield _Sound(
+            file.samplerate, file.channels, f"{file.format} {file.subtype}", duration_s,
+            _sndfile_blocks(file, max(1, BLOCK // file.channels)),
+        )  # fmt: skip
 
 
-def _decode_ffmpeg(data: bytes, name: str, kind: str) -> tuple[Samples, int, str]:
-    what = f"{name} is {kind or 'in no audio format that voxcli knows'}"
+def _sndfile_blocks(file: Any, size: int) -> Iterator[Samples]:
+    while len(block := file.read(size, dtype="float32", always_2d=True)):
+        yield block
+
+
+def _kind_for_ffmpeg(data: bytes, name: str) -> str:
+    """What libsndfile cannot read, by its first bytes; refused where ffmpeg is no help."""
+    kind = sniff(data)
+    what = f"{name} is {kind or UNKNOWN_FORMAT}"
     if kind.startswith(("a ", "text")):
         raise RecordingError(f"{what}, not audio", hint="give a recording, such as a wav file")
     if not has_ffmpeg():
@@ -160,36 +197,95 @@ def _decode_ffmpeg(data: bytes, name: str, kind: str) -> tuple[Samples, int, str
             f"{what}, which needs ffmpeg and ffprobe to be read",
             hint="install ffmpeg, or convert it to wav, flac, mp3 or ogg",
         )
-    pydub = import_pydub()
-    try:
-        sound = pydub.AudioSegment.from_file(io.BytesIO(data))
-    except (pydub.exceptions.CouldntDecodeError, IndexError, KeyError, ValueError, OSError) as err:
-        shown = f"{name} is a damaged {kind} file, or has no sound" if kind else f"{what}"
-        raise RecordingError(shown, hint="convert it to wav, flac, mp3 or ogg") from err
-    scale = float(2 ** (8 * sound.sample_width - 1))
-    samples = np.asarray(sound.get_array_of_samples(), np.float32) / np.float32(scale)
-    frames = samples.reshape(-1, sound.channels)
-    return frames, int(sound.frame_rate), f"{kind or 'other'} (by ffmpeg)"
+    return kind
 
 
-def _downmix(frames: Samples) -> tuple[Samples, str]:
-    """`[S, C]` -> `[S]` and how: the mean of the channels that carry sound, unless they cancel."""
-    num_frames, channels = frames.shape
-    if channels == 1 or num_frames == 0:
-        return np.ascontiguousarray(frames[:, 0]), ""
-    levels = _level_db(frames)  # [C]
+@contextmanager
+def _by_ffmpeg(data: bytes, name: str, kind: str) -> Iterator[_Sound]:
+    with tempfile.NamedTemporaryFile(prefix="voxcli-") as file:
+        file.write(data)
+        file.flush()
+        try:
+            with decoding(Path(file.name)) as (rate, channels, blocks):
+                yield _Sound(rate, channels, f"{kind or 'other'} (by ffmpeg)", None, blocks)
+        except FfmpegError as err:
+            what = f"a damaged {kind} file, or has no sound" if kind else UNKNOWN_FORMAT
+            raise RecordingError(
+                f"{name} is {what}", hint="convert it to wav, flac, mp3 or ogg"
+            ) from err
+
+
+def _to_mono(opened: _Opener, name: str, max_s: float) -> tuple[Samples, _Sound, str]:
+    """A recording `[S]`, what it was, and how its channels became one: the mean of those that carry
+    sound, unless they cancel.
+
+    What carries sound is known at the end alone, so that more than one channel is read twice.
+    """
+    with opened() as sound:
+        _check_size(sound, name, max_s)
+        if sound.channels == 1:
+            return _join(block[:, 0] for block in _checked(sound, name, max_s)), sound, ""
+        power = sum(
+            (
+                np.square(block, dtype=np.float64).sum(axis=0)
+                for block in _checked(sound, name, max_s)
+            ),
+            np.zeros(sound.channels),
+        )
+    num_channels = sound.channels
+    levels = _decibels(power)
     loudest = int(levels.argmax())
     active = np.flatnonzero(levels > levels[loudest] - ACTIVE_DB)
-    mono = frames[:, active].mean(axis=1, dtype=np.float64).astype(np.float32)
-    if _level_db(mono[:, None])[0] < levels[loudest] - CANCELLED_DB:
-        return np.ascontiguousarray(frames[:, loudest]), f"channel {loudest + 1} of {channels}"
-    if len(active) < channels:
-        return mono, f"mean of the {len(active)} of {channels} channels that carry sound"
-    return mono, f"mean of {channels} channels"
+    with opened() as again:
+        mean = _join(
+            block[:, active].mean(axis=1, dtype=np.float64).astype(np.float32)
+            for block in again.blocks
+        )
+    if _decibels(np.square(mean, dtype=np.float64).sum()) < levels[loudest] - CANCELLED_DB:
+        with opened() as again:
+            one = _join(block[:, loudest] for block in again.blocks)
+        return one, sound, f"channel {loudest + 1} of {num_channels}"
+    if len(active) < num_channels:
+        how = f"mean of the {len(active)} of {num_channels} channels that carry sound"
+        return mean, sound, how
+    return mean, sound, f"mean of {num_channels} channels"
 
 
-def _level_db(frames: Samples) -> NDArray[Any]:
-    """RMS of each channel in dBFS: `[S, C]` -> `[C]`."""
-    power = np.square(frames, dtype=np.float64).mean(axis=0)
+def _check_size(sound: _Sound, name: str, max_s: float) -> None:
+    if sound.duration_s is not None and sound.duration_s > max_s:
+        raise _too_long(name, f"{sound.duration_s:.1f} s long", max_s)
+    if sound.channels > MAX_CHANNELS:
+        raise RecordingError(
+            f"{name} has {sound.channels} channels, at most {MAX_CHANNELS} can be read",
+            hint="export it with one or two",
+        )
+
+
+def _checked(sound: _Sound, name: str, max_s: float) -> Iterator[Samples]:
+    """The blocks, as long as they are numbers and not too many."""
+    num_samples = 0
+    for block in sound.blocks:
+        num_samples += len(block)
+        if num_samples > max_s * sound.rate:
+            raise _too_long(name, f"longer than {max_s:g} s", max_s)
+        if not np.isfinite(block).all():
+            raise RecordingError(
+                f"{name} has samples that are no numbers (NaN or infinite)", hint="export it again"
+            )
+        yield block
+
+
+def _too_long(name: str, what: str, max_s: float) -> RecordingError:
+    return RecordingError(
+        f"{name} is {what}, at most {max_s:g} s can be used", hint="cut out the part that you need"
+    )
+
+
+def _join(parts: Iterator[Samples]) -> Samples:
+    """One array that holds no part of a block alive."""
+    return np.concatenate([np.zeros(0, np.float32), *(np.array(part) for part in parts)])
+
+
+def _decibels(power: Any) -> NDArray[Any]:
     levels: NDArray[Any] = 10 * np.log10(power + 1e-20)
     return levels

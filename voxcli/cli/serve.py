@@ -204,16 +204,20 @@ def _start(
     if not has_socket:
         raise UsageError("--background finds its server by the socket", hint="drop --no-socket")
     stops: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: stops.append(number))
+    # NOTE: Ctrl-C is only noted too: raised between the start of the child and who knows of it, it
+    # would leave a server that nobody waits for.
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(kind, lambda number, frame: stops.append(number)) for kind in kinds]
     try:
         child = _spawn(place, info)
         try:
             _wait_until_ready(child, place, stops)
-        except (KeyboardInterrupt, VoxError):
+        except BaseException:
             child.terminate()
             raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
     _show_status(place, is_json=is_json, is_quiet=is_quiet)
 
 
@@ -243,10 +247,13 @@ def _wait_until_ready(child: subprocess.Popen[bytes], place: Place, stops: list[
         stops: signals that this process got; they are meant for the child.
 
     Raises:
+        KeyboardInterrupt: one of them was Ctrl-C.
         VoxError: it ended or was stopped; the message and the exit code are its own.
     """
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
+        if signal.SIGINT in stops:
+            raise KeyboardInterrupt
         if stops:
             child.terminate()
         if child.poll() is not None:

@@ -401,6 +401,10 @@ class SpeechEngine(Closing, ABC):
         """Work that voices took so far in this process; empty where it is not known."""
         return {}
 
+    def num_settings(self) -> int:
+        """Settings of the model, among those that are spoken now, that share no step."""
+        return 0
+
     def card_memory(self) -> dict[str, float]:
         """Bytes of a card that this process has "allocated" and "reserved"; empty without one."""
         return {}

@@ -2,7 +2,7 @@
 
 | spec | engine |
 |---|---|
-| `auto` | a running `voxcli serve` that speaks the same, else `native` |
+| `auto` | a running `voxcli serve` that speaks the same, as long as it is there; else `native` |
 | `native` | this package's own engine in this process |
 | a URL | the `voxcli serve` there, which has to fit |
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -57,7 +58,7 @@ def open_engine(
         files: of the model, where they are found already.
         is_speaking: False where it will only encode recordings: an engine of our own then has one
             slot and captures nothing.
-        on_note: told why a running server is not used.
+        on_note: told why a running server is not used, or not any more.
 
     Raises:
         UsageError: no such spec; the server at a URL serves something else.
@@ -71,7 +72,12 @@ def open_engine(
 
         engine, why_not = connect_here(wanted_by(config, settings))
         if engine is not None:
-            return engine
+            from voxcli.engine.standin import StandInEngine
+
+            own = partial(
+                open_engine, NATIVE, config, settings, files=files, is_speaking=is_speaking
+            )
+            return StandInEngine(engine, own, on_note)
         if why_not is not None:
             on_note(f"the running server is not used: {why_not}")
     elif spec != NATIVE:

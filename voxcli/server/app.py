@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import ASGIApp
 
 from voxcli import __version__
-from voxcli.errors import VoxError
+from voxcli.errors import OutputError, VoxError
 from voxcli.models import all_parameters
 from voxcli.parameters import merged
 from voxcli.server import local, speech, voices
@@ -152,6 +152,8 @@ def _add_errors(app: FastAPI) -> None:
             return JSONResponse(body, 413)
         if isinstance(error.__cause__, UnicodeDecodeError):
             return _counted(request, JSONResponse(explain_bytes(error.__cause__), 400))
+        if isinstance(error.__cause__, OSError):  # an upload had no room on the disk
+            return error_response(OutputError(f"cannot keep an upload: {error.__cause__}"))
         message = f"{request.method} {request.url.path[:MAX_SHOWN]}: {error.detail.lower()}"
         body = error_body(message, "invalid_request_error", None, None)
         return JSONResponse(body, error.status_code, error.headers)

@@ -1,13 +1,16 @@
 """Speech as the bytes of a response: piece by piece while it is made, or a whole checked file.
 
-Formats are those of OpenAI's API. Knows nothing about HTTP or jobs.
+Formats are those of OpenAI's API. An encoder and a file belong to one thread at a time; see
+`strand.py`. Knows nothing about HTTP or jobs.
 """
 
 from __future__ import annotations
 
 import io
+import tempfile
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -15,7 +18,8 @@ from voxcli.audio import pcm, wav
 from voxcli.audio.encode import BLOCK
 from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
 from voxcli.audio.resample import Resampler, Samples
-from voxcli.errors import UsageError
+from voxcli.audio.write import AudioWriter
+from voxcli.errors import OutputError, UsageError
 
 PCM_RATE = 24_000  # Hz; what OpenAI's clients take a pcm response for
 MEDIA_TYPES = {
@@ -30,10 +34,11 @@ STREAMED = ("wav", "pcm", "mp3", "flac", "opus")
 
 
 class StreamEncoder(Protocol):
-    """Float chunks at the model's rate to bytes; `finish` gives the rest."""
+    """Float chunks at the model's rate to bytes; `finish` gives the rest; `close` always safe."""
 
     def encode(self, samples: Samples) -> bytes: ...
     def finish(self) -> bytes: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -52,18 +57,26 @@ class Coding:
     def media_type(self) -> str:
         return MEDIA_TYPES[self.name]
 
-    def stream(self, source_rate: int) -> StreamEncoder:
-        """An encoder whose bytes may leave as they come.
+    @property
+    def is_light(self) -> bool:
+        """Whether a second of it is encoded in a fraction of a millisecond."""
+        return self.name in ("wav", "pcm")
+
+    def check_stream(self) -> None:
+        """Refuse to stream a format that exists only as a whole file.
 
         Raises:
-            UsageError: a format that exists only as a whole file.
+            UsageError: with those that can be streamed.
         """
         if self.name not in STREAMED:
             raise UsageError(
                 f"{self.name} cannot be streamed",
                 hint=f"use {', '.join(STREAMED)}, or leave 'stream' out",
             )
-        if self.name in ("wav", "pcm"):
+
+    def stream(self, source_rate: int) -> StreamEncoder:
+        """An encoder whose bytes may leave as they come; nothing is open before its first call."""
+        if self.is_light:
             return _PcmStream(source_rate, self.rate, has_header=self.name == "wav")
         return _SndfileStream(source_rate, self.rate, resolve_format(self.name))
 
@@ -75,12 +88,67 @@ def choose_coding(name: str, source_rate: int, rate: int | None) -> Coding:
         rate: Hz; None means the model's own, and 24 kHz for pcm, whose clients expect that.
 
     Raises:
-        UsageError: the format cannot have that rate.
-        OutputError: its encoder is not on this machine.
+        UsageError: the format cannot have that rate, or its encoder is not on this machine.
     """
     if name == "pcm":
         return Coding(name, FORMATS["wav"].choose_rate(PCM_RATE, rate))
-    return Coding(name, resolve_format(name).choose_rate(source_rate, rate))
+    try:
+        audio_format = resolve_format(name)
+    except OutputError as err:
+        raise UsageError(f"{name} cannot be written here: {err.message}") from err
+    return Coding(name, audio_format.choose_rate(source_rate, rate))
+
+
+class WholeFile:
+    """A complete file, read back before the first byte of it is given; on disk, not in memory."""
+
+    def __init__(self, coding: Coding, source_rate: int) -> None:
+        self._coding = coding
+        self._source_rate = source_rate
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._writer: AudioWriter | None = None
+        self._file: IO[bytes] | None = None
+
+    def write(self, samples: Samples) -> None:
+        """As `AudioWriter.write`."""
+        self._open().write(samples)
+
+    def commit(self) -> None:
+        """As `AudioWriter.commit`; from now on it can be read."""
+        path = self._open().commit().path
+        self._file = open(path, "rb")  # noqa: SIM115 (closed by us)
+        if self._coding.name == "pcm":
+            self._file.seek(len(wav.wav_header(self._coding.rate, "16", 0)))
+
+    def read(self, num_bytes: int) -> bytes:
+        """The next bytes; none at the end."""
+        assert self._file is not None
+        return self._file.read(num_bytes)
+
+    def close(self) -> None:
+        """Leave nothing behind; always safe."""
+        if self._file is not None:
+            self._file.close()
+        if self._writer is not None:
+            self._writer.abort()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _open(self) -> AudioWriter:
+        if self._writer is None:
+            self._folder = _temporary_folder()
+            name = "wav" if self._coding.name == "pcm" else self._coding.name
+            path = Path(self._folder.name) / f"speech.{name}"
+            self._writer = AudioWriter(path, self._source_rate, rate=self._coding.rate)
+            self._writer.__enter__()
+        return self._writer
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="voxcli-")
+    except OSError as err:
+        raise OutputError(f"no temporary folder: {err.strerror}") from err
 
 
 class _PcmStream:
@@ -95,6 +163,8 @@ class _PcmStream:
 
     def finish(self) -> bytes:
         return self._put(self._resampler.flush())
+
+    def close(self) -> None: ...
 
     def _put(self, samples: Samples) -> bytes:
         header, self._header = self._header, b""
@@ -147,14 +217,12 @@ class _SndfileStream:
     """mp3, flac and opus through libsndfile into a `_Drain`."""
 
     def __init__(self, source_rate: int, rate: int, audio_format: AudioFormat) -> None:
-        import soundfile
-
         self._resampler = Resampler(source_rate, rate)
+        self._rate = rate
+        self._format = audio_format
         self._bits = int(audio_format.bits) if audio_format.bits else None
         self._drain = _Drain()
-        self._file = soundfile.SoundFile(
-            self._drain, "w", rate, 1, audio_format.codec, format=audio_format.container
-        )
+        self._file: Any = None
 
     def encode(self, samples: Samples) -> bytes:
         self._put(self._resampler.push(samples))
@@ -165,7 +233,17 @@ class _SndfileStream:
         self._file.close()
         return self._drain.take()
 
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def _put(self, samples: Samples) -> None:
+        if self._file is None:
+            import soundfile
+
+            self._file = soundfile.SoundFile(
+                self._drain, "w", self._rate, 1, self._format.codec, format=self._format.container
+            )
         data: Any = np.clip(samples, -1.0, 1.0)
         if self._bits:
             data = pcm.to_integers(samples, self._bits) << (32 - self._bits)

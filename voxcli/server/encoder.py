@@ -16,8 +16,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from voxcli.engine.base import SpeechEngine
-from voxcli.errors import UsageError
-from voxcli.server.worker import RETRY_AFTER_S, BusyError, EngineWorker
+from voxcli.errors import BusyError, UsageError
+from voxcli.server.worker import RETRY_AFTER_S, EngineWorker
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 
 MAX_WAITING = 16  # recordings

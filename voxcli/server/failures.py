@@ -7,10 +7,13 @@ It knows no route.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
+from voxcli.config import data_dir
 from voxcli.errors import (
+    BusyError,
     DeviceError,
     EngineError,
     ModelError,
@@ -26,7 +29,7 @@ from voxcli.errors import (
 )
 from voxcli.models import all_parameters
 from voxcli.parameters import option_of
-from voxcli.server.worker import RETRY_AFTER_S, BusyError
+from voxcli.server.worker import RETRY_AFTER_S
 
 # The first class that fits. What a user can cause is never a 5xx: a text that no attempt turned
 # into good speech is one of those, hence 422.
@@ -37,7 +40,7 @@ _STATUS: tuple[tuple[type[VoxError], int, str, str], ...] = (
     (VoiceFileError, 400, "invalid_request_error", "voice_damaged"),
     (VoiceNotFoundError, 400, "invalid_request_error", "voice_not_found"),
     (UsageError, 400, "invalid_request_error", "invalid_value"),
-    (OutputError, 400, "invalid_request_error", "format_unavailable"),
+    (OutputError, 507, "server_error", "storage"),
     (SynthesisError, 422, "synthesis_error", "refused"),
     (EngineError, 503, "server_error", "engine_failed"),
     (DeviceError, 503, "server_error", "engine_failed"),
@@ -90,6 +93,8 @@ def explain(error: VoxError) -> tuple[int, dict[str, Any], dict[str, str]]:
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
     param = _param(error)
     message = http_message(error, is_passing=status in (429, 503))
+    if isinstance(error, OutputError):  # nothing that a client did, or could do about it
+        message = "the server cannot write its files; see its log"
     return status, error_body(message, kind, param, code), headers
 
 
@@ -123,6 +128,7 @@ def http_message(error: VoxError, *, is_passing: bool = False) -> str:
 
 
 def _in_http(text: str) -> str:
+    text = text.replace(f"{data_dir()}{os.sep}", "")  # where a user's files are is their business
     words = {**_WORDS, **{option: f"'{field}'" for option, field in _fields().items()}}
     longest_first = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
     return re.sub(rf"(?:{longest_first})(?![\w-])", lambda found: words[found[0]], text)

@@ -2,7 +2,8 @@
 
 A key where one is set; on loopback without a key, only pages of this very server (a foreign web
 page can reach a loopback port too, by its own origin or by a name that it points here). The local
-socket needs none of this: its folder and the peer's user are checked. Bodies are bounded.
+socket needs none of this: its folder and the peer's user are checked. Bodies are bounded in size
+and time, and the large ones in number.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxcli.engine.remote import wire
-from voxcli.server.failures import error_body
+from voxcli.errors import BusyError
+from voxcli.server.failures import error_body, explain
+from voxcli.server.worker import RETRY_AFTER_S
 
 logger = logging.getLogger(__name__)
 
 UNIX_PEER = "unix"  # host of a client on the local socket; nobody on TCP can have it
 TEXT_BYTES = 1 << 20
-REFERENCE_BYTES = 64 << 20  # ten minutes of 48 kHz stereo
+UPLOAD_BYTES = 64 << 20  # ten minutes of 48 kHz stereo; on disk beyond a megabyte
+MESSAGE_BYTES = 16 << 20  # of another command: a minute of 48 kHz float32 and its encodings
+MAX_LARGE = 8  # bodies beyond TEXT_BYTES at once: each is in memory until it was understood
 MAX_SHOWN = 200  # characters of what a client sent, in a message to it
 BODY_SILENCE_S = 30.0  # a body that brings nothing for so long has been given up
+MIN_RATE = 50_000  # bytes a second of a body in all, after the first BODY_SILENCE_S
 
 
 class Guard:
@@ -39,6 +45,7 @@ class Guard:
         self._app = app
         self._api_key = api_key
         self._hosts = hosts
+        self._num_large = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,15 +54,37 @@ class Guard:
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
-        refusal = self._refuse(scope, headers)
-        if refusal is None:
-            limit = _body_limit(scope["path"])
-            refusal = _refuse_length(headers, limit)
-            receive = _bounded(scope, receive, limit)
-        await (refusal or self._app)(scope, receive, send)
+        refusal = self._refuse(scope, headers) or _refuse_length(headers, scope["path"])
+        if refusal is not None:
+            await refusal(scope, receive, send)
+        elif _length(headers) <= TEXT_BYTES:
+            await self._app(scope, _bounded(scope, receive, TEXT_BYTES), send)
+        elif self._num_large >= MAX_LARGE:
+            await _busy(scope, receive, send)
+        else:
+            await self._with_large(scope, _bounded(scope, receive, _length(headers)), send)
+
+    async def _with_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application, counted until it answers: then it has understood the body."""
+        self._num_large += 1
+        is_counted = True
+
+        def end() -> None:
+            nonlocal is_counted
+            self._num_large -= is_counted
+            is_counted = False
+
+        async def answer(message: Message) -> None:
+            end()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            end()
 
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> JSONResponse | None:
-        if scope["client"] and scope["client"][0] == UNIX_PEER:
+        if is_near(scope):
             return None
         name = headers.get("host", "")
         host = _parsed(f"//{name}")
@@ -68,11 +97,18 @@ class Guard:
             return _refusal(403, f"pages of {origin} may not use this server", "origin")
         path = scope["path"]
         if self._api_key and (path.startswith("/v1/") or path == "/metrics"):
-            given = headers.get("authorization", "").removeprefix("Bearer ").encode("latin-1")
-            if not hmac.compare_digest(given, self._api_key.encode()):
-                what = "wrong" if given else "missing"
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            is_bearer = scheme.lower() == "bearer"
+            key = given.strip().encode("latin-1")  # the bytes that were sent; the key is UTF-8
+            if not is_bearer or not hmac.compare_digest(key, self._api_key.encode()):
+                what = "wrong" if is_bearer and given else "missing"
                 return _refusal(401, f"the API key is {what}", "invalid_api_key")
         return None
+
+
+def is_near(scope: Scope) -> bool:
+    """Whether the client is a command of this user on this machine."""
+    return bool(scope["client"]) and scope["client"][0] == UNIX_PEER
 
 
 def _parsed(url: str) -> SplitResult | None:
@@ -88,17 +124,30 @@ def _refusal(status: int, message: str, code: str) -> JSONResponse:
     return JSONResponse(error_body(message, kind, None, code), status, headers)
 
 
+async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
+    error = BusyError(
+        f"{MAX_LARGE} recordings are on their way", hint=f"try again in {RETRY_AFTER_S} s"
+    )
+    status, body, headers = explain(error)
+    await JSONResponse(body, status, headers)(scope, receive, send)
+
+
 def _body_limit(path: str) -> int:
-    has_audio = path.startswith("/v1/audio/voices") or path in (wire.PATH_PLAN, wire.PATH_SPEECH)
-    return REFERENCE_BYTES if has_audio else TEXT_BYTES
+    if path.startswith("/v1/audio/voices"):
+        return UPLOAD_BYTES
+    return MESSAGE_BYTES if path in wire.WITH_AUDIO else TEXT_BYTES
 
 
-def _refuse_length(headers: dict[str, str], limit: int) -> JSONResponse | None:
-    length = headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > limit:
-        return _refusal(
-            413, f"the body has {int(length):,} bytes, {limit:,} are allowed", "too_large"
-        )
+def _length(headers: dict[str, str]) -> int:
+    """Of the body as its client states it; 0 where it does not."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isdecimal() else 0
+
+
+def _refuse_length(headers: dict[str, str], path: str) -> JSONResponse | None:
+    length, limit = _length(headers), _body_limit(path)
+    if length > limit:
+        return _refusal(413, f"the body has {length:,} bytes, {limit:,} are allowed", "too_large")
     return None
 
 
@@ -117,18 +166,26 @@ def log_let_go(scope: Scope, what: str, silence_s: float) -> None:
 
 
 def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
-    """A body without end or without news ends as if its client had gone."""
+    """A body without end, without news or without pace ends as if its client had gone.
+
+    Args:
+        limit: bytes; a body that does not state its length gets no more than TEXT_BYTES.
+    """
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
     num_bytes, is_whole = 0, False
 
     async def bounded() -> Message:
         nonlocal num_bytes, is_whole
         if is_whole:  # what is still to come is only that the client goes
             return await receive()
+        now_s = loop.time()
+        last_s = began_s + BODY_SILENCE_S + num_bytes / MIN_RATE
         try:
-            async with asyncio.timeout(BODY_SILENCE_S):
+            async with asyncio.timeout_at(min(now_s + BODY_SILENCE_S, last_s)):
                 message = await receive()
         except TimeoutError:
-            log_let_go(scope, "sent nothing more of its body", BODY_SILENCE_S)
+            log_let_go(scope, "sent next to nothing of its body", round(loop.time() - began_s, 1))
             return {"type": "http.disconnect"}
         is_whole = not message.get("more_body", False)
         num_bytes += len(message.get("body", b""))

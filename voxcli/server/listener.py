@@ -13,8 +13,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from copy import copy
-from typing import Self
 
 from voxcli.engine.base import Speech
 from voxcli.errors import VoxError
@@ -28,25 +28,24 @@ QUEUE_BYTES = 4 << 20  # 44 s of 24 kHz audio; segments in flight still come on 
 class Listener:
     """Chunks of one utterance for one client; leaving the block frees its slot at once.
 
-        listener = Listener(worker, plan, is_live=True)
-        listener.submit()
-        async with listener:
+        listener = Listener(worker)
+        async with listener.speaking(plan, is_live=True):
             async for chunk in listener:
                 ...
 
-    NOTE: nothing that can fail may come between `submit` and who closes it: speech that nobody
-    takes is paused, and would hold its place for ever.
+    NOTE: the block alone asks for the speech: speech that nobody takes is paused, and would hold
+    its place for ever.
 
     Attributes:
-        ttfa_s: from `submit` to the first chunk; None before.
+        ttfa_s: from asking to the first chunk; None before.
         audio_s: seconds of audio that the engine delivered so far.
         underrun_s: how long a player that began at the first chunk would have been without samples.
     """
 
-    def __init__(self, worker: EngineWorker, plan: Plan, *, is_live: bool) -> None:
+    def __init__(self, worker: EngineWorker) -> None:
         self._worker = worker
         self._loop = asyncio.get_running_loop()
-        self._job = Job(plan, is_live, self._deliver)
+        self._job: Job | None = None
         self._chunks: deque[AudioChunk] = deque()
         self._num_bytes = 0
         self._error: VoxError | None = None
@@ -58,32 +57,34 @@ class Listener:
         self.underrun_s = 0.0
         self.num_pauses = 0
 
-    def submit(self) -> None:
-        """Queue the utterance.
+    @asynccontextmanager
+    async def speaking(self, plan: Plan, *, is_live: bool) -> AsyncIterator[None]:
+        """Ask for the utterance, and let go of it at the end of the block.
 
         Raises:
             BusyError, UnavailableError: the worker takes nothing now.
         """
+        job = Job(plan, is_live, self._deliver)
         self._started = time.perf_counter()
-        self._worker.submit(self._job)
+        self._worker.submit(job)
+        self._job = job
+        try:
+            yield
+        finally:
+            self._chunks.clear()
+            if self._ended_s is None:
+                self._worker.cancel(job)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go; always safe."""
-        self._chunks.clear()
-        if self._ended_s is None:
-            self._worker.cancel(self._job)
+    @property
+    def job(self) -> Job:
+        assert self._job is not None
+        return self._job
 
     @property
     def speech(self) -> Speech:
         """Its reports are whole once the last chunk was taken."""
-        assert self._job.speech is not None
-        return self._job.speech
+        assert self.job.speech is not None
+        return self.job.speech
 
     @property
     def ttfa_s(self) -> float | None:
@@ -108,9 +109,9 @@ class Listener:
             self._count(event, now)
             self._chunks.append(event)
             self._num_bytes += event.samples.nbytes
-            if self._num_bytes > QUEUE_BYTES and not self._job.is_paused and not event.is_last:
+            if self._num_bytes > QUEUE_BYTES and not self.job.is_paused and not event.is_last:
                 self.num_pauses += 1
-                self._worker.pause(self._job)
+                self._worker.pause(self.job)
         self._has_news.set()
 
     def _count(self, chunk: AudioChunk, now: float) -> None:
@@ -140,8 +141,8 @@ class Listener:
                 await self._has_news.wait()
             chunk = self._chunks.popleft()
             self._num_bytes -= chunk.samples.nbytes
-            if self._job.is_paused and self._num_bytes < QUEUE_BYTES // 2:
-                self._worker.resume(self._job)
+            if self.job.is_paused and self._num_bytes < QUEUE_BYTES // 2:
+                self._worker.resume(self.job)
             yield chunk
             if chunk.is_last:
                 return

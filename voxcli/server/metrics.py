@@ -46,6 +46,11 @@ class Metrics:
         self._gauge("voxcli_ready", "1 when speech can be asked for.", self._is_ready)
         self._gauge("voxcli_streams", "Utterances being spoken.", lambda: worker.num_running)
         self._gauge("voxcli_queue", "Utterances that wait.", lambda: worker.num_waiting)
+        self._gauge(
+            "voxcli_settings",
+            "Settings of the model spoken at once; streams of different ones take turns.",
+            lambda: worker.engine.num_settings(),
+        )
         self._gauge("voxcli_graph_captures", "CUDA graphs captured so far.", self._num_captures)
         memory = Gauge(
             "voxcli_gpu_memory_bytes", "GPU memory of this process.", ("kind",),
@@ -75,8 +80,11 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
-    def end(self, outcome: str, listener: Listener) -> None:
-        """Count a stream that ended, however it did."""
+    def ender(self, listener: Listener) -> Callable[[str], None]:
+        """What a response calls with its outcome when it ends."""
+        return lambda outcome: self._end(outcome, listener)
+
+    def _end(self, outcome: str, listener: Listener) -> None:
         self.requests.labels(outcome).inc()
         self._pauses.inc(listener.num_pauses)
         self._audio.inc(listener.audio_s)

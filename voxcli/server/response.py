@@ -1,7 +1,7 @@
 """A response that is made while it is sent, and ends with its client.
 
 The status waits for the first piece, so that what goes wrong before it is a proper error. A client
-that goes away, or takes nothing for `STALLED_S`, ends the stream, and with it what it holds in the
+that goes away, or takes too little for too long, ends the stream, and with it what it holds in the
 engine. What goes wrong in the middle cuts the connection short, so that no client takes half of the
 audio for the whole. It knows bytes and ASGI, not speech.
 """
@@ -11,24 +11,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from voxcli.errors import VoxError
+from voxcli.errors import OutputError, VoxError
 from voxcli.server.failures import explain
 from voxcli.server.guard import log_let_go
 
 logger = logging.getLogger(__name__)
 
 STALLED_S = 60.0  # a client that takes nothing for so long is gone in all but name
+MIN_RATE = 1000  # bytes a second: who takes less is waited for STALLED_S in all; a third of opus
 
 Pieces = AsyncGenerator[bytes, None]
 
 
+def outcome_of(error: VoxError) -> str:
+    """How a request with this error ended, a word of `metrics.OUTCOMES`."""
+    return "refused" if explain(error)[0] < 500 else "failed"
+
+
 def error_response(error: VoxError, **extra: object) -> JSONResponse:
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's shape; what is the server's own matter is said in its log."""
     status, body, headers = explain(error)
+    if isinstance(error, OutputError):
+        logger.error("%s", error)
     body["error"] |= extra
     return JSONResponse(body, status, headers)
 
@@ -58,6 +67,7 @@ class LiveResponse(Response):
         self._on_end = on_end
         self._as_error = as_error
         self._outcome = "gone"
+        self._patience_s = STALLED_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(scope, receive, send))
@@ -77,30 +87,57 @@ class LiveResponse(Response):
         try:
             first = await anext(self._pieces, b"")
         except VoxError as err:
-            response = self._as_error(err)
-            self._outcome = "refused" if response.status_code < 500 else "failed"
-            await response(scope, receive, send)
+            self._outcome = outcome_of(err)
+            await self._as_error(err)(scope, receive, send)
             return
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         try:
-            await _put(send, first)
+            await self._put(send, first)
             async for piece in self._pieces:
-                await _put(send, piece)
+                await self._put(send, piece)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             self._outcome = "ok"
         except VoxError as err:  # the body stays without its end
             logger.warning("a stream was cut short: %s", err)
-            self._outcome = "failed"
+            self._outcome = outcome_of(err)
         except TimeoutError:
-            log_let_go(scope, "took nothing of its speech", STALLED_S)
+            log_let_go(scope, "took next to nothing of its speech", STALLED_S)
             self._outcome = "stalled"
 
-
-async def _put(send: Send, piece: bytes) -> None:
-    if piece:
-        async with asyncio.timeout(STALLED_S):
+    async def _put(self, send: Send, piece: bytes) -> None:
+        """Send what is not empty; waiting takes from the patience with this client, and what it
+        takes gives some back."""
+        if not piece:
+            return
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        async with asyncio.timeout(self._patience_s):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+        earned_s = len(piece) / MIN_RATE
+        self._patience_s = min(STALLED_S, self._patience_s - (loop.time() - began_s) + earned_s)
+
+
+async def with_beats(pieces: Pieces, beat: bytes, every_s: float) -> Pieces:
+    """The pieces, and a beat whenever none came for a while: whoever waits sees that we live."""
+    async with aclosing(pieces):
+        while True:
+            following = asyncio.create_task(_following(pieces))
+            try:
+                while not (await asyncio.wait((following,), timeout=every_s))[0]:
+                    yield beat
+            finally:
+                if not following.done():
+                    following.cancel()
+                    await asyncio.gather(following, return_exceptions=True)
+            piece = following.result()
+            if piece is None:
+                return
+            yield piece
+
+
+async def _following(pieces: Pieces) -> bytes | None:
+    return await anext(pieces, None)
 
 
 async def _until_gone(receive: Receive) -> None:

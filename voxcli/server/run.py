@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,9 +31,12 @@ from voxcli.server.worker import EngineWorker, State
 
 logger = logging.getLogger(__name__)
 
-FIRST_REQUEST_S = 30.0  # for the head of a connection's first request
-# Between two times that free memory goes back to the system, while anything is spoken. With 10 s
-# between them 32 streams grew by 6 to 14 % in four rounds, with 2 s by 2 to 7 %, as fast.
+HEAD_S = 30.0  # for the head of a request, from its connection or from the answer before it
+LINGER_S = 30.0  # for the rest of an answer to reach its client, once the connection is closed
+MAX_CONNECTIONS = 512  # of TCP, and as many of the local socket
+# Between two times that lingering connections are looked for and, while anything is spoken, free
+# memory goes back to the system. With 10 s between them 32 streams grew by 6 to 14 % in four
+# rounds, with 2 s by 2 to 7 %, as fast.
 TIDY_S = 2.0
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
 
@@ -54,13 +57,23 @@ class Ending:
 
 
 class _Protocol(H11Protocol):
-    """HTTP that knows the local socket and lets only its owner in."""
+    """HTTP that knows the local socket and lets only its owner in, and neither waits for ever for
+    the head of a request nor takes connections without end."""
+
+    _waiting: asyncio.TimerHandle | None = None
+    _closed_s: float | None = None
+    is_local = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST_S, self._close_if_silent)
+        self._wait_for_head()
         peer = transport.get_extra_info("socket")
-        if peer is None or peer.family != getattr(socket, "AF_UNIX", None):
+        self.is_local = peer is not None and peer.family == getattr(socket, "AF_UNIX", None)
+        others = _ours(self.connections)
+        if sum(each.is_local is self.is_local for each in others) > MAX_CONNECTIONS:
+            transport.abort()
+            return
+        if not self.is_local:
             return
         if hasattr(socket, "SO_PEERCRED"):
             raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -71,9 +84,38 @@ class _Protocol(H11Protocol):
                 return
         self.client = (UNIX_PEER, 0)
 
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def on_response_complete(self) -> None:
+        before = self.cycle
+        super().on_response_complete()
+        if self.cycle is before:  # else a request came ahead of its turn, and is answered now
+            self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        """Close the connection where no other request begins in time."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._waiting = self.loop.call_later(HEAD_S, self._close_if_silent, self.cycle)
+
+    def _close_if_silent(self, before: object) -> None:
+        if self.cycle is before:
             self.transport.close()
+
+    def end_if_lingering(self, now_s: float) -> None:
+        """Drop a connection that is closed and whose client does not take what is left for it."""
+        if not self.transport.is_closing():
+            return
+        self._closed_s = now_s if self._closed_s is None else self._closed_s
+        if now_s - self._closed_s > LINGER_S:
+            self.transport.abort()
+
+
+def _ours(connections: Iterable[object]) -> list[_Protocol]:
+    return [each for each in connections if isinstance(each, _Protocol)]
 
 
 class _Uvicorn(uvicorn.Server):
@@ -149,7 +191,7 @@ class ServerProcess:
         self.worker.start()
         serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
         stopping = asyncio.create_task(self._stopping.wait())
-        tidying = asyncio.create_task(self._tidy_memory())
+        tidying = asyncio.create_task(self._tidy())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         tidying.cancel()
         await self._end()
@@ -162,10 +204,13 @@ class ServerProcess:
         if state is State.FAILED:
             self._stopping.set()
 
-    async def _tidy_memory(self) -> None:
+    async def _tidy(self) -> None:
+        loop = asyncio.get_running_loop()
         was_busy = True
         while True:
             await asyncio.sleep(TIDY_S)
+            for connection in _ours(self._uvicorn.server_state.connections):
+                connection.end_if_lingering(loop.time())
             is_busy = self.worker.num_running > 0
             if is_busy or was_busy:
                 await asyncio.to_thread(give_back)

@@ -1,28 +1,29 @@
 """What the routes share: the worker, the engine's facts, planning and counting.
 
 It knows no HTTP. Planning runs beside the event loop: a long text takes a while to be prepared.
+What is uploaded has a thread of its own, so that no text waits for it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from voxcli.engine.base import EngineFacts, SpeechEngine
 from voxcli.plan import Plan
+from voxcli.server.desk import Desk
 from voxcli.server.encoder import Encoder
-from voxcli.server.listener import Listener
 from voxcli.server.metrics import Metrics
 from voxcli.server.worker import EngineWorker
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 from voxcli.voices import VoiceStore
 
 NUM_PLANNERS = 2
+MAX_PLANS = 128  # that wait: more than the streams and the queue of a server
+MAX_UPLOADS = 8  # that wait: recordings, and the list of voices
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ class Service:
         url: where it listens, for messages.
         num_restarts: fresh processes that went on after a fault.
         store: of the saved voices.
+        planners: for texts and orders.
+        uploads: for recordings, and for files of voices and models that are read whole.
     """
 
     worker: EngineWorker
@@ -43,13 +46,16 @@ class Service:
     started: int = field(default_factory=lambda: int(time.time()))
     store: VoiceStore = field(default_factory=VoiceStore)
     metrics: Metrics = field(init=False)
-    planners: ThreadPoolExecutor = field(init=False, repr=False)
+    planners: Desk = field(init=False, repr=False)
+    uploads: Desk = field(init=False, repr=False)
     encoder: Encoder = field(init=False, repr=False)
     _checksums: dict[bool, str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", Metrics(self.worker, self.num_restarts))
-        object.__setattr__(self, "planners", ThreadPoolExecutor(NUM_PLANNERS, "planner"))
+        planners = Desk("texts", NUM_PLANNERS, max_waiting=MAX_PLANS)
+        object.__setattr__(self, "planners", planners)
+        object.__setattr__(self, "uploads", Desk("uploads", 1, max_waiting=MAX_UPLOADS))
         object.__setattr__(self, "encoder", Encoder(self.worker))
 
     @property
@@ -78,23 +84,18 @@ class Service:
         self.worker.check_ready()
         return self.worker.engine
 
-    def ender(self, listener: Listener) -> Callable[[str], None]:
-        """What a response calls when it ends: counts it and frees its slot."""
-
-        def end(outcome: str) -> None:
-            listener.close()
-            self.metrics.end(outcome, listener)
-
-        return end
-
     async def plan(self, utterance: Utterance) -> Plan:
         """As `SpeechEngine.plan`, with the recordings of a voice by name, beside other clients."""
         engine = self.worker.engine
         return await self.beside(lambda: engine.plan(engine.in_voice(utterance, self.store)))
 
     async def beside(self, work: Callable[[], T]) -> T:
-        """Work for another thread than that of the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self.planners, work)
+        """Work for another thread than that of the event loop.
+
+        Raises:
+            BusyError: too much of it waits.
+        """
+        return await self.planners.run(work)
 
     async def encode(self, recording: Recording, uses: Iterable[Use]) -> VoiceEncoding:
         """As `SpeechEngine.encode`, while others are spoken."""
@@ -102,8 +103,13 @@ class Service:
 
     async def checksum(self, *, of_encoder: bool) -> str:
         """Of what encodes recordings, or of the whole model, whose files are read once."""
-        if of_encoder not in self._checksums:
-            engine = self.worker.engine
-            read = engine.encoder_checksum if of_encoder else engine.model_checksum
-            self._checksums[of_encoder] = await self.beside(read)
-        return self._checksums[of_encoder]
+        engine = self.worker.engine
+        read = engine.encoder_checksum if of_encoder else engine.model_checksum
+
+        def once() -> str:
+            if of_encoder not in self._checksums:
+                self._checksums[of_encoder] = read()
+            return self._checksums[of_encoder]
+
+        known = self._checksums.get(of_encoder)
+        return await self.uploads.run(once) if known is None else known

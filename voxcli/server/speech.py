@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import tempfile
-from pathlib import Path
+from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from voxcli.audio.wav import wav_header
-from voxcli.audio.write import AudioWriter
 from voxcli.errors import VoxError
 from voxcli.plan import Plan
-from voxcli.server.encode import Coding, choose_coding
+from voxcli.server.encode import Coding, WholeFile, choose_coding
 from voxcli.server.failures import ApiError, explain
 from voxcli.server.listener import Listener
 from voxcli.server.response import LiveResponse, Pieces
 from voxcli.server.schema import ErrorBody, SpeechRequest
 from voxcli.server.service import Service
+from voxcli.server.strand import Strand
 
 FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
 
@@ -37,6 +34,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
             (422, "No attempt turned the text into good speech."),
             (429, "Too many requests; see Retry-After."),
             (503, "Loading, stopping or failed."),
+            (507, "The server has no room on its disk."),
         )
     },
 }
@@ -71,47 +69,47 @@ async def _create_speech(body: SpeechRequest, service: Service) -> Response:
         )
     coding = choose_coding(body.response_format, facts.sample_rate, body.sample_rate)
     if body.is_streamed:
-        coding.stream(facts.sample_rate)  # refuses what cannot be streamed
+        coding.check_stream()
     plan = await service.plan(body.utterance())
-    listener = Listener(service.worker, plan, is_live=body.is_streamed)
     headers = {
         "X-Sample-Rate": str(coding.rate),
         "X-Seed": str(plan.seed),
         "X-Language": plan.text.language,
     }
     media_type = coding.media_type
+    listener = Listener(service.worker)
     if not body.is_streamed:
-        pieces = _whole(listener, coding, facts.sample_rate)
+        pieces = _whole(listener, plan, coding, facts.sample_rate)
     elif body.stream_format == "sse":
         media_type = "text/event-stream"
         pieces = _events(listener, plan, coding, facts.sample_rate)
     else:
-        pieces = _audio(listener, coding, facts.sample_rate)
+        pieces = _audio(listener, plan, coding, facts.sample_rate)
     if coding.name == "pcm" and media_type == coding.media_type:
         media_type = f"audio/pcm;rate={coding.rate};channels=1"
-    response = LiveResponse(pieces, media_type, headers=headers, on_end=service.ender(listener))
-    listener.submit()
-    return response
+    return LiveResponse(pieces, media_type, headers=headers, on_end=service.metrics.ender(listener))
 
 
-async def _audio(listener: Listener, coding: Coding, source_rate: int) -> Pieces:
+async def _audio(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
     """Encoded audio, new samples only."""
     encoder = coding.stream(source_rate)
-    async with listener:
-        async for chunk in listener:
-            yield encoder.encode(chunk.samples)
-    yield encoder.finish()
+    async with Strand(encoder.close, is_light=coding.is_light) as strand:
+        async with listener.speaking(plan, is_live=True):
+            async for chunk in listener:
+                yield await strand.call(encoder.encode, chunk.samples)
+        yield await strand.call(encoder.finish)
 
 
 async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
     """The same as OpenAI's server-sent events."""
     has_begun = False
     try:
-        async for piece in _audio(listener, coding, source_rate):
-            if piece:
-                audio = base64.b64encode(piece).decode("ascii")
-                yield _event({"type": "speech.audio.delta", "audio": audio})
-                has_begun = True
+        async with aclosing(_audio(listener, plan, coding, source_rate)) as pieces:
+            async for piece in pieces:
+                if piece:
+                    audio = base64.b64encode(piece).decode("ascii")
+                    has_begun = True
+                    yield _event({"type": "speech.audio.delta", "audio": audio})
     except VoxError as err:
         if has_begun:
             yield _event({"type": "error", **explain(err)[1]})
@@ -129,21 +127,13 @@ def _event(data: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(data)}\n\n".encode()
 
 
-async def _whole(listener: Listener, coding: Coding, source_rate: int) -> Pieces:
-    """A complete file, read back before the first byte leaves; on disk, not in memory."""
-    with tempfile.TemporaryDirectory(prefix="voxcli-") as folder:
-        path = Path(folder) / f"speech.{'wav' if coding.name == 'pcm' else coding.name}"
-        async with listener:
-            await _write(path, listener, coding, source_rate)
-        with open(path, "rb") as file:
-            if coding.name == "pcm":
-                file.seek(len(wav_header(coding.rate, "16", 0)))
-            while block := file.read(FILE_BLOCK):
-                yield block
-
-
-async def _write(path: Path, listener: Listener, coding: Coding, source_rate: int) -> None:
-    with AudioWriter(path, source_rate, rate=coding.rate) as writer:
-        async for chunk in listener:
-            await asyncio.to_thread(writer.write, chunk.samples)
-        await asyncio.to_thread(writer.commit)
+async def _whole(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
+    """A complete file, read back before the first byte leaves."""
+    file = WholeFile(coding, source_rate)
+    async with Strand(file.close) as strand:
+        async with listener.speaking(plan, is_live=False):
+            async for chunk in listener:
+                await strand.call(file.write, chunk.samples)
+        await strand.call(file.commit)
+        while block := await strand.call(file.read, FILE_BLOCK):
+            yield block

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
@@ -15,13 +18,14 @@ from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
 from voxcli.server.service import Service
 from voxcli.utterance import Mode
 from voxcli.voices import MAX_TEXT_CHARS, Voice, VoiceStore
+from voxcli.voices.file import SUFFIX, read_voice
 
 router = APIRouter()
 DEFAULT = VoiceRow(name="default")
 MAX_CONSENT = 1000
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody} for status in (400, 401, 404, 409, 413, 503)
+    status: {"model": ErrorBody} for status in (400, 401, 404, 409, 413, 429, 503, 507)
 }
 
 
@@ -29,7 +33,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 async def list_voices(request: Request) -> VoiceList:
     """The model's own voices, and the saved ones."""
     service: Service = request.app.state.service
-    saved = await service.beside(lambda: [_row(service.store, n) for n in service.store.names()])
+    saved = await service.uploads.run(lambda: _rows(service.store))
     presets = [VoiceRow(name=name) for name in service.facts.voices]
     return VoiceList(voices=[DEFAULT, *presets, *saved])
 
@@ -52,12 +56,13 @@ async def create_voice(
     if Mode.REFERENCE not in service.facts.modes:
         raise UsageError(f"model '{service.facts.model}' cannot imitate a voice", hint="see modes")
     name = service.store.check_free(name.strip(), overwrite=False)
-    data = await audio_sample.read()
-    voice = await service.beside(lambda: _hear(name, data, ref_text, consent))
+    voice = await service.uploads.run(
+        lambda: _hear(name, audio_sample.file.read(), ref_text, consent)
+    )
     recording = voice.recording
     encoded = voice.encoded(await service.encode(recording, uses_of(recording)))
-    await service.beside(lambda: service.store.add(encoded))
-    return await service.beside(lambda: _row(service.store, name))
+    await service.uploads.run(lambda: service.store.add(encoded))
+    return await service.uploads.run(lambda: _row(service.store, name))
 
 
 @router.delete("/v1/audio/voices/{name}", responses=_REFUSALS)
@@ -65,8 +70,8 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
     """Remove a saved voice; answers with what it was."""
     service: Service = request.app.state.service
     try:
-        row = await service.beside(lambda: _row(service.store, name))
-        await service.beside(lambda: service.store.remove(name))
+        row = await service.uploads.run(lambda: _row(service.store, name))
+        await service.uploads.run(lambda: service.store.remove(name))
     except VoiceNotFoundError as err:
         raise ApiError(404, http_message(err), code="voice_not_found", param="name") from err
     return row
@@ -75,9 +80,9 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
 def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
     """A recording that passed its checks, as a voice without encodings."""
     from voxcli.audio.read import decode_audio
-    from voxcli.audio.reference import add_transcript, prepare_reference
+    from voxcli.audio.reference import MAX_S, add_transcript, prepare_reference
 
-    recording, report = prepare_reference(decode_audio(data, "the recording"))
+    recording, report = prepare_reference(decode_audio(data, "the recording", max_s=MAX_S))
     if text.strip():
         recording, report = add_transcript(recording, report, text)
     return Voice(
@@ -89,13 +94,34 @@ def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
     )
 
 
+def _rows(store: VoiceStore) -> list[VoiceRow]:
+    """Of all saved voices; one that was removed meanwhile is left out."""
+    rows = []
+    for name in store.names():
+        with suppress(VoiceNotFoundError):
+            rows.append(_row(store, name))
+    return rows
+
+
 def _row(store: VoiceStore, name: str) -> VoiceRow:
+    """A file is read whole and checked; what it said is kept until it changes."""
+    path = store.path(name)
     try:
-        voice = store.find(name)
+        found = path.stat()
+    except OSError:  # a dead link: reading it says so
+        return _row_of(path, (0, 0, 0))
+    return _row_of(path, (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(maxsize=1024)
+def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
+    name = path.name.removesuffix(SUFFIX)
+    try:
+        voice = read_voice(path)
     except VoiceFileError as err:
         return VoiceRow(name=name, problem=http_message(err))
     return VoiceRow(
-        name=voice.name,
+        name=name,
         created=voice.created,
         consent=voice.consent,
         duration_s=round(voice.duration_s, 2),

@@ -17,10 +17,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from voxcli.engine.base import Speech, SpeechEngine, SpeechSession
-from voxcli.errors import EngineError, EngineFaultError, UnavailableError, VoxError
+from voxcli.errors import (
+    BusyError,
+    EngineError,
+    EngineFaultError,
+    UnavailableError,
+    VoxError,
+)
 from voxcli.plan import Plan
 from voxcli.server.limits import WorkerLimits
 from voxcli.utterance import AudioChunk
@@ -31,10 +37,6 @@ T = TypeVar("T")
 
 LOADING_S = 30.0  # longest wait for a model that loads: ending inside torch aborts the process
 RETRY_AFTER_S = 2  # what a refused client is told to wait: about one short sentence
-
-
-class BusyError(VoxError):
-    """No room for another utterance now."""
 
 
 class State(StrEnum):
@@ -92,6 +94,7 @@ class EngineWorker:
         self._waiting: deque[Job] = deque()
         self._running: dict[Speech, Job] = {}
         self._orders: deque[Callable[[SpeechSession], None]] = deque()
+        self._calls: set[Future[Any]] = set()  # that are among the orders
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     # ------------------------------------------------------------ from any thread
@@ -151,18 +154,23 @@ class EngineWorker:
         """Do something with the engine between two steps; those who listen wait for it.
 
         Raises:
-            UnavailableError: as `check_ready`; later, in the future, what the function raises.
+            UnavailableError: as `check_ready`; later, in the future, what the function raises, or
+                that the engine's thread ended before.
         """
-        self.check_ready()
         future: Future[T] = Future()
 
         def order(session: SpeechSession) -> None:
+            self._calls.discard(future)
+            if not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                return
             try:
                 future.set_result(function(self.engine))
             except Exception as err:
                 future.set_exception(err)
 
         with self._changed:
+            self.check_ready()
+            self._calls.add(future)
             self._orders.append(order)
             self._changed.notify()
         return future
@@ -246,6 +254,8 @@ class EngineWorker:
             logger.exception("the engine's thread failed")
             kind = EngineFaultError if self._is_started else EngineError
             self._broken(kind(f"the engine failed: {err}", hint="see the server's log"))
+        finally:
+            self._end_calls()
 
     def _broken(self, error: VoxError) -> None:
         with self._changed:
@@ -255,6 +265,13 @@ class EngineWorker:
             self._running.clear()
             self._waiting.clear()
         self._fail(jobs, error)
+
+    def _end_calls(self) -> None:
+        with self._changed:
+            calls, self._calls = self._calls, set()
+        for future in calls:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(self.error or UnavailableError("the server stopped"))
 
     def _take_orders(self, session: SpeechSession) -> bool:
         """Do what other threads asked for; waits while there is nothing to step. False ends."""
@@ -276,7 +293,10 @@ class EngineWorker:
                 return True
 
     def _can_begin(self, num_begun: int = 0) -> bool:
-        return bool(self._waiting) and len(self._running) + num_begun < self.limits.max_streams
+        """Whether one more may begin; who is paused, because its client does not read, waits for
+        nobody and keeps nobody waiting."""
+        num_spoken = sum(not job.is_paused for job in self._running.values()) + num_begun
+        return bool(self._waiting) and num_spoken < self.limits.max_streams
 
     def _begin(self, session: SpeechSession, job: Job) -> None:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,10 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
     from safetensors import SafetensorError, safe_open
 
     try:
-        size = path.stat().st_size
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
+            raise VoiceFileError(f"{path} is no file", hint=WAY_OUT)
+        size = found.st_size
         if size > MAX_FILE_BYTES:
             raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")
         with safe_open(path, framework="np") as file:

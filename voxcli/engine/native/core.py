@@ -18,6 +18,7 @@ from voxcli.config import EngineConfig
 from voxcli.engine.native.request import Request
 from voxcli.engine.native.runner import ModelRunner, Runner
 from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
+from voxcli.engine.native.turns import Turns
 from voxcli.engine.native.vocoding import Vocoding
 from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
 from voxcli.utterance import FinishReason
@@ -111,6 +112,7 @@ class EngineCore:
         )
         most = torch.get_num_threads()
         self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
+        self._turns = Turns()
         self.num_runs = 0
         self._is_on_card = device.type == "cuda"
         self._fault: str | None = None
@@ -123,6 +125,11 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         return self.scheduler.has_work
+
+    @property
+    def num_keys(self) -> int:
+        """Graph keys of the running requests; safe in any thread."""
+        return len({request.key for request in tuple(self.scheduler.running)})
 
     def add_request(self, request: Request) -> None:
         """Queue a request.
@@ -148,7 +155,7 @@ class EngineCore:
             self.scheduler.abort(request)
 
     def step(self) -> list[Output]:
-        """Advance every running request by one frame.
+        """Advance every running request by one frame, or those whose turn it is.
 
         Returns:
             an output for each request that has new samples or ended.
@@ -190,10 +197,13 @@ class EngineCore:
         with self.vocoding.cores_shared():
             if batch.prefill:
                 self.runner.prefill(batch.prefill, batch.max_positions)
-            for group in batch.decode:
-                prefilled = [request for request in group if request.is_prefilled]
-                for result in self.runner.decode(prefilled) if prefilled else ():
-                    result.request.record(result.frame, result.is_end)
+            if self.keys is None:  # captured keys are few, and whoever captured them chose them
+                for group in self._turns.next(batch.decode):
+                    with self._turns.taken(group):
+                        self._decode(group)
+            else:
+                for group in batch.decode:
+                    self._decode([request for request in group if request.is_prefilled])
         due = [request for request in self.scheduler.running if request.is_chunk_due]
         is_last_work = not self.scheduler.is_generating
         outputs = []
@@ -202,6 +212,10 @@ class EngineCore:
             if ready.finish_reason is not None:
                 self.scheduler.release(ready.request)
         return outputs
+
+    def _decode(self, group: list[Request]) -> None:
+        for result in self.runner.decode(group) if group else ():
+            result.request.record(result.frame, result.is_end)
 
     def _abort_all(self) -> None:
         self.vocoding.forget()

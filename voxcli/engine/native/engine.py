@@ -304,6 +304,9 @@ class NativeEngine(SpeechEngine):
 
     # ------------------------------------------------------------ measuring
 
+    def num_settings(self) -> int:
+        return 0 if self.core is None else self.core.num_keys
+
     def card_memory(self) -> dict[str, float]:
         if self._setup is None or self._setup.device_type == "cpu":
             return {}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from voxcli.engine.base import Event, Speech, SpeechSession
 from voxcli.engine.native.core import EngineCore, Output
 from voxcli.engine.native.request import Request
 from voxcli.engine.native.speech import SegmentedSpeech
-from voxcli.errors import VoxError
+from voxcli.errors import EngineError, VoxError
 from voxcli.plan import Plan
+
+logger = logging.getLogger(__name__)
 
 
 class NativeSession(SpeechSession):
@@ -86,9 +89,9 @@ class NativeSession(SpeechSession):
             try:
                 self._take(speech, output)
                 events += [(speech, chunk) for chunk in speech.ready_chunks()]
-            except VoxError as err:
+            except Exception as err:
                 self._drop(speech)
-                events.append((speech, err))
+                events.append((speech, _failure(err)))
         for speech in [speech for speech in self._speeches if speech.is_done]:
             self._forget(speech)
         return events
@@ -118,10 +121,10 @@ class NativeSession(SpeechSession):
                     continue
                 self._submit_one(request, speech)
                 num_free -= 1
-            except VoxError as err:
+            except Exception as err:
                 hopeful.remove(speech)
                 self._drop(speech)
-                refused.append((speech, err))
+                refused.append((speech, _failure(err)))
         return refused
 
     def _submit_one(self, request: Request, speech: SegmentedSpeech) -> None:
@@ -150,6 +153,15 @@ class NativeSession(SpeechSession):
         self._arrived.clear()
         self._speeches.clear()
         self._paused.clear()
+
+
+def _failure(error: Exception) -> VoxError:
+    """What ends one speech. A bug that a text brings out is the end of that text alone: a fault of
+    the device is met by the next step of all again."""
+    if isinstance(error, VoxError):
+        return error
+    logger.error("a speech failed", exc_info=error)
+    return EngineError(f"the engine failed: {type(error).__name__}: {error}")
 
 
 Routes = dict[Request, NativeSession]

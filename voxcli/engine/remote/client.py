@@ -6,6 +6,7 @@ middle is an `UnavailableError`.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -25,7 +26,7 @@ from voxcli.engine.base import (
 )
 from voxcli.engine.remote import wire
 from voxcli.engine.remote.transport import Server
-from voxcli.errors import EngineFaultError, UsageError, VoxError
+from voxcli.errors import EngineFaultError, UnavailableError, UsageError, VoxError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
 from voxcli.utterance import (
@@ -39,10 +40,9 @@ from voxcli.utterance import (
     VoiceEncoding,
 )
 
-T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
-ANSWER_S = 30.0  # for a plan of a long text, or whether parameters have a graph
-CHECKSUM_S = 600.0  # a large model is read as a whole
+T = TypeVar("T")
 
 
 class _Call:
@@ -69,14 +69,10 @@ class _Call:
             VoxError: what ended it.
         """
         with self._server.explained(), self._asked:
-            answer = self._asked.answer()
-            is_last = False
-            while not is_last:
-                message = wire.read_next(answer)
-                if isinstance(message, wire.Failure):
-                    raise wire.error_in(message.error)
+            for message in self._asked.messages(wire.Chunk):
                 yield message
-                is_last = message.is_last
+                if message.is_last:
+                    return
 
     def take(self, message: wire.Chunk, now_s: float) -> AudioChunk:
         """A chunk from what came, which is counted."""
@@ -137,6 +133,10 @@ class RemoteSession(SpeechSession):
                 self._news.put((call, message, time.perf_counter()))
         except VoxError as err:
             self._news.put((call, err, time.perf_counter()))
+        except Exception as err:  # a bug: said in the log, and nobody waits for ever
+            logger.exception("reading from the server failed")
+            error = UnavailableError(f"what the server sent cannot be read: {err}")
+            self._news.put((call, error, time.perf_counter()))
 
     def step(self) -> list[Event]:
         """Wait for news of the speeches.
@@ -195,7 +195,7 @@ class RemoteEngine(SpeechEngine):
         if not new or self._setup.num_captures == 0:
             return
         question = wire.Question(replace(self._wanted, parameters=new))
-        found = self._asked(wire.PATH_MATCH, question, wire.Match, ANSWER_S)
+        found = self._asked(wire.PATH_MATCH, question, wire.Match)
         if found.mismatch is not None:
             hint = "start it with 'voxcli serve --graphs …', or use --engine native"
             raise UsageError(f"{self._server.name} is no help: {found.mismatch}", hint=hint)
@@ -204,7 +204,7 @@ class RemoteEngine(SpeechEngine):
     def plan(self, utterance: Utterance) -> Plan:
         """See the base."""
         order = wire.PlanOrder(_in_unicode(utterance))
-        found = self._asked(wire.PATH_PLAN, order, wire.Planned, ANSWER_S)
+        found = self._asked(wire.PATH_PLAN, order, wire.Planned)
         utterance = _in_mode(utterance, found.mode)
         return Plan(utterance, found.text, found.seed, found.parameters, found.prompt_text)
 
@@ -225,7 +225,7 @@ class RemoteEngine(SpeechEngine):
         if not self.facts.can_encode:
             raise UsageError(f"{self._server.name} encodes no voices", hint="use --engine native")
         order = wire.EncodeOrder(replace(recording, encoding=None), tuple(uses))
-        return self._asked(wire.PATH_ENCODE, order, VoiceEncoding, None)
+        return self._asked(wire.PATH_ENCODE, order, VoiceEncoding)
 
     def begin(self, plan: Plan, *, takes_integers: bool = False) -> None:
         """Ask for the speech already; the next session that is given this plan takes it up.
@@ -259,15 +259,12 @@ class RemoteEngine(SpeechEngine):
     def _checksum(self, *, of_encoder: bool) -> str:
         if of_encoder not in self._checksums:
             order = wire.ChecksumOrder(of_encoder)
-            self._checksums[of_encoder] = self._asked(wire.PATH_CHECKSUM, order, str, CHECKSUM_S)
+            self._checksums[of_encoder] = self._asked(wire.PATH_CHECKSUM, order, str)
         return self._checksums[of_encoder]
 
-    def _asked(self, path: str, message: object, kind: type[T], timeout_s: float | None) -> T:
-        with (
-            self._server.explained(),
-            self._server.ask(path, message, timeout_s=timeout_s) as asked,
-        ):
-            return wire.unpack(kind, asked.answer().read())
+    def _asked(self, path: str, message: object, kind: type[T]) -> T:
+        with self._server.explained(), self._server.ask(path, message) as asked:
+            return next(asked.messages(kind))
 
 
 def _in_unicode(utterance: Utterance) -> Utterance:

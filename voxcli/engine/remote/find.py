@@ -94,7 +94,7 @@ def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | N
     with closing(asked) as connection, ended_after(connection, ANSWER_S):
         answer = connection.getresponse()
         check(answer, server.name)
-        found = wire.unpack(wire.Match, answer.read())
+        found = wire.read_next(wire.Match, answer)
     if found.facts is None or found.setup is None:
         return None, found.mismatch or "it does not say what it is"
     named = replace(server, name=f"the server ({found.facts.name})")
@@ -104,7 +104,7 @@ def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | N
 def health(place: Place) -> dict[str, Any]:
     """What the server there says of itself; empty when it says nothing."""
     try:
-        asked = send(place.socket, "/health", None, timeout_s=ANSWER_S)
+        asked = send(place.socket, "/health", None, silence_s=ANSWER_S)
         with closing(asked) as connection, ended_after(connection, ANSWER_S):
             found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):

@@ -6,19 +6,22 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from voxcli.closing import Closing
 from voxcli.engine.remote import wire
-from voxcli.errors import EngineError, UnavailableError, UsageError, VoxError
+from voxcli.errors import BusyError, EngineError, UnavailableError, UsageError, VoxError
 
+T = TypeVar("T")
 Target = Path | str  # a socket or a URL
+
+SILENCE_S = 30.0  # a server that says nothing for so long, not even that it works, is gone
+BUSY_S = 2.0  # until a server that is busy is asked again
 
 
 @dataclass(frozen=True)
@@ -33,20 +36,25 @@ class Server:
     name: str
     api_key: str | None = None
 
-    def ask(self, path: str, message: object, *, timeout_s: float | None = None) -> Asked:
+    def ask(self, path: str, message: object) -> Asked:
         """Send a message; see `Asked`.
 
         Raises:
             UnavailableError: the server is gone.
         """
         with self.explained():
-            return Asked(self, path, wire.pack(message), timeout_s)
+            return Asked(self, path, wire.pack(message))
 
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn what a dead server looks like into one error."""
         try:
             yield
+        except TimeoutError as err:
+            raise UnavailableError(
+                f"{self.name} said nothing for {SILENCE_S:g} s",
+                hint="stop it with 'voxcli serve --stop', or use --engine native",
+            ) from err
         except (OSError, EOFError, http.client.HTTPException, ValueError) as err:
             raise UnavailableError(
                 f"{self.name} went away while it was asked",
@@ -55,42 +63,46 @@ class Server:
 
 
 class Asked(Closing):
-    """A request that was sent; the server works while its sender gets ready.
+    """A request that was sent; the server works while its sender gets ready."""
 
-    Args:
-        timeout_s: longest silence; None waits for ever.
-    """
-
-    def __init__(self, server: Server, path: str, body: bytes, timeout_s: float | None) -> None:
+    def __init__(self, server: Server, path: str, body: bytes) -> None:
         self._server = server
-        self._request = (path, body, timeout_s)
-        self._is_closed = False
+        self._request = (path, body)
+        self._is_closed = threading.Event()
         self._connection = self._send()
 
     def _send(self) -> http.client.HTTPConnection:
-        path, body, timeout_s = self._request
-        return send(self._server.target, path, body, self._server.api_key, timeout_s)
+        path, body = self._request
+        return send(self._server.target, path, body, self._server.api_key)
 
-    def answer(self) -> http.client.HTTPResponse:
-        """The answer; asks again as long as the server is busy.
+    def messages(self, kind: type[T]) -> Iterator[T]:
+        """What the server answers, as it comes; asks again as long as it is busy.
 
         Raises:
-            VoxError: what an answer without success says.
-            EOFError: it was closed meanwhile.
+            VoxError: what it answers instead, at once or in the middle.
+            EOFError: the answer ends in its middle, or this was closed.
+            OSError, http.client.HTTPException, ValueError: see `Server.explained`.
         """
-        while not self._is_closed:
-            answer = self._connection.getresponse()
-            if answer.status != http.client.TOO_MANY_REQUESTS:
+        has_begun = False
+        while not self._is_closed.is_set():
+            try:
+                answer = self._connection.getresponse()
                 check(answer, self._server.name)
-                return answer
+                while True:
+                    message = wire.read_next(kind, answer)
+                    has_begun = True
+                    yield message
+            except BusyError:
+                if has_begun:
+                    raise
             self._connection.close()
-            time.sleep(float(answer.headers.get("Retry-After", 1)))
+            self._is_closed.wait(BUSY_S)
             self._connection = self._send()
         raise EOFError
 
     def hang_up(self) -> None:
         """End it for the thread that reads, which closes it; always safe, from any thread."""
-        self._is_closed = True
+        self._is_closed.set()
         _shut(self._connection)
 
     def close(self) -> None:
@@ -99,7 +111,7 @@ class Asked(Closing):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, timeout_s: float | None) -> None:
+    def __init__(self, path: Path, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
         self._path = path
 
@@ -119,17 +131,18 @@ def send(
     path: str,
     body: bytes | None,
     api_key: str | None = None,
-    timeout_s: float | None = None,
+    silence_s: float | None = None,
 ) -> http.client.HTTPConnection:
     """Send a request; the answer is its `getresponse`, and closing it the caller's.
 
     Args:
         body: sent with POST; None asks with GET.
-        timeout_s: longest silence; None waits for ever.
+        silence_s: longest that is waited for; None means `SILENCE_S`.
     """
-    headers = {"Content-Type": wire.MEDIA_TYPE, **wire.HEADERS}
+    timeout_s = SILENCE_S if silence_s is None else silence_s
+    headers: dict[str, str | bytes] = {"Content-Type": wire.MEDIA_TYPE, **wire.HEADERS}
     if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
+        headers["Authorization"] = f"Bearer {api_key}".encode()
     connection: http.client.HTTPConnection
     if isinstance(target, Path):
         connection = _UnixConnection(target, timeout_s)
@@ -212,8 +225,11 @@ def _is_former(found: dict[str, Any]) -> bool:
 def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any]) -> VoxError:
     """The error in the body of an answer without success."""
     hint = "use --engine native"
+    kind: type[EngineError] = EngineError
     if answer.status == http.client.UNAUTHORIZED:
         hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
+    if answer.status == http.client.TOO_MANY_REQUESTS:
+        kind = BusyError
     try:
         error = found["error"]
         if "voxcli" in error:
@@ -221,4 +237,4 @@ def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any]) -> VoxErro
         message = str(error["message"])
     except (ValueError, KeyError, TypeError):
         message = f"the server answered {answer.status} {answer.reason}"
-    return EngineError(message, hint=hint)
+    return kind(message, hint=hint)

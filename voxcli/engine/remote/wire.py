@@ -1,9 +1,12 @@
-"""What a `voxcli serve` and its clients say to each other: one message a request, many an answer.
+"""What a `voxcli serve` and its clients say to each other: one message a request, one or many an
+answer.
 
 A message is MessagePack of the shared dataclasses themselves (plans, utterances, reports, facts),
 made and checked by msgspec, and arrays are their bytes. Samples are float32 and not rounded, so the
 same seed gives the same bytes as an engine of one's own; a client that only passes them on asks for
-16 bit integers. The answer to a speech is a stream of messages, each behind its length.
+16 bit integers. An answer is a stream of messages, each behind its kind and its length. While a
+server works and has nothing to say it sends beats, which are empty, so that a client need not wait
+for ever for one that is gone.
 
 Both sides state `PROTOCOL` and their version in the headers of everything they send, and neither
 reads a body of another protocol. An error is JSON in every version, so that anybody can show it.
@@ -35,7 +38,7 @@ from voxcli.utterance import Mode, Recording, SegmentReport, Use, Utterance, Voi
 if TYPE_CHECKING:
     import numpy as np
 
-PROTOCOL = 1
+PROTOCOL = 2
 PROTOCOL_HEADER, VERSION_HEADER = "X-Voxcli-Protocol", "X-Voxcli-Version"
 HEADERS = {PROTOCOL_HEADER: str(PROTOCOL), VERSION_HEADER: __version__}
 MEDIA_TYPE = "application/msgpack"
@@ -48,7 +51,10 @@ RESTART = "restart it with 'voxcli serve --stop' and 'voxcli serve --background'
 
 MIN_RATE, MAX_RATE = 1_000, 1_000_000  # Hz, of a recording
 MAX_SHOWN = 40  # characters of what the other side says it is
-_LENGTH = struct.Struct("<I")
+MAX_BYTES = 1 << 30  # of a message: no encoding of a recording comes near
+_HEAD = struct.Struct("<BI")  # kind and length of a message
+_BEAT, _MESSAGE, _FAILURE = range(3)
+BEAT = _HEAD.pack(_BEAT, 0)
 _KINDS = {"float32": "<f4", "int64": "<i8"}  # numbers of an array
 
 Plain = str | int | float | bool | None
@@ -102,7 +108,7 @@ class SpeechOrder(_Message):
     takes_integers: bool
 
 
-class Chunk(_Message, tag="chunk"):
+class Chunk(_Message):
     """Samples on their way, as float32 or 16 bit integers; the last chunk has the account."""
 
     segment: int
@@ -110,12 +116,6 @@ class Chunk(_Message, tag="chunk"):
     samples: bytes
     reports: tuple[SegmentReport, ...] = ()
     ttfa_s: float | None = None
-
-
-class Failure(_Message, tag="failure"):
-    """What ended a speech in its middle; `error_in` makes it an error."""
-
-    error: dict[str, Plain]
 
 
 class EncodeOrder(_Message):
@@ -156,22 +156,37 @@ def unpack(kind: type[T], data: bytes) -> T:
     return message
 
 
-def pack_next(message: Chunk | Failure) -> bytes:
+def pack_next(message: object) -> bytes:
     """A message of a stream."""
-    data = pack(message)
-    return _LENGTH.pack(len(data)) + data
+    return _behind(_MESSAGE, pack(message))
 
 
-def read_next(file: IO[bytes]) -> Chunk | Failure:
+def pack_failure(error: VoxError) -> bytes:
+    """What ends a stream in its middle."""
+    return _behind(_FAILURE, pack(error_out(error)))
+
+
+def _behind(kind: int, data: bytes) -> bytes:
+    return _HEAD.pack(kind, len(data)) + data
+
+
+def read_next(kind: type[T], file: IO[bytes]) -> T:
     """The next message of a stream.
 
     Raises:
-        EOFError: the stream ends in its middle.
+        VoxError: that ended the stream.
+        EOFError: it ends in its middle.
         ValueError: it is no such message.
     """
-    (length,) = _LENGTH.unpack(_whole(file, _LENGTH.size))
-    message: Chunk | Failure = _decoder(Chunk | Failure).decode(_whole(file, length))
-    return message
+    what = _BEAT
+    while what == _BEAT:
+        what, length = _HEAD.unpack(_whole(file, _HEAD.size))
+        if what not in (_BEAT, _MESSAGE, _FAILURE) or length > MAX_BYTES:
+            raise ValueError("no message of a stream")
+        data = _whole(file, length)
+    if what == _FAILURE:
+        raise error_in(msgspec.msgpack.decode(data))
+    return unpack(kind, data)
 
 
 def _whole(file: IO[bytes], size: int) -> bytes:

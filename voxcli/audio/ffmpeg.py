@@ -1,0 +1,84 @@
+"""Sound that ffmpeg decodes, a block at a time.
+
+Its messages go to a file: a pipe that nobody reads while sound is read would be full at 64 kB, and
+both sides would wait for ever. Knows no format.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from voxcli.audio.resample import Samples
+from voxcli.errors import RecordingError
+
+BLOCK = 1 << 16  # bytes a read
+TAIL = 4096  # bytes at the end of its messages in which the reason is looked for
+# Sun's AU: the shortest header that states rate and channels, and may leave the length open.
+_HEADER = struct.Struct(">4s5I")
+# What is said in a file may name other files and addresses; nothing of that is opened.
+_OWN_FILE = ("-protocol_whitelist", "file,pipe,fd")
+
+
+class FfmpegError(RecordingError):
+    """ffmpeg cannot decode it; the message is its own reason."""
+
+
+Decoded = tuple[int, int, Iterator[Samples]]
+
+
+@contextmanager
+def decoding(path: Path, *, rate: int | None = None) -> Iterator[Decoded]:
+    """The sound of a file: its sample rate in Hz, its channels, and blocks of float32 `[S, C]`.
+
+    Args:
+        rate: Hz, and one channel; None means as in the file.
+
+    Raises:
+        FfmpegError: it cannot be decoded; also while blocks are taken.
+    """
+    command = ["ffmpeg", "-nostdin", "-loglevel", "error", *_OWN_FILE, "-i", str(path), "-vn"]
+    command += [] if rate is None else ["-ac", "1", "-ar", str(rate)]
+    command += ["-c:a", "pcm_f32be", "-f", "au", "-"]
+    with (
+        tempfile.TemporaryFile() as messages,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            head = process.stdout.read(_HEADER.size)
+            if len(head) < _HEADER.size:
+                process.wait()
+                raise FfmpegError(_reason(messages))
+            _, offset, _, _, found_rate, channels = _HEADER.unpack(head)
+            process.stdout.read(offset - _HEADER.size)
+            yield found_rate, channels, _blocks(process, process.stdout, messages, channels)
+        finally:
+            process.kill()
+
+
+def _blocks(
+    process: subprocess.Popen[bytes], stdout: IO[bytes], messages: IO[bytes], channels: int
+) -> Iterator[Samples]:
+    frame = 4 * channels
+    while data := stdout.read(BLOCK // frame * frame or frame):
+        whole = data[: len(data) // frame * frame]
+        yield np.frombuffer(whole, ">f4").astype(np.float32).reshape(-1, channels)
+    if process.wait():
+        raise FfmpegError(_reason(messages))
+
+
+def _reason(messages: IO[bytes]) -> str:
+    """The last line of what it said."""
+    messages.seek(max(0, messages.seek(0, 2) - TAIL))
+    lines = messages.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no reason given"
