@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from voxcli.batch.records import shorten
 from voxcli.engine.base import EngineFacts
 from voxcli.errors import UsageError
 from voxcli.models import all_parameters
 from voxcli.parameters import Parameter, Value, settle
+
+# A column may be called so by chance
+_WAY_OUT = ", or --map {name}= where the column means something else"
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,10 @@ class ParameterColumns:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Each header, in lower case, to the parameter that it is."""
+        """Each name and alias to the parameter that it is."""
         found: dict[str, str] = {}
         for each in (*self.own, *self.others):
-            for header in (each.name, each.name.replace("_", "-"), *each.aliases):
+            for header in (each.name, *each.aliases):
                 found.setdefault(header, each.name)
         return found
 
@@ -49,11 +53,11 @@ class ParameterColumns:
             try:
                 values[each.name] = each.parse(given[each.name])
             except UsageError as err:
-                wrong[each.name] = f"is '{given[each.name]}'; {err.hint}"
+                wrong[each.name] = f"is '{shorten(given[each.name])}'; {err.hint}"
         for each in self.others:
             if each.name in given:
                 wrong[each.name] = self._refusal(each)
-        return values, wrong
+        return values, {name: f"{why}{_WAY_OUT.format(name=name)}" for name, why in wrong.items()}
 
     def _refusal(self, other: Parameter) -> str:
         try:
