@@ -270,9 +270,11 @@ def test_a_number_that_cannot_be_is_told_plainly(tmp_path: Path, column: str, nu
 
 def test_values_that_are_no_text_are_problems_of_their_rows(tmp_path: Path) -> None:
     lines = [r'{"text": "Half \ud800."}', '{"text": ["One."]}', "[" * 100_000, '{"text": "Two."}']
+    lines.append('{"text": "Three.", "text": "Four."}')
     problems = [record.problem for record in table(tmp_path, "\n".join(lines), "t.jsonl").records]
     assert [problem.partition(";")[0].split(",")[0][:25] for problem in problems] == [
-        "has half a character", "'text' is a list or an ob", "is not JSON: maximum recu", "",
+        "has half a character", "'text' is a list or an ob", "is no row of JSON: maximu", "",
+        "is no row of JSON: it has",
     ]  # fmt: skip
 
 

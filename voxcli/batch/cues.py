@@ -56,7 +56,7 @@ def read_cues(text: str, path: Path) -> tuple[list[Record], tuple[str, ...]]:
         )
     tagged = [without_tags("\n".join(block.lines)) for block in blocks]
     cues = [
-        Cue(*(block.times or (0.0, 0.0)), [line for line in each.text.split("\n") if line.strip()])
+        Cue(*(block.times or (0.0, 0.0)), [*filter(None, map(str.strip, each.text.split("\n")))])
         for block, each in zip(blocks, tagged, strict=True)
     ]
     found = unrolled(cues)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from voxcli.audio.fit import SpeedLimits
+from voxcli.audio.pace import min_speech_seconds
 from voxcli.batch import fitting
 from voxcli.batch.casting import Casting
 from voxcli.batch.columns import columns_of
@@ -25,6 +26,8 @@ from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.hub.catalog import known_models
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
+
+MOST_WRITTEN_OUT = 20  # times as long as it is written a text may be said: "$1,299.50" is 6 times
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,11 @@ def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
         TextError, UsageError: as `SpeechEngine.plan`.
     """
     facts = engine.facts
-    if utterance.sampling.max_seconds is None and is_plain(utterance.text):
+    max_seconds = utterance.sampling.max_seconds
+    fits = max_seconds is None or (
+        MOST_WRITTEN_OUT * min_speech_seconds(utterance.text) < max_seconds * utterance.speed
+    )
+    if fits and is_plain(utterance.text):
         others = tuple(name for name in known_models() if name != facts.model)
         return check_language(
             utterance.text, facts.languages, utterance.language, facts.model, others

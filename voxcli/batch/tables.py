@@ -17,7 +17,7 @@ from pathlib import Path
 
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
-from voxcli.batch.records import FIELDS, Record, Table
+from voxcli.batch.records import FIELDS, Record, Table, shorten
 from voxcli.errors import UsageError, nearest
 
 SUFFIXES = {
@@ -296,13 +296,16 @@ def _read_jsonl(
         if not words.strip():
             continue
         try:
-            value = json.loads(words, parse_int=str, parse_float=str, parse_constant=str)
+            value = json.loads(
+                words, parse_int=str, parse_float=str, parse_constant=str,
+                object_pairs_hook=_each_once,
+            )  # fmt: skip
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             objects.append((line, r"has half a character, such as \ud800 alone"))
             continue
         except (ValueError, RecursionError) as err:
-            objects.append((line, f"is not JSON: {err}"))
+            objects.append((line, f"is no row of JSON: {err}"))
             continue
         objects.append((line, value if isinstance(value, dict) else "is no JSON object"))
     tables = [value for _, value in objects if isinstance(value, dict)]
@@ -324,6 +327,16 @@ def _read_jsonl(
         problem = f"'{wrong[0]}' is a list or an object; give text or a number" if wrong else ""
         records.append(Record(number, line, cells, problem))
     return columns, records
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; raises ValueError for a name that it has twice, of which json keeps the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has '{shorten(twice)}' twice")
+    return found
 
 
 def _as_text(value: object) -> str:
