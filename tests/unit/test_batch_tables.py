@@ -168,16 +168,18 @@ def test_a_header_is_a_field_however_it_is_written(tmp_path: Path, header: str, 
         assert found.records[0].values == {"text": "Hello.", field: "2"}
 
 
-def test_a_column_that_is_called_like_a_parameter_by_chance_can_be_told_so(tmp_path: Path) -> None:
-    """The message says how, and what it says works."""
+def test_a_column_that_is_called_like_a_field_by_chance_can_be_told_so(tmp_path: Path) -> None:
+    """The message says how, and what it says works; of parameters of all models, and of numbers."""
     path = tmp_path / "t.csv"
-    path.write_text("text,steps,temperature\nWalk.,by the river,mild\nRun.,,\n")
+    path.write_text("text,Steps,temperature,speed\nWalk.,by the river,mild,slow\nRun.,,,\n")
     problems = prepare(path, tmp_path / "out").problems
-    assert [problem.column for problem in problems] == ["steps", "temperature"]
+    assert sorted(problem.column for problem in problems) == ["speed", "steps", "temperature"]
     hints = [problem.message.partition("--map ")[2].split()[0] for problem in problems]
     session = prepare(path, tmp_path / "out", mapping=dict.fromkeys((h[:-1] for h in hints), ""))
     assert session.problems == []
-    assert session.jobs[0].row.extra == {"(steps)": "by the river", "(temperature)": "mild"}
+    assert session.jobs[0].row.extra == {
+        "(steps)": "by the river", "(temperature)": "mild", "(speed)": "slow",
+    }  # fmt: skip
 
 
 HEADERLESS = [

@@ -15,8 +15,10 @@ from voxcli.errors import UsageError
 from voxcli.models import all_parameters
 from voxcli.parameters import Parameter, Value, settle
 
-# A column may be called so by chance
-_WAY_OUT = ", or --map {name}= where the column means something else"
+
+def way_out(column: str) -> str:
+    """For a message on a cell: its column may be called so by chance."""
+    return f", or --map {column}= where the column means something else"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ParameterColumns:
         for each in self.others:
             if each.name in given:
                 wrong[each.name] = self._refusal(each)
-        return values, {name: f"{why}{_WAY_OUT.format(name=name)}" for name, why in wrong.items()}
+        return values, {name: f"{why}{way_out(name)}" for name, why in wrong.items()}
 
     def _refusal(self, other: Parameter) -> str:
         try:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from voxcli.batch.columns import ParameterColumns
+from voxcli.batch.columns import ParameterColumns, way_out
 from voxcli.batch.records import FIELDS, Record, shorten
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Values
@@ -209,6 +209,10 @@ class _Parser:
     def refuse(self, column: str, message: str) -> None:
         self.problems.append(Problem(self.record.number, self.record.line, column, message))
 
+    def refuse_cell(self, column: str, wanted: str) -> None:
+        cell = shorten(self.word(column))
+        self.refuse(column, f"is '{cell}'; give {wanted}{way_out(column)}")
+
     def word(self, column: str) -> str:
         return self.record.values.get(column, "").strip()
 
@@ -217,7 +221,7 @@ class _Parser:
         if not cell:
             return None
         if not re.fullmatch(r"[0-9]{1,19}", cell) or int(cell) > MAX_SEED:
-            self.refuse("seed", f"is '{shorten(cell)}'; give a whole number from 0 to {MAX_SEED}")
+            self.refuse_cell("seed", f"a whole number from 0 to {MAX_SEED}")
             return None
         return int(cell)
 
@@ -230,7 +234,7 @@ class _Parser:
         except ValueError:
             number = math.nan
         if not least <= number <= most:
-            self.refuse(column, f"is '{shorten(cell)}'; give a number from {least} to {most}")
+            self.refuse_cell(column, f"a number from {least} to {most}")
             return None
         return number
 
@@ -262,7 +266,7 @@ class _Parser:
             return None
         match = _CLOCK.fullmatch(cell)
         if match is None:
-            self.refuse(column, f"is '{shorten(cell)}'; give seconds such as 12.5, or 00:01:02.500")
+            self.refuse_cell(column, "seconds such as 12.5, or 00:01:02.500")
             return None
         if match[4]:
             seconds = float(match[4].replace(",", "."))

@@ -57,6 +57,7 @@ class _SegmentRun:
     num_left: int = 0  # chunks of this attempt that have left already
     refused: list[str] = field(default_factory=list)
     report: SegmentReport | None = None
+    is_limited: bool = False  # stopped because no more of it may leave
 
     def report_of(self, rate: int, reason: FinishReason, *warnings: str) -> SegmentReport:
         """How it went up to now."""
@@ -221,7 +222,7 @@ class SegmentedSpeech(Speech):
             self.plan.text.language,
         )  # fmt: skip
         is_limited = request.max_frames == self._max_frames and reason is FinishReason.LENGTH
-        if is_limited:  # longer than all that may leave: its end is not to be heard
+        if is_limited:  # its end is not to be heard
             problems = tuple(each for each in problems if each.kind not in _OF_AN_END)
         fatal = [problem.message for problem in problems if problem.is_fatal]
         if reason is not FinishReason.STOP and not is_limited:
@@ -230,6 +231,7 @@ class SegmentedSpeech(Speech):
         if fatal:
             return self._retry(index, reason, "; ".join(fatal))
         del self._by_request[request]
+        run.is_limited = is_limited
         run.report = run.report_of(
             self._info.sample_rate, reason, *(problem.message for problem in problems)
         )
@@ -292,9 +294,8 @@ class SegmentedSpeech(Speech):
 
     def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
         """Let the silence after a segment leave; after the last one it is the voice's own."""
-        assert run.report is not None
         index = self._front
-        if run.report.finish_reason is FinishReason.LENGTH:
+        if run.is_limited:
             self._cut(index)
         asked_s = self.plan.utterance.pause_s
         pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
