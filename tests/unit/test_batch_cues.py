@@ -200,6 +200,12 @@ def test_a_cue_of_a_number_alone_is_spoken(tmp_path: Path) -> None:
     assert texts(read(tmp_path, srt("7", "8", "Nine\n9"))) == ["7", "8", "Nine 9"]
 
 
+def test_the_number_of_a_cue_that_is_missing_is_not_spoken(tmp_path: Path) -> None:
+    found = read(tmp_path, srt("One.", "Two.") + "3\n")
+    assert texts(found) == ["One.", "Two."]
+    assert found.notes == ("numbers of cues without times are not spoken: 3 (line 6)",)
+
+
 # Rolling captions
 
 

@@ -206,6 +206,12 @@ def test_the_hint_for_a_table_without_a_header_costs_no_row(
     assert [record.line for record in found.records] == [*range(1, len(spoken) + 1)]
 
 
+def test_a_first_line_of_words_that_is_used_as_the_header_is_told(tmp_path: Path) -> None:
+    found = table(tmp_path, "Hello there.\nGood day.\n", mapping={"text": "Hello there."})
+    assert texts(found) == ["Good day."]
+    assert "not spoken: Hello there.; if it is a row, add --no-header" in found.notes[0]
+
+
 def test_a_table_without_a_header_and_with_many_columns_is_told_which_is_the_text(
     tmp_path: Path,
 ) -> None:

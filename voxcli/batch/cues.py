@@ -121,6 +121,10 @@ def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
         last_number = _take_number(block.lines, last_number)
         yield from _ended(block, left)
         block = new
+    written = "\n".join(block.lines).rstrip().split("\n")
+    if len(written) > 1 and not written[-2].strip() and written[-1].strip() == str(last_number + 1):
+        block.lines = written[:-1]
+        left.add(block.line, [("numbers of cues without times", written[-1])])
     yield from _ended(block, left)
 
 

@@ -78,6 +78,12 @@ def read_table(
         )  # fmt: skip
         columns, records = _read_csv(text, found, mapping, fields, path, has_header=has_header)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
+        if has_header and any(map(_SENTENCE.search, columns)):
+            shown = shorten(", ".join(columns))
+            notes = (
+                f"the first line is the header, which is not spoken: {shown}; if it is a row, "
+                "add --no-header",
+            )
     elif kind == "jsonl":
         columns, records = _read_jsonl(text, mapping, fields, path)
     else:
