@@ -327,6 +327,7 @@ def test_times_are_seconds_or_clock_times(
         {"start": "1", "end": "2", "duration": "1"}, {"speed": "3"}, {"speed": "nan"},
         {"seed": "1.5"}, {"seed": str(2**63)}, {"start": "9" * 20},
         {"max_seconds": "0"}, {"max_seconds": "long"},
+        {"start": "999:00:00", "duration": "2:00:00"}, {"start": "0", "end": "1001:00:00"},
     ],
 )  # fmt: skip
 def test_impossible_numbers_are_problems(cells: dict[str, str]) -> None:

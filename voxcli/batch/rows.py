@@ -254,6 +254,9 @@ class _Parser:
                     self.refuse(column, "is given without start")
             return None, None
         end = start + duration if end is None and duration is not None else end
+        if end is not None and end > MAX_TIME_S:  # of start and duration together
+            self.refuse("duration", f"ends after {MAX_TIME_S // 3600} hours")
+            return start, None
         if end is not None and end <= start:
             self.refuse("end" if self.word("end") else "duration", "the slot is empty or negative")
             return start, None

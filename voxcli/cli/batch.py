@@ -19,7 +19,15 @@ from voxcli.cli.batch_options import (
     TimelineOptions,
     VerifyOptions,
 )
-from voxcli.cli.batch_shows import clock, count_words, show_end, show_need, show_plan, show_problems
+from voxcli.cli.batch_shows import (
+    clock,
+    count_words,
+    show_end,
+    show_need,
+    show_notes,
+    show_plan,
+    show_problems,
+)
 from voxcli.cli.engine_options import EngineOptions, say_who
 from voxcli.cli.options import JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
@@ -119,8 +127,7 @@ def batch(
             ),
             choices=choices, timeline=timeline.timeline(names),
         )  # fmt: skip
-        for note in session.table.notes:
-            output.warn(note)
+        show_notes(session.table.notes)
         show_problems(session.problems)
         session.check()
         read = f"{len(session.jobs)} rows, read as {session.table.how}"

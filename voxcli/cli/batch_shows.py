@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from voxcli.cli.batch_options import FileOptions
 
 SHOWN_PROBLEMS = 200
+SHOWN_NOTE = 4000  # characters
 SHOWN_ROWS = 20  # of each kind
 _WORDS = {
     "ok": "done", "kept": "done before", "failed": "failed", "skipped": "skipped",
@@ -34,6 +35,13 @@ _MISPLACED = {
 def count_words(counts: Mapping[str, int]) -> str:
     """Rows by status, such as "3 done, 1 failed"."""
     return ", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items() if count)
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """What of the table is not spoken."""
+    for note in notes:
+        more = "… and more; --dry-run --json has all of it"
+        output.warn(note if len(note) <= SHOWN_NOTE else f"{note[:SHOWN_NOTE]}{more}")
 
 
 def show_problems(problems: Sequence[Problem]) -> None:
