@@ -65,6 +65,9 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _LIKE_A_NAME = re.compile(r"[^\W_][\w.'’-]*(?: [^\W_][\w.'’-]*){0,3}")
+_TITLE = re.compile(
+    r"(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|Sgt|Lt|Capt|Col|Gen|Rev|Hr|Fr|Sra|Dra)\.", re.IGNORECASE
+)
 _SMALL = frozenset(
     ("al", "bin", "da", "de", "del", "der", "di", "du", "ibn", "la", "le", "of", "van", "von")
 )
@@ -85,14 +88,18 @@ class Names:
     Attributes:
         known: names that stand at the beginning of lines.
         is_labelled: it does so all through, so that names in mixed case are names.
+        is_shouted: all of it is in capitals, so that these make no name.
     """
 
     known: frozenset[str] = frozenset()
     is_labelled: bool = False
+    is_shouted: bool = False
 
     def has(self, name: str) -> bool:
         name = name.strip()
-        is_sure = name.isupper() or _NUMBERED.fullmatch(name) is not None
+        if any(not _TITLE.fullmatch(word) for word in name.split()[:-1] if word.endswith(".")):
+            return False  # a sentence ends in it
+        is_sure = (name.isupper() and not self.is_shouted) or _NUMBERED.fullmatch(name) is not None
         return is_sure or (self.is_labelled and _is_like_a_name(name))
 
 
@@ -106,17 +113,20 @@ def _is_like_a_name(name: str) -> bool:
 def label_names(cues: Iterable[Sequence[str]]) -> Names:
     """The names that a file puts before what is said, from the lines of its cues."""
     known: set[str] = set()
-    num_cues = num_labelled = 0
+    num_cues = num_labelled = num_lines = 0
+    is_shouted = True
     anyone = Names(is_labelled=True)
     for lines in cues:
         num_cues += bool(lines)
+        num_lines += len(lines)
         for index, line in enumerate(lines):
+            is_shouted = is_shouted and line == line.upper()
             match = _BRACKETED.match(line) or _MACHINE.match(line) or _LABEL.match(line)
             if match is not None and anyone.has(match[2]):
                 known.add(match[2].strip())
                 num_labelled += index == 0
     is_labelled = num_labelled > 1 and num_labelled >= _LABELLED_SHARE * num_cues
-    return Names(frozenset(known), is_labelled)
+    return Names(frozenset(known), is_labelled, is_shouted and num_lines > 2)
 
 
 # ------------------------------------------------------------ what is said
@@ -162,7 +172,7 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
 
     def label(match: re.Match[str]) -> str:
         name = match[2] if match.re is not _INNER else match[1]
-        is_known = name.strip() in names.known or (name.isupper() and bool(speakers))
+        is_known = name.strip() in names.known or (name.isupper() and names.has(name))
         if not (is_known if match.re is _INNER else names.has(name)):
             return match[0]
         speakers.append(name.strip())
