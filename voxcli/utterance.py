@@ -5,7 +5,7 @@ Plain data, no torch. Letter: `S` samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -190,6 +190,15 @@ class SegmentReport:
     refused: tuple[str, ...] = ()
 
 
+def finish_of(segments: Iterable[SegmentReport]) -> FinishReason:
+    """How a speech ended: as its segments did, with the worst of them."""
+    reasons = {segment.finish_reason for segment in segments}
+    for reason in (FinishReason.ABORT, FinishReason.LENGTH):
+        if reason in reasons:
+            return reason
+    return FinishReason.STOP
+
+
 @dataclass(frozen=True)
 class Result:
     """A finished utterance.
@@ -226,11 +235,7 @@ class Result:
 
     @property
     def finish_reason(self) -> FinishReason:
-        reasons = {segment.finish_reason for segment in self.segments}
-        for reason in (FinishReason.ABORT, FinishReason.LENGTH):
-            if reason in reasons:
-                return reason
-        return FinishReason.STOP
+        return finish_of(self.segments)
 
     @property
     def attempts(self) -> int:

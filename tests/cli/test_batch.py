@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from shell import VOXCLI
 
 from voxcli import cli
 from voxcli.batch import forecast
+from voxcli.cli import output
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -107,7 +109,7 @@ def test_a_second_run_loads_no_model_and_keeps_the_seed(run: Run) -> None:
 
 def test_every_problem_is_told_at_once_and_nothing_is_made(run: Run) -> None:
     started = time.monotonic()
-    code, out, err = run(INPUTS / "dupes.csv", "-o", "out", "--json")
+    code, out, err = run(INPUTS / "dupes.csv", "-o", "out", "--json", "--strict")
     assert time.monotonic() - started < 30  # far less on a quiet machine; no model is loaded
     assert code == 2
     assert err.count("voxcli: warning: row ") == 6
@@ -126,10 +128,13 @@ def test_what_is_no_table_ends_with_two(run: Run, name: str) -> None:
     assert os.listdir() == []
 
 
-def test_the_good_rows_are_spoken_where_it_is_asked_and_the_bad_ones_listed(run: Run) -> None:
+@pytest.mark.parametrize("words", [(), ("--keep-going",)])
+def test_the_good_rows_are_spoken_and_the_bad_ones_listed(run: Run, words: tuple[str]) -> None:
     rows = ["text,voice,speed", "Good morning.,,", "Who is it?,no_such_voice,", "Come in.,,9"]
     Path("t.csv").write_text("\n".join(rows), "utf-8")
-    code, out, err = run("t.csv", "-o", "out", "--keep-going", "--name", "{index}")
+    code, out, _ = run("t.csv", "-o", "out", "--dry-run", *words)
+    assert (code, out.count("to do\n"), out.count(": invalid (")) == (1, 1, 2)
+    code, out, err = run("t.csv", "-o", "out", "--name", "{index}", *words)
     assert (code, out) == (1, "out\n")
     assert statuses() == ["ok", "invalid", "invalid"]
     assert "no voice 'no_such_voice'" in err.split("these rows have no file:")[1]
@@ -140,12 +145,42 @@ def test_a_bad_text_is_its_own_rows_problem_alone(run: Run) -> None:
     """The rows have the same voice, which is checked once."""
     lines = ["{oops", '{"text": "早上好，我们走吧。"}', '{"text": "Come in."}']
     Path("t.jsonl").write_text("\n".join(lines), "utf-8")
-    code, out, err = run("t.jsonl", "-o", "out", "--json")
+    code, out, err = run("t.jsonl", "-o", "out", "--json", "--strict")
     assert code == 2
     assert "2 of 3 rows" in err
     assert [(each["number"], each["column"]) for each in json.loads(out)["error"]["problems"]] == [
         (1, "record"), (2, "text"),
     ]  # fmt: skip
+
+
+def test_a_row_that_max_seconds_cut_is_told_and_the_exit_code_says_so(run: Run) -> None:
+    text = "The ferry leaves at noon. Nobody was there to see it go. We shall meet again."
+    Path("t.csv").write_text(f"text,Max Seconds\n{text},3\n{text},\n")
+    for _ in range(2):
+        code, _, err = run("t.csv", "-o", "out")
+        assert (code, report()["limited"]) == (1, 1)
+        assert "row 1: cut at 3 s, its max_seconds" in err
+    assert report()["rows"][0]["audio_s"] == 3.0
+
+
+def test_the_rows_are_counted_while_they_are_checked(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a second on a terminal; here at once."""
+    monkeypatch.setattr(output, "PROGRESS_DELAY_S", 0.0)
+    monkeypatch.setattr(output, "can_show_progress", lambda *, is_quiet: not is_quiet)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, _, err = run(SIX, "-o", "out", "--dry-run", "--json")
+    assert code == 0
+    assert re.search(r"check .*/6 rows", err)
+    assert re.search(r"plan .*/6 rows", err)
+
+
+def test_what_is_not_spoken_of_a_table_is_told(run: Run) -> None:
+    code, out, err = run(INPUTS / "rolling.srt", "-o", "out", "--dry-run", "--json")
+    assert (code, len(json.loads(out)["notes"])) == (0, 2)
+    assert "warning: rolling captions: 4 repeated lines are spoken once" in err
+    assert "warning: sound notes are not spoken: [Music] (line 2)" in err
 
 
 def test_a_dry_run_shows_the_words_and_makes_nothing(run: Run) -> None:

@@ -127,6 +127,19 @@ def test_very_short_texts_stay_short_and_audible(run: Run, text: str) -> None:
     assert json.loads(out)["finish_reason"] == "stop"
 
 
+def test_a_text_longer_than_max_seconds_is_cut_and_the_exit_code_says_so(run: Run) -> None:
+    text = " ".join([SENTENCE, "Nobody was there to see it go.", "We shall meet again."] * 2)
+    code, out, err = run(text, "-o", "a.wav", "--json", "--seed", "1", "--max-seconds", "6")
+    report = json.loads(out)
+    assert (code, report["finish_reason"]) == (1, "length")
+    assert 5.9 < report["audio_s"] <= 6 == round(soundfile.info("a.wav").duration, 2)
+    assert "cut at 6 s, the longest that was asked for" in err
+    piped = process(text, "-o", "-", "--seed", "1", "--max-seconds", "6", "--format", "raw")
+    assert (piped.returncode, len(piped.stdout)) == (1, 2 * 6 * 24000)
+    code, out, _ = run(text, "-o", "b.wav", "--json", "--seed", "1", "--max-seconds", "60")
+    assert (code, json.loads(out)["finish_reason"]) == (0, "stop")
+
+
 def test_what_the_voice_cannot_say_is_reported(run: Run) -> None:
     """A character is left out with a warning, a whole text is refused."""
     assert "cannot say '次'" in run("1次", "--dry-run")[2]

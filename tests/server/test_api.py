@@ -80,6 +80,17 @@ def test_streamed_pcm_is_the_offline_samples(client: httpx.Client) -> None:
     assert whole.content == answer.content
 
 
+def test_max_seconds_cuts_the_whole_text_and_the_answer_says_so(client: httpx.Client) -> None:
+    given = {"response_format": "pcm", "sample_rate": SAMPLE_RATE, "seed": 5, "max_seconds": 3.5}
+    whole, stream = ask(client, **given), ask(client, **given, stream=True)
+    assert whole.content == stream.content
+    assert len(whole.content) == 2 * 3.5 * SAMPLE_RATE
+    assert whole.headers["x-finish-reason"] == "length"
+    events = ask(client, **given, stream_format="sse").text.split("\n\n")
+    assert json.loads(events[-2][6:])["finish_reason"] == "length"
+    assert ask(client, seed=5, max_seconds=60).headers["x-finish-reason"] == "stop"
+
+
 def test_pcm_has_the_rate_that_openai_clients_expect(client: httpx.Client) -> None:
     answer = ask(client, response_format="pcm", stream=True, seed=5)
     assert answer.headers["x-sample-rate"] == "24000"

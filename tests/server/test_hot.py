@@ -84,6 +84,14 @@ def test_a_stream_through_the_server_has_the_same_bytes(remote: RemoteEngine) ->
         assert 0 < speech.ttfa_s <= speech.wall_s
 
 
+def test_max_seconds_cuts_through_the_server_as_without_it(remote: RemoteEngine) -> None:
+    limited = Utterance(TEXT, sampling=SamplingParams(seed=7, max_seconds=3.0))
+    result, expected = remote.synthesize([limited])[0], fake_engine().synthesize([limited])[0]
+    assert np.array_equal(result.samples, expected.samples)
+    assert result.finish_reason == expected.finish_reason == "length"
+    assert result.audio_s == 3.0
+
+
 def test_a_pipe_gets_the_same_samples_as_integers(remote: RemoteEngine) -> None:
     plan = remote.plan(utterance())
     remote.begin(plan, takes_integers=True)

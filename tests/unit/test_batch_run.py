@@ -24,7 +24,9 @@ import soundfile
 from batches import INPUTS, SEED, SIX, Beginning, digests, prepare, speak, statuses
 from fakes import FakeModel, fake_engine
 
+from voxcli.audio.fit import SpeedLimits
 from voxcli.batch import folder as folder_module
+from voxcli.batch.fitting import FitJudge
 from voxcli.batch.interrupt import Interrupt
 from voxcli.batch.jobs import Standing, Status
 from voxcli.batch.manifest import Manifest
@@ -223,16 +225,51 @@ def test_a_row_that_fails_is_told_and_tried_again_next_time(out: Path) -> None:
     assert statuses(speak(prepare(SIX, out))) == ["kept", "ok", "kept", "kept", "kept", "kept"]
 
 
-def test_bad_rows_stop_everything_unless_the_good_ones_are_wanted(out: Path) -> None:
+def test_the_good_rows_are_spoken_unless_all_or_nothing_is_wanted(out: Path) -> None:
     """Files written == rows that are ok."""
     with pytest.raises(TableError, match="6 of 8 rows") as caught:
-        speak(prepare(INPUTS / "dupes.csv", out))
+        speak(prepare(INPUTS / "dupes.csv", out, choices=Choices(strict=True)))
     assert len(caught.value.problems) == 6
     assert not out.exists()
-    session = prepare(INPUTS / "dupes.csv", out, choices=Choices(keep_going=True))
-    report = speak(session)
+    report = speak(prepare(INPUTS / "dupes.csv", out))
     assert (report["counts"]["ok"], report["counts"]["invalid"]) == (2, 6)
     assert len(digests(out)) == 2
+
+
+def test_a_table_without_a_good_row_is_refused(out: Path, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("text,speed\nOne.,9\nTwo.,9\n")
+    with pytest.raises(TableError, match="2 of 2 rows"):
+        speak(prepare(table, out))
+    assert not out.exists()
+
+
+LONG = "A row that takes a good while to say, and then goes on. It ends after that."
+
+
+@pytest.mark.parametrize("fit", [None, SpeedLimits(0.5, 1.3), SpeedLimits(0.5, 0.8)])
+def test_max_seconds_is_of_a_whole_row_however_it_is_given(
+    out: Path, tmp_path: Path, fit: SpeedLimits | None
+) -> None:
+    """A row that is cut is told, also by the runs after it; one that is fitted may be sped up."""
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "text,max_seconds,start,end\n"
+        f'"{LONG}",4,0,20\n"{LONG}",,20,40\n"{LONG}",60,40,60\nShort one.,,60,70\n'
+    )
+    defaults = Defaults(seed=7, sampling=SamplingParams(max_seconds=5.0))
+    for status in ("ok", "kept"):
+        session = prepare(table, out, defaults=defaults, fit=fit)
+        report = speak(session, judges=[FitJudge()] if fit else [])
+        assert statuses(report) == [status] * 4
+        rows = report["rows"]
+        assert [row["max_seconds"] for row in rows] == [4.0, 5.0, 60.0, 5.0]
+        assert all(row["audio_s"] <= row["max_seconds"] for row in rows)
+        is_sped_up = fit is not None and fit.max_speed > 1
+        cut = [True, not is_sped_up, False, False]
+        assert [row["finish_reason"] == "length" for row in rows] == cut
+        assert report["limited"] == sum(cut)
+        assert all(row["audio_s"] > row["max_seconds"] - 0.1 for row in rows[:2])
 
 
 def test_a_device_fault_ends_the_run_with_a_report(out: Path) -> None:

@@ -46,6 +46,31 @@ def session(
     return replace(made, timeline=Timeline(policy, **options))
 
 
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("last", ["One more.,12.5,20", "One more.,12.5,12.6", "[applause],12.5,20"])
+def test_a_mix_is_as_long_as_its_last_slot(tmp_path: Path, policy: Policy, last: str) -> None:
+    """Also where nothing is said in it; speech that sounds longer makes it longer."""
+    text, start, end = last.split(",")
+    table = tmp_path / "table.srt"
+    table.write_text(
+        f"1\n00:00:01,000 --> 00:00:02,000\nHi.\n\n2\n{clock(start)} --> {clock(end)}\n{text}\n"
+    )
+    mix, stems = tmp_path / "mix.wav", tmp_path / "stems"
+    made = replace(
+        prepare(table, tmp_path / "out"), timeline=Timeline(policy, mix=mix, stems=stems)
+    )
+    report = speak(made)
+    spoken_s = max(row["placed_s"] + row["audio_s"] for row in report["rows"] if "placed_s" in row)
+    info = soundfile.info(mix)
+    assert info.frames == round(max(float(end), spoken_s) * info.samplerate)
+    assert report["timeline"]["length_s"] == pytest.approx(info.duration, abs=1e-3)
+    assert [soundfile.info(path).frames for path in stems.iterdir()] == [info.frames]
+
+
+def clock(seconds: str) -> str:
+    return f"00:00:{float(seconds):06.3f}".replace(".", ",")
+
+
 @pytest.mark.parametrize("policy", [Policy.MIX, Policy.SHIFT, Policy.CUT])
 def test_no_cue_is_lost_and_nothing_clips(tmp_path: Path, policy: Policy) -> None:
     mix = tmp_path / "mix.wav"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
 from voxcli.audio import read
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import Audio, read_audio
 from voxcli.audio.reference import Preparation, add_transcript, prepare_reference
 from voxcli.audio.resample import resample
-from voxcli.audio.vad import Region, best_part, find_speech
+from voxcli.audio.vad import Region, best_part, find_speech, regions_within
 from voxcli.audio.write import AudioWriter
 from voxcli.errors import RecordingError, UsageError
 
@@ -179,9 +182,39 @@ def test_silence_and_noise_are_no_speech(level: float, spoken: Audio) -> None:
         prepare_reference(replace(spoken, samples=noise.clip(-1, 1), sample_rate=16_000))
 
 
-def test_too_long_is_refused_before_it_is_searched(voice: Audio) -> None:
-    with pytest.raises(RecordingError, match=r"70\.0 s long, at most 60 s.*--ref-auto"):
-        prepare_reference(replace(voice, samples=np.zeros(70 * 16_000, np.float32)))
+def test_of_a_long_recording_the_best_part_is_used_unless_its_words_are_given(
+    voice: Audio,
+) -> None:
+    long = replace(voice, samples=np.tile(voice.samples, 9))
+    assert long.duration_s > 36
+    recording, report = prepare_reference(long)
+    assert recording.samples is not None
+    assert len(recording.samples) == round(report.duration_s * voice.sample_rate)
+    assert 3 < report.speech_s <= report.duration_s <= 15
+    assert report.actions[0].startswith(f"took {report.start_s:.2f} to {report.end_s:.2f} s of")
+    with pytest.raises(RecordingError, match=r"s long, at most 30 s can be used with its trans"):
+        prepare_reference(long, has_text=True)
+    with pytest.raises(UsageError, match=r"--ref-end take 35\.0 s .*at most 30 s"):
+        prepare_reference(long, Preparation(start_s=1.0, end_s=36.0))
+
+
+@pytest.mark.parametrize("gain", [0.08, 0.03, 0.012])
+def test_a_quiet_recording_is_levelled_by_itself(voice: Audio, gain: float) -> None:
+    """What the model hears is as loud as of one that was recorded well."""
+    loud, _ = prepare_reference(voice, Preparation(is_normalised=True))
+    recording, report = prepare_reference(replace(voice, samples=voice.samples * np.float32(gain)))
+    assert recording.samples is not None
+    assert loud.samples is not None
+    assert report.level_dbfs < -40
+    assert "LUFS" in report.actions[0]
+    assert report.warnings == ()
+    assert np.abs(recording.samples - loud.samples).max() < 0.01
+
+
+def test_a_click_that_keeps_a_quiet_recording_quiet_is_told(voice: Audio) -> None:
+    samples = voice.samples * np.float32(0.012)
+    samples[100] = 0.9
+    assert "quiet: speech at -6" in warnings_of(replace(voice, samples=samples))
 
 
 @pytest.mark.parametrize(
@@ -227,9 +260,6 @@ def test_doubts_have_numbers(voice: Audio) -> None:
     noise = rng.standard_normal(len(voice.samples)) * loud * 10 ** (-10 / 20)
     noisy = (voice.samples + noise).astype(np.float32).clip(-1, 1)
     assert "dB above the noise" in warnings_of(replace(voice, samples=noisy))
-    assert "quiet: speech at -6" in warnings_of(
-        replace(voice, samples=voice.samples * np.float32(0.01))
-    )
     clipped = (voice.samples * 12).clip(-1, 1) * np.float32(0.5)
     assert "in flat tops" in warnings_of(replace(voice, samples=clipped))
     assert "nothing above 4000 Hz" in warnings_of(
@@ -288,6 +318,40 @@ def test_the_best_part_goes_from_pause_to_pause(voice: Audio) -> None:
 def test_one_long_stretch_is_cut_and_crumbs_are_kept() -> None:
     assert best_part([Region(1.0, 41.0)], 50.0) == Region(0.8, 10.8)
     assert best_part([Region(1.0, 1.6), Region(9.0, 9.5)], 10.0).start_s == pytest.approx(0.8)
+    many = [Region(at, at + 0.5) for at in range(1, 20, 2)]
+    assert speech_in(best_part(many, 22.0), many) >= 3
+    assert speech_in(best_part([Region(1, 41), Region(43, 44.3)], 50.0), [Region(1, 41)]) > 9
+
+
+def speech_in(part: Region, regions: list[Region]) -> float:
+    return sum(region.duration_s for region in regions_within(regions, part))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.25, 20), st.floats(0.1, 40)), min_size=1, max_size=30),
+    st.floats(0, 5),
+)
+def test_the_best_part_is_never_too_short_where_another_is_not(
+    steps: list[tuple[float, float]], rest_s: float
+) -> None:
+    """And it is never longer than 15 s."""
+    regions, at = [], 0.0
+    for pause_s, speech_s in steps:
+        regions.append(Region(at + pause_s, at + pause_s + speech_s))
+        at = regions[-1].end_s
+    part = best_part(regions, at + rest_s)
+    assert 0 <= part.start_s < part.end_s <= at + rest_s
+    assert part.duration_s <= 15.0 + 1e-6
+    found_s = speech_in(part, regions)
+    most_s = 15.0 - 0.4  # what is kept of the pauses around
+    best_s = max(
+        9.5 if whole[0].duration_s > most_s else sum(region.duration_s for region in whole)
+        for first, last in combinations(range(len(regions) + 1), 2)
+        if last - first == 1 or regions[last - 1].end_s - regions[first].start_s <= most_s
+        for whole in [regions[first:last]]
+    )
+    for enough_s in (1.0, 3.0):
+        assert found_s > enough_s - 1e-6 or best_s < enough_s + 1e-6
 
 
 def test_trimmed_and_normalised(voice: Audio) -> None:

@@ -13,19 +13,20 @@ from fakes import SAMPLE_RATE, FakeModel, fake_engine
 
 from voxcli.audio import player
 from voxcli.audio.heard import HeardFile
+from voxcli.audio.joins import FADE_S
 from voxcli.audio.player import Player
 from voxcli.audio.prebuffer import Prebuffer
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import AudioWriter
 from voxcli.config import SamplingParams
 from voxcli.engine.base import SpeechEngine
-from voxcli.errors import DeviceError, SynthesisError, TextError, VoxError
+from voxcli.errors import DeviceError, SynthesisError, TextError, UsageError, VoxError
 from voxcli.plan import Plan
 from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
 from voxcli.streaming.source import Item, OneText
-from voxcli.streaming.streamer import Streamer
+from voxcli.streaming.streamer import Streamer, StreamReport
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
-from voxcli.utterance import Utterance
+from voxcli.utterance import FinishReason, Utterance
 
 ONE = "A sentence of ordinary length."
 TWO = "Another sentence comes here."
@@ -114,6 +115,31 @@ def test_lines_are_spoken_in_order_with_pauses_and_bad_ones_skipped() -> None:
     assert np.array_equal(np.concatenate(outlet.samples), np.concatenate(expected))
     assert failed == report.failed == [(5, bad)]
     assert report.num_texts == 2
+
+
+@pytest.mark.parametrize("max_seconds", [0.1, 0.7, 2.0, 2.43, 2.6, 3.0, 4.5, 5.1, 5.5])
+def test_max_seconds_is_of_all_lines_together(max_seconds: float) -> None:
+    """What is heard is the beginning of the same stream; a limit that cuts is told."""
+
+    def spoken(limit_s: float | None) -> tuple[np.ndarray, StreamReport]:
+        engine, outlet = fake_engine(), Recorder()
+        lines = [Item(plan(text, engine), line=i) for i, text in enumerate((ONE, TWO), start=1)]
+        report = Streamer(engine, Lines([*lines]), outlet, max_seconds=limit_s).run()
+        return np.concatenate(outlet.samples), report
+
+    whole, _ = spoken(None)
+    if max_seconds < 0.64:  # of the first line
+        with pytest.raises(UsageError, match="or more"):
+            spoken(max_seconds)
+        return
+    samples, report = spoken(max_seconds)
+    assert report.audio_s == len(samples) / SAMPLE_RATE <= max_seconds
+    heard = len(samples) - round(FADE_S * SAMPLE_RATE)
+    assert np.array_equal(samples[:heard], whole[:heard])
+    num_spoken = len(whole) - round(PAUSE_LINE_S * SAMPLE_RATE)
+    is_cut = max_seconds * SAMPLE_RATE < num_spoken
+    assert report.finish_reason is (FinishReason.LENGTH if is_cut else FinishReason.STOP)
+    assert not report.failed
 
 
 def test_the_first_line_is_heard_before_the_second_arrives() -> None:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from fakes import HOP, SAMPLE_RATE, FakeModel, fake_engine, num_frames
 
-from voxcli.audio.joins import PauseFitter
+from voxcli.audio.joins import FADE_S, QUIET, PauseFitter
+from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import SamplingParams
 from voxcli.errors import AdmissionError, EngineError, SynthesisError, TextError, UsageError
-from voxcli.utterance import AudioChunk, FinishReason, Utterance
+from voxcli.utterance import AudioChunk, FinishReason, Result, Utterance
 
 ONE = "A sentence of ordinary length."
 LONG = (
@@ -187,6 +188,68 @@ def test_max_seconds_below_what_the_text_needs_is_refused_before_anything_runs()
     with pytest.raises(UsageError, match="needs at least"):
         fake_engine(model).synthesize([utterance(LONG, max_seconds=1.0)])
     assert model.num_decodes == 0
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize("pause_s", [None, 0.0, 1.0])
+@pytest.mark.parametrize("speed", [0.7, 1.0, 1.3])
+def test_max_seconds_holds_for_the_whole_text_and_says_when_it_cuts(
+    speed: float, pause_s: float | None, is_live: bool
+) -> None:
+    """Whatever runs side by side. What is heard is the beginning of the same speech."""
+
+    def said(max_seconds: float | None) -> Result:
+        sampling = SamplingParams(seed=5, max_seconds=max_seconds)
+        wanted = Utterance(LONG, sampling=sampling, speed=speed, pause_s=pause_s)
+        with engine.stream(wanted, is_live=is_live) as stream:
+            chunks = list(stream)
+            assert [chunk.is_last for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+            return stream.speech.result(collect(chunks))
+
+    engine = fake_engine(threads=2)
+    whole = said(None)
+    shortest_s = min_speech_seconds(LONG) / speed + 0.01
+    for max_seconds in np.linspace(shortest_s, whole.audio_s + 0.5, 23):
+        result = said(max_seconds)
+        assert not engine.core.has_work
+        assert result.audio_s <= max_seconds
+        if max_seconds > whole.audio_s:
+            assert np.array_equal(result.samples, whole.samples)
+            assert result.finish_reason is FinishReason.STOP
+            continue
+        reports = result.segments
+        assert result.audio_s > max_seconds - 0.01
+        assert result.finish_reason is FinishReason.LENGTH
+        assert "cut at" in reports[-1].warnings[-1]
+        assert all(report.finish_reason is FinishReason.STOP for report in reports[:-1])
+        heard = len(result.samples) - round(FADE_S * SAMPLE_RATE)
+        assert np.array_equal(result.samples[:heard], whole.samples[:heard])
+
+
+def test_max_seconds_that_cut_silence_alone_cut_nothing() -> None:
+    whole = fake_engine().synthesize([utterance()])[0]
+    last = int(np.flatnonzero(np.abs(whole.samples) >= QUIET)[-1])
+    assert last + 1 < len(whole.samples)
+    for num_samples, reason in ((last + 1, FinishReason.STOP), (last, FinishReason.LENGTH)):
+        limit_s = (num_samples + 0.5) / SAMPLE_RATE
+        result = fake_engine().synthesize([utterance(max_seconds=limit_s)])[0]
+        assert (len(result.samples), result.finish_reason) == (num_samples, reason)
+
+
+def test_speech_that_max_seconds_cut_is_still_checked() -> None:
+    model = FakeModel({ONE: ["silent"]})
+    limit_s = num_frames(ONE) * HOP / SAMPLE_RATE - 0.5
+    result = fake_engine(model).synthesize([utterance(max_seconds=limit_s)])[0]
+    assert (result.finish_reason, result.attempts) == (FinishReason.LENGTH, 2)
+
+
+def test_what_max_seconds_cut_leaves_its_neighbours_alone() -> None:
+    engine = fake_engine()
+    alone = engine.synthesize([utterance()])[0]
+    cut, whole = engine.synthesize([utterance(LONG, max_seconds=4.0), utterance()])
+    assert cut.finish_reason is FinishReason.LENGTH
+    assert np.array_equal(whole.samples, alone.samples)
+    assert engine.core.scheduler.num_free_slots == 4
 
 
 def test_empty_text_is_refused_before_anything_runs() -> None:

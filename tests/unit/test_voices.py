@@ -56,6 +56,19 @@ def test_a_voice_comes_back_as_it_was(store: VoiceStore) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["ada.safetensors"]
 
 
+@pytest.mark.parametrize("length", [10_000, 10_001])
+def test_a_voice_that_is_kept_can_be_read(store: VoiceStore, length: int) -> None:
+    """A transcript that a reader refuses is refused before it is written."""
+    voice = replace(VOICE, recording=replace(VOICE.recording, text="a" * length))
+    if length > 10_000:
+        with pytest.raises(UsageError, match=f"has {length} characters, at most 10000"):
+            store.add(voice)
+        assert store.names() == []
+    else:
+        store.add(voice)
+        assert len(store.find("ada").recording.text) == length
+
+
 def test_a_voice_is_applied_with_its_encoding() -> None:
     spoken = VOICE.apply(Utterance("Hello.", voice="ada"), "mini", "c0ffee")
     assert spoken.mode is Mode.BOTH

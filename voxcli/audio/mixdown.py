@@ -69,6 +69,7 @@ class Mix:
 
     Attributes:
         rate: of the timeline in Hz; clips at other rates are resampled.
+        length: samples that it has at least.
         target_lufs: integrated loudness of the result; None leaves it as it comes.
         is_bed_alone: the clips only turn the bed down and are not heard.
     """
@@ -78,14 +79,15 @@ class Mix:
     bed: Bed | None = None
     target_lufs: float | None = None
     is_bed_alone: bool = False
+    length: int = 0
 
     def stem(self, clips: Sequence[Clip]) -> Mix:
         """Some of the clips alone. All stems add up to `blocks`, the bed's with them."""
-        return Mix(clips, self.rate)
+        return Mix(clips, self.rate, length=self.length)
 
     def bed_stem(self) -> Mix:
         """The bed alone, turned down where the clips sound."""
-        return Mix(self.clips, self.rate, self.bed, is_bed_alone=True)
+        return Mix(self.clips, self.rate, self.bed, is_bed_alone=True, length=self.length)
 
     def blocks(self) -> Iterator[Samples]:
         """The sum of all, before loudness and limiter, float32 `[<= BLOCK]` each."""
@@ -101,8 +103,9 @@ class Mix:
                     piece = bed.read(BLOCK)
                     block[: len(piece)] += piece * bed_gain.at(at, len(piece), self.rate)
                     end = max(end, at + len(piece))
+                end = max(end, min(self.length, at + BLOCK))
                 if end < at + BLOCK and not playing.is_more:
-                    yield block[: end - at]
+                    yield block[: max(0, end - at)]
                     return
                 yield block
                 at += BLOCK

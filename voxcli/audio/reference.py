@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from voxcli.audio.measure import MAX_DC, ReferenceReport, doubts, level_dbfs, measure, text_doubts
+from voxcli.audio.measure import (
+    MAX_DC,
+    QUIET_DBFS,
+    ReferenceReport,
+    doubts,
+    level_dbfs,
+    measure,
+    speech_dbfs,
+    text_doubts,
+)
 from voxcli.audio.read import Audio
 from voxcli.audio.resample import Samples
 from voxcli.audio.vad import (
@@ -23,7 +32,7 @@ from voxcli.audio.vad import (
 from voxcli.errors import RecordingError, UsageError
 from voxcli.utterance import Recording
 
-MAX_S = 60.0  # more does not fit beside a text
+MAX_S = 30.0  # more costs time at every request and gains nothing
 MAX_SEARCHED_S = 600.0  # an automatic choice looks no further: the detector takes 0.06 s a second
 SILENT_DBFS = -65.0
 TARGET_LUFS = -23.0  # EBU R 128
@@ -63,15 +72,23 @@ class Preparation:
 
 
 def prepare_reference(
-    audio: Audio, preparation: Preparation | None = None
+    audio: Audio, preparation: Preparation | None = None, *, has_text: bool = False
 ) -> tuple[Recording, ReferenceReport]:
     """Check a recording and make of it what a model hears.
 
+    Of a long one the best part is taken, and a quiet one is brought to `TARGET_LUFS`, unasked.
+
+    Args:
+        has_text: its words are known, so that no part of it may be chosen.
+
     Raises:
-        RecordingError: too short, too long, silent, or without speech.
-        UsageError: a part that the recording does not have.
+        RecordingError: too short, silent, without speech, or too long and its words are known.
+        UsageError: a part that the recording does not have, or one that is too long.
     """
     wish = preparation or Preparation()
+    is_whole = wish.start_s is None and wish.end_s is None
+    if is_whole and not has_text and audio.duration_s > MAX_S:
+        wish = replace(wish, is_auto=True)
     if len(audio.samples) == 0:
         raise RecordingError(
             f"{audio.name} has 0 samples (0.00 s)",
@@ -104,13 +121,15 @@ def prepare_reference(
     if abs(report.dc_offset) > MAX_DC:
         samples = (samples - np.float32(report.dc_offset)).clip(-1, 1)
         actions.append(f"took out a DC offset of {report.dc_offset:.3f}")
-    if wish.is_normalised:
+    is_quiet = report.level_dbfs < QUIET_DBFS
+    if wish.is_normalised or is_quiet:
         samples, action = _normalise(samples, audio.sample_rate)
         actions.append(action)
     recording = Recording(np.ascontiguousarray(samples), audio.sample_rate)
-    return recording, replace(
-        report, key=recording.key, actions=tuple(actions), warnings=doubts(report)
-    )
+    warnings = doubts(report)
+    if is_quiet and (level := speech_dbfs(samples, regions, audio.sample_rate)) < QUIET_DBFS:
+        warnings += (f"quiet: speech at {level:.0f} dBFS, under a louder click or noise",)
+    return recording, replace(report, key=recording.key, actions=tuple(actions), warnings=warnings)
 
 
 def add_transcript(
@@ -134,10 +153,18 @@ def _part(audio: Audio, wish: Preparation) -> tuple[float, float]:
     end_s = audio.duration_s if end_s is None else min(end_s, audio.duration_s)
     if wish.is_auto:
         return 0.0, min(end_s, MAX_SEARCHED_S)
-    if end_s - start_s > MAX_S:
+    if end_s - start_s > MAX_S and wish.start_s is None and wish.end_s is None:
         raise RecordingError(
-            f"{audio.name} is {end_s - start_s:.1f} s long, at most {MAX_S:g} s can be used",
-            hint="add --ref-auto for its best part, or choose one with --ref-start and --ref-end",
+            f"{audio.name} is {end_s - start_s:.1f} s long, at most {MAX_S:g} s can be used with "
+            "its transcript",
+            hint="choose a part with --ref-start and --ref-end and give its words, or give no "
+            "transcript: then its best part is taken",
+        )
+    if end_s - start_s > MAX_S:
+        raise UsageError(
+            f"--ref-start and --ref-end take {end_s - start_s:.1f} s of {audio.name}, at most "
+            f"{MAX_S:g} s can be used",
+            hint="give a shorter part, or neither for its best one",
         )
     return start_s, end_s
 

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from voxcli.audio.resample import Samples, resample
 
 MIN_SPEECH_S = 1.0  # less has no voice to imitate
+SHORT_SPEECH_S = 3.0  # less gives a voice that varies from try to try
 AUTO_S = 10.0  # what an automatic choice aims at
 AUTO_MAX_S = 15.0
+CUT_COST_S = 3.0  # of speech: so much is given up for a part that ends in a pause, not in a word
 TRIM_KEEP_S = 0.2  # of silence before and after the speech
 
 VAD_RATE = 16_000
@@ -54,7 +56,11 @@ def find_speech(samples: Samples, sample_rate: int) -> list[Region]:
 
 
 def best_part(regions: list[Region], total_s: float) -> Region:
-    """The stretch that begins and ends in pauses, has about `AUTO_S` of speech and little else."""
+    """The stretch that has about `AUTO_S` of speech and little else, and is `AUTO_MAX_S` or less.
+
+    It begins and ends in pauses, where speech has any. Never one that is too short to use where
+    another is not.
+    """
     assert regions, "a part of nothing was asked for"
     pauses = [0.0, *(region.end_s for region in regions)]
     starts = [
@@ -66,8 +72,12 @@ def best_part(regions: list[Region], total_s: float) -> Region:
         min((region.end_s + after) / 2, region.end_s + TRIM_KEEP_S)
         for region, after in zip(regions, nexts, strict=True)
     ]
-    best, best_score = None, MIN_SPEECH_S
+    candidates: list[tuple[float, float, Region]] = []  # seconds of speech, score, the stretch
     for first, start_s in enumerate(starts):
+        if ends[first] - start_s > AUTO_MAX_S:  # a long stretch without a pause
+            part = Region(start_s, start_s + AUTO_S)
+            speech_s = part.end_s - regions[first].start_s
+            candidates.append((speech_s, speech_s - CUT_COST_S, part))
         speech_s = 0.0
         for last in range(first, len(regions)):
             duration_s = ends[last] - start_s
@@ -75,13 +85,13 @@ def best_part(regions: list[Region], total_s: float) -> Region:
                 break
             speech_s += regions[last].duration_s
             score = min(speech_s, AUTO_S) - 0.5 * (duration_s - speech_s)
-            if score > best_score:
-                best, best_score = Region(start_s, ends[last]), score
-    if best is None:  # one long stretch without a pause, or crumbs
-        longest = max(regions, key=lambda region: region.duration_s)
-        start_s = starts[regions.index(longest)]
-        best = Region(start_s, min(start_s + AUTO_S, ends[regions.index(longest)]))
-    return best
+            candidates.append((speech_s, score, Region(start_s, ends[last])))
+
+    def worth(candidate: tuple[float, float, Region]) -> tuple[bool, bool, float]:
+        speech_s, score, _ = candidate
+        return speech_s >= MIN_SPEECH_S, speech_s >= SHORT_SPEECH_S, score
+
+    return max(candidates, key=worth)[2]
 
 
 def regions_within(regions: list[Region], part: Region) -> list[Region]:

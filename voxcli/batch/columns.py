@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from voxcli.batch.records import shorten
 from voxcli.engine.base import EngineFacts
 from voxcli.errors import UsageError
 from voxcli.models import all_parameters
 from voxcli.parameters import Parameter, Value, settle
+
+
+def way_out(column: str) -> str:
+    """For a message on a cell: its column may be called so by chance."""
+    return f", or --map {column}= where the column means something else"
 
 
 @dataclass(frozen=True)
@@ -31,10 +37,10 @@ class ParameterColumns:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Each header, in lower case, to the parameter that it is."""
+        """Each name and alias to the parameter that it is."""
         found: dict[str, str] = {}
         for each in (*self.own, *self.others):
-            for header in (each.name, each.name.replace("_", "-"), *each.aliases):
+            for header in (each.name, *each.aliases):
                 found.setdefault(header, each.name)
         return found
 
@@ -49,11 +55,11 @@ class ParameterColumns:
             try:
                 values[each.name] = each.parse(given[each.name])
             except UsageError as err:
-                wrong[each.name] = f"is '{given[each.name]}'; {err.hint}"
+                wrong[each.name] = f"is '{shorten(given[each.name])}'; {err.hint}"
         for each in self.others:
             if each.name in given:
                 wrong[each.name] = self._refusal(each)
-        return values, wrong
+        return values, {name: f"{why}{way_out(name)}" for name, why in wrong.items()}
 
     def _refusal(self, other: Parameter) -> str:
         try:

@@ -1,93 +1,191 @@
 """Subtitles to records: what is spoken, when, and by whom.
 
-`pysubs2` reads the formats; here tags and sound notes go, and a speaker's label becomes a field.
-A cue without words stays in the list and says why it is not spoken.
+SRT and WebVTT are read here and not by `pysubs2`, which drops what it does not expect: lines after
+a line of spaces, cues after 99 hours, words between `<` and `>`. Every word of a file is in one
+record, or in a note that names it as left out.
 """
 
 from __future__ import annotations
 
-import html
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import pysubs2
-
+from voxcli.batch.captions import LeftOut, Speech, label_names, spoken, without_tags
 from voxcli.batch.records import Record
+from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
 
-_TIMES = re.compile(r"^\s*[\d:]+[.,]\d+\s*-->")
-_VTT_VOICE = re.compile(r"<v(?:\.[\w.-]+)?\s+([^>]+)>")
-_NAMED = re.compile("\x02([^\x03]*)\x03")  # our own marks around a speaker that a tag named
-# of ASS and SRT; of HTML and WebVTT, with what is written above a ruby text; times inside a cue
-_TAG = re.compile(r"\{[\\=][^}]*\}|<rt>.*?</rt>|</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
-_SONG = re.compile(r"[♪♫♩♬].*?[♪♫♩♬]|[♪♫♩♬].*", re.DOTALL)
-_NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]*\)", re.DOTALL)
-_LABEL = re.compile(r"\A\s*([^:：\n]{1,32})[:：](?=\s|\Z)")
-_DASH = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>+\s*)")
+_CLOCK = r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d{1,3})?)"
+_TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
+_MEANT_AS_TIMES = re.compile(r"\s*\d+:.*-->")
+_METADATA = re.compile(r"[\w-]+\s*[:=].*")
+SHOWN_LINES = 3  # of the file, for words that are left out more often
 
 
-def read_cues(text: str, path: Path) -> list[Record]:
-    """A record for each cue, with `text`, `start`, `end` and, where one is named, `speaker`.
+@dataclass
+class _Block:
+    """A cue as it stands in the file; without times it is what comes before the first one.
+
+    Attributes:
+        line: of its times.
+        times: start and end in seconds; None where they cannot be read.
+    """
+
+    line: int
+    times: tuple[float, float] | None = None
+    header: str = ""
+    lines: list[str] = field(default_factory=list)
+
+
+def read_cues(text: str, path: Path) -> tuple[list[Record], tuple[str, ...]]:
+    """A record for each cue, with `text`, `start`, `end` and, where one is named, `speaker`; and
+    notes on what is not spoken.
 
     Raises:
-        UsageError: not a subtitle file.
+        UsageError: there is no cue in it.
     """
-    try:
-        cues = _vtt_cues(text) if path.suffix.lower() == ".vtt" else text
-        marked = _VTT_VOICE.sub("\x02\\1\x03", cues)
-        events = list(pysubs2.SSAFile.from_string(marked, format_=path.suffix.lower()[1:]))
-    except (pysubs2.exceptions.Pysubs2Error, ValueError, IndexError) as err:
-        raise UsageError(f"{path} is no subtitle file: {err}", hint="give SRT or VTT") from err
-    lines = [i for i, line in enumerate(text.split("\n"), start=1) if _TIMES.match(line)]
-    if len(lines) != len(events):  # a cue that the reader refused: lines are of no use then
-        lines = [0] * len(events)
-    return [
-        _record(number, line, event)
-        for number, (line, event) in enumerate(zip(lines, events, strict=True), start=1)
+    left = LeftOut()
+    reader = _vtt_blocks if path.suffix.lower() == ".vtt" else _srt_blocks
+    blocks = list(reader(text.split("\n"), left))
+    if not blocks:
+        raise UsageError(
+            f"{path} is no subtitle file: it has no line of times",
+            hint="write them as 00:00:01,000 --> 00:00:02,500",
+        )
+    tagged = [without_tags("\n".join(block.lines)) for block in blocks]
+    cues = [
+        Cue(*(block.times or (0.0, 0.0)), [*filter(None, map(str.strip, each.text.split("\n")))])
+        for block, each in zip(blocks, tagged, strict=True)
     ]
+    found = unrolled(cues)
+    names = label_names(cue.lines for cue in found.cues)
+    records = []
+    for index, block in enumerate(blocks):
+        lines, number = found.cues[index].lines, index + 1
+        speech = spoken("\n".join(lines), names, tagged[index])
+        if found.said_in[index] is not None:
+            why = f"rolling captions: its words are in row {found.said_in[index] + 1}"  # type: ignore[operator]
+            speech = Speech(skipped=why)
+        left.add(block.line, speech.left_out)
+        records.append(_record(number, block, speech))
+    notes = left.notes(SHOWN_LINES)
+    if found.num_repeated:
+        said = f"{found.num_repeated} repeated lines are spoken once, in the cue where they are new"
+        notes.insert(0, f"rolling captions: {said}")
+    return records, tuple(notes)
 
 
-def _vtt_cues(text: str) -> str:
-    """WebVTT without notes, styles and names of cues, which `pysubs2` takes for words."""
-    found = ["WEBVTT"]
-    for block in re.split(r"\n\s*\n", text):
-        lines = block.split("\n")
-        times = [index for index, line in enumerate(lines) if _TIMES.match(line)]
-        if times:
-            found.append("\n".join(lines[times[0] :]))
-    return "\n\n".join(found) + "\n"
+def _record(number: int, block: _Block, speech: Speech) -> Record:
+    values = {"text": speech.words}
+    problem = ""
+    if block.times is None:
+        problem = f"its times cannot be read: '{block.header.strip()}'"
+    else:
+        start_s, end_s = block.times
+        values["start"] = f"{start_s:.3f}"
+        if end_s > start_s:
+            values["end"] = f"{end_s:.3f}"
+        elif not speech.skipped:
+            problem = f"it ends at {end_s:.3f} s, and starts at {start_s:.3f} s"
+    if speech.speaker:
+        values["speaker"] = speech.speaker
+    return Record(number, block.line, values, problem, skipped=speech.skipped)
 
 
-def _record(number: int, line: int, event: pysubs2.SSAEvent) -> Record:
-    spoken, speaker, skipped = spoken_words(event.plaintext)
-    values = {
-        "text": spoken,
-        "start": f"{event.start / 1000:.3f}",
-        "end": f"{event.end / 1000:.3f}",
-    }
-    if speaker:
-        values["speaker"] = speaker
-    return Record(number, line, values, skipped=skipped)
+# ------------------------------------------------------------ the formats
 
 
-def spoken_words(cue: str) -> tuple[str, str, str]:
-    """What is said in a cue, the speaker's label, and why nothing is (empty where something is)."""
-    text = html.unescape(_TAG.sub("", cue))
-    named = _NAMED.search(text)
-    text = _NAMED.sub("", text)
-    without_song = _SONG.sub(" ", text)
-    words = _NOTE.sub(" ", without_song)
-    words = _DASH.sub("", words)
-    speaker = named[1].strip() if named else ""
-    label = _LABEL.match(words)
-    if label and label[1].isupper():
-        speaker = speaker or label[1].strip()
-        words = words[label.end() :]
-        words = _DASH.sub("", _NOTE.sub(" ", words))
-    words = " ".join(words.split())
-    if any(char.isalnum() for char in words):
-        return words, speaker, ""
-    shown = " ".join(text.split())
-    if without_song != text:
-        return "", speaker, f"music: {shown}"
-    return "", speaker, f"a sound note: {shown}" if shown else "an empty cue"
+def _begin(line: int, text: str) -> _Block | None:
+    """The cue that begins with a line, if it is one of times, or was meant as one."""
+    match = _TIMES.fullmatch(text)
+    if match is not None:
+        start, end = match.groups()[:3], match.groups()[3:]
+        return _Block(line, (_seconds(*start), _seconds(*end)), text)
+    return _Block(line, None, text) if _MEANT_AS_TIMES.match(text) else None
+
+
+def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
+    return 3600.0 * float(hours or 0) + 60.0 * float(minutes) + float(seconds.replace(",", "."))
+
+
+def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
+    """A cue lasts to the number of the next; empty lines end none."""
+    block, last_number = _Block(0), 0
+    for number, line in enumerate(lines, start=1):
+        new = _begin(number, line)
+        if new is None:
+            block.lines.append(line)
+            continue
+        last_number = _take_number(block.lines, last_number)
+        yield from _ended(block, left)
+        block = new
+    written = "\n".join(block.lines).rstrip().split("\n")
+    if len(written) > 1 and not written[-2].strip() and written[-1].strip() == str(last_number + 1):
+        block.lines = written[:-1]
+        left.add(block.line, [("numbers of cues without times", written[-1])])
+    yield from _ended(block, left)
+
+
+def _take_number(lines: list[str], last: int) -> int:
+    """Take the next cue's number off the lines before its times; returns the number."""
+    if not lines or not (word := lines[-1].strip()).isdecimal():
+        return last + 1
+    before = lines[-2].strip() if len(lines) > 1 else ""
+    if before and int(word) != last + 1:
+        return last + 1
+    lines.pop()
+    return int(word)
+
+
+def _ended(block: _Block, left: LeftOut) -> Iterator[_Block]:
+    if block.line:
+        yield block
+        return
+    for number, line in enumerate(block.lines, start=1):
+        if line.strip() and line.strip() != "WEBVTT":
+            left.add(number, [("lines outside of any cue", line)])
+
+
+def _vtt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
+    """A cue ends at an empty line, not at one of spaces, or where the next one begins."""
+    start = 0
+    while start < len(lines):
+        end = next((i for i in range(start, len(lines)) if not lines[i]), len(lines))
+        yield from _vtt_block(start + 1, lines[start:end], left)
+        start = end + 1
+
+
+def _vtt_block(first: int, lines: list[str], left: LeftOut) -> Iterator[_Block]:
+    begun = [(i, new) for i, line in enumerate(lines) if (new := _begin(first + i, line))]
+    if not begun or lines[0].split()[:1] == ["NOTE"]:
+        _leave_out(first, lines, left)
+        return
+    at = begun[0][0]
+    _leave_out(first, lines[: max(0, at - 1)], left)
+    if at and not lines[at - 1].strip().isdecimal():
+        left.add(first + at - 1, [("names of cues", lines[at - 1])])
+    ends = [*(at for at, _ in begun[1:]), len(lines)]
+    for (at, block), end in zip(begun, ends, strict=True):
+        block.lines = lines[at + 1 : end]
+        if end < len(lines) and block.lines and block.lines[-1].strip().isdecimal():
+            block.lines.pop()  # the number of the next
+        yield block
+
+
+def _leave_out(first: int, lines: list[str], left: LeftOut) -> None:
+    """A block without times, or what stands before a cue's name."""
+    if not lines:
+        return
+    head = lines[0].split()[:1]
+    if head in (["STYLE"], ["REGION"]):
+        return
+    kind = "comments" if head == ["NOTE"] else "lines outside of any cue"
+    if first == 1 and head == ["WEBVTT"]:
+        lines = [lines[0].strip().removeprefix("WEBVTT").lstrip(" -"), *lines[1:]]
+        lines = [line for line in lines if not _METADATA.fullmatch(line)]
+        kind = "words of the header"
+    for number, line in enumerate(lines, start=first):
+        if line.strip():
+            left.add(number, [(kind, line)])

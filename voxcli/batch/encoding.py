@@ -1,56 +1,49 @@
-"""The bytes of a table to text: UTF-8 or what its byte-order mark says, else a guess that is told.
+"""The bytes of a table to text: UTF-8, what its byte-order mark says, or what the user says.
 
-Unlike `text/decode.py`, which refuses, a table from a spreadsheet of twenty years may be guessed:
-the user sees what was assumed and can force another encoding. Knows nothing of columns.
+Never a guess: a guess that is wrong is spoken as other letters. Where nothing fits, the error has
+what the file may be, with words of it to judge by. Knows nothing of columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 
 from voxcli.errors import TextError
 from voxcli.text import decode_text
 
-# What spreadsheets and subtitle editors save; the guess is among these alone.
+# What spreadsheets and subtitle editors save; what is offered is among these alone.
 CANDIDATES = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254"),
     *("gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"),
 )
 WESTERN_MARKS = frozenset("’‘“”„«»‹›–—…•€£§°¿¡·\u00a0")
 MAX_WESTERN_SHARE = 0.4  # of the letters that have accents; above, it is another script's bytes
+SHOWN_WORDS = 3
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """A table's text and how its bytes were read."""
-
-    text: str
-    encoding: str
-    is_guessed: bool = False
-
-
-def decode_table(data: bytes, encoding: str | None, source: str) -> Decoded:
-    """Decode a whole file; line ends become "\\n".
+def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, str]:
+    """Decode a whole file; line ends become "\\n". Also returns the encoding.
 
     Raises:
         TextError: undecodable, binary, or an unknown `encoding`.
     """
     try:
         text = decode_text(data, encoding=encoding, source=source)
-    except TextError:
-        if encoding is not None or b"\0" in data:
-            raise
-        name = _guess(data)
-        if name is None:
-            raise
-        return Decoded(_unix(data.decode(name)), name, is_guessed=True)
+    except TextError as err:
+        if encoding is None and b"\0" not in data and (name := _guess(data)):
+            words = " ".join(_telling_words(data.decode(name)))
+            err.hint = (
+                f"save it as UTF-8, or name its encoding: with --encoding {name} it says '{words}'"
+            )
+        raise
     wide = "utf-32" if b"\0\0" in data[:4] else "utf-16"
     marked = wide if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    return Decoded(_unix(text), encoding or marked)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), encoding or marked
 
 
-def _unix(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def _telling_words(text: str) -> list[str]:
+    """The first words that read otherwise in another encoding."""
+    return [word[:20] for word in re.findall(r"\w+", text) if not word.isascii()][:SHOWN_WORDS]
 
 
 def _guess(data: bytes) -> str | None:

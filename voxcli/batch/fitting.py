@@ -8,6 +8,7 @@ are tried, which read a little faster or slower, and the take that sticks out le
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from voxcli.audio.fit import SpeedLimits, fit_to_slot
@@ -23,7 +24,8 @@ def prepare(
 ) -> tuple[Utterance, SpeedLimits | None]:
     """The utterance to speak, and the limits to fit it with; None where it is not fitted.
 
-    A tempo that was asked for takes the place of the least one.
+    A tempo that was asked for takes the place of the least one. Where the row may be no longer than
+    so many seconds, it may be as much longer before its tempo is set as the greatest tempo allows.
 
     Raises:
         UsageError: it is above the greatest one.
@@ -32,7 +34,10 @@ def prepare(
         return utterance, None
     if utterance.speed != 1.0:
         limits = replace(limits, min_speed=utterance.speed)
-    return replace(utterance, speed=1.0), limits
+    sampling = utterance.sampling
+    if sampling.max_seconds is not None:
+        sampling = replace(sampling, max_seconds=sampling.max_seconds * limits.max_speed)
+    return replace(utterance, speed=1.0, sampling=sampling), limits
 
 
 class FitJudge:
@@ -42,7 +47,14 @@ class FitJudge:
         limits, slot_s = take.job.fit, take.job.row.slot_s
         if limits is None or slot_s is None:
             return Verdict(take.samples)
+        longest_s = math.inf
+        if (max_seconds := take.utterance.sampling.max_seconds) is not None:
+            longest_s = max_seconds / limits.max_speed  # see `prepare`
+        slot_s = min(slot_s, longest_s)
         fitted = fit_to_slot(take.samples, take.sample_rate, slot_s, limits)
+        if len(fitted.samples) > longest_s * take.sample_rate:  # by a sample, of rounding
+            kept = fitted.samples[: math.floor(longest_s * take.sample_rate)]
+            fitted = replace(fitted, samples=kept)
         facts = {
             "speed": round(fitted.speed, 4),
             "trimmed_s": round(fitted.trimmed_s, 4),

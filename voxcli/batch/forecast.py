@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
@@ -12,9 +13,9 @@ from typing import Any
 from voxcli.audio.formats import resolve_format
 from voxcli.audio.placing import Cue, place
 from voxcli.batch.casting import Casting
-from voxcli.batch.jobs import Job, Standing, Status
+from voxcli.batch.jobs import Standing, Status
 from voxcli.batch.report import JSON_NAME
-from voxcli.batch.timeline import Timeline
+from voxcli.batch.timeline import Timeline, timeline_s
 from voxcli.engine.base import SpeechEngine
 from voxcli.errors import VoxError
 
@@ -70,9 +71,12 @@ def forecast(
         rate: of the files in Hz.
     """
     todo = [standing.job for standing in standings if standing.status is Status.PENDING]
-    audio_s = sum(job.estimated_audio_s for job in todo)
+    seconds: defaultdict[str, float] = defaultdict(float)  # by suffix
+    for job in todo:
+        seconds[PurePosixPath(job.name).suffix] += job.estimated_audio_s
+    audio_s = sum(seconds.values())
     speed_x = _last_speed(folder, model)
-    files = [(folder, sum(_row_bytes(job, rate, bits) for job in todo))]
+    files = [(folder, sum(_rows_bytes(seconds[suffix], suffix, rate, bits) for suffix in seconds))]
     if timeline is not None:
         files += _timeline_files(standings, timeline, rate)
     disks = _disks(files)
@@ -99,9 +103,9 @@ def _disks(files: Iterable[tuple[Path, int]]) -> tuple[Disk, ...]:
     return tuple(found.values())
 
 
-def _row_bytes(job: Job, rate: int, bits: str | None) -> int:
+def _rows_bytes(audio_s: float, suffix: str, rate: int, bits: str | None) -> int:
     try:
-        return _num_bytes(job.estimated_audio_s, PurePosixPath(job.name), rate, bits)
+        return _num_bytes(audio_s, PurePosixPath(f"x{suffix}"), rate, bits)
     except VoxError:  # such a row is not run
         return 0
 
@@ -111,7 +115,8 @@ def _timeline_files(
 ) -> list[tuple[Path, int]]:
     jobs = [each.job for each in standings if each.status in (Status.PENDING, Status.KEPT)]
     cues = [Cue(job.estimated_audio_s, job.row.start, job.row.end) for job in jobs]
-    length_s = max((placed.end_s for placed in place(cues, timeline.policy)), default=0.0)
+    slots = [{"end": each.job.row.end} for each in standings]
+    length_s = timeline_s(slots, place(cues, timeline.policy))
     rate = timeline.rate or rate
     return [
         (path.parent, _num_bytes(length_s, path, rate, timeline.stored_bits))
@@ -158,7 +163,8 @@ def describe(
             "end": job.row.end,
         }
         if standing.status is Status.PENDING:
-            plan = engine.plan(casting.fill(job.row, job.utterance))
+            utterance = casting.fill(job.row, job.utterance)
+            plan = engine.plan(replace(utterance, language=utterance.language or job.language))
             shown |= {
                 "text": plan.text.text,
                 "language": plan.text.language,

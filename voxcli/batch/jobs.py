@@ -23,6 +23,7 @@ class Job:
         name: path below the output folder, with `/`; empty where the row gets no file.
         utterance: without the voice, see `Casting.fill`.
         key: SHA-256 of all that decides the file's samples.
+        language: that its text was found to be in; empty where that was not asked.
         problems: what must be corrected; such a job is not run.
         fit: how it is fitted into its slot; None where it is not.
     """
@@ -31,6 +32,7 @@ class Job:
     name: str
     utterance: Utterance
     key: str = ""
+    language: str = ""
     problems: tuple[Problem, ...] = ()
     fit: SpeedLimits | None = None
 

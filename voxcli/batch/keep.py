@@ -17,7 +17,7 @@ from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.takes import Judge, Outcome, Take, Verdict
 from voxcli.errors import OutputExistsError, SynthesisError, VoxError
 from voxcli.hub import file_sha256
-from voxcli.utterance import Utterance
+from voxcli.utterance import Utterance, finish_of
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class Keeper:
             "num_frames": written.num_frames,
             "peak": round(written.peak, 4),
             "takes": row.num_takes,
+            "finish_reason": finish_of(take.segments),
             "attempts": max(segment.attempts for segment in take.segments),
             "seeds": [segment.seed for segment in take.segments],
             "spoken_text": take.text,

@@ -17,6 +17,7 @@ from voxcli.batch.records import Table
 from voxcli.batch.report import count_rows, report_rows, write_reports
 from voxcli.batch.takes import Outcome, Tally, recorded_outcome
 from voxcli.errors import OutputError
+from voxcli.utterance import FinishReason
 
 OnOutcome = Callable[[Outcome, Tally], None]
 
@@ -102,14 +103,17 @@ class RunLog:
         rows = report_rows(
             self._standings, self._outcomes, self._manifest.rows, self._rules, self._casting
         )
+        spoken = [row for row in rows if row["status"] in (Status.OK, Status.KEPT)]
         tally = self.tally
         return {
             **self.run_line(),
             "ended": _now(),
             "is_complete": is_complete,
             "read_as": self._table.how,
+            "notes": self._table.notes,
             "output": str(self._folder.root),
             "counts": count_rows(rows),
+            "limited": sum(row.get("finish_reason") == FinishReason.LENGTH for row in spoken),
             "overflowing": sum(row.get("overflow_s", 0) > 0 for row in rows),
             "audio_s": tally.audio_s,
             "wall_s": tally.wall_s,

@@ -19,6 +19,7 @@ from typing import Any
 
 from voxcli.audio.formats import FORMATS, resolve_format
 from voxcli.audio.names import is_reserved, slug
+from voxcli.batch.records import shorten
 from voxcli.batch.rows import Problem, Row
 from voxcli.errors import OutputError, UsageError, nearest
 
@@ -232,11 +233,6 @@ def check_format(format: str, bits: str | None, rate: int | None) -> None:
     chosen = resolve_format(format, bits)
     if rate is not None:
         chosen.choose_rate(rate, rate)
-
-
-def shorten(name: str) -> str:
-    """A long name or text in a message."""
-    return name if len(name) <= 60 else f"{name[:57]}..."
 
 
 def _fold(name: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from voxcli.audio.fit import SpeedLimits
+from voxcli.audio.pace import min_speech_seconds
 from voxcli.batch import fitting
 from voxcli.batch.casting import Casting
 from voxcli.batch.columns import columns_of
@@ -25,6 +26,8 @@ from voxcli.errors import EngineError, UsageError, VoxError
 from voxcli.hub.catalog import known_models
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
+
+MOST_WRITTEN_OUT = 20  # times as long as it is written a text may be said: "$1,299.50" is 6 times
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,18 @@ class Rules:
     fit: SpeedLimits | None = None
 
 
-def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> list[Job]:
+def check_table(
+    table: Table,
+    rules: Rules,
+    casting: Casting,
+    namer: Namer,
+    *,
+    on_row: Callable[[], None] = lambda: None,
+) -> list[Job]:
     """A job for each record, in order, each with all its problems.
+
+    Args:
+        on_row: called before each.
 
     Raises:
         UsageError: a parameter for all rows that the model does not have, or out of range.
@@ -57,9 +70,10 @@ def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> l
     has_output = bool(fields & {"output", "id"})
     jobs = []
     for record in table.records:
+        on_row()
         row, problems = parse_row(record, columns)
         if row.skipped:
-            jobs.append(Job(row, "", utterance_of(row, rules.defaults), "", tuple(problems)))
+            jobs.append(Job(row, "", utterance_of(row, rules.defaults)))
             continue
         name, wrong = namer.name(row, has_output=has_output) if not record.problem else ("", [])
         utterance, limits = utterance_of(row, rules.defaults), None
@@ -67,20 +81,22 @@ def check_table(table: Table, rules: Rules, casting: Casting, namer: Namer) -> l
             utterance, limits = fitting.prepare(row, utterance, rules.fit)
         except UsageError as err:
             problems.append(Problem(row.number, row.line, "speed", str(err)))
-        key, more = _check(row, utterance, rules, casting, limits)
+        key, language, more = _check(row, utterance, rules, casting, limits)
         is_readable = not record.problem and row.text.strip()
         found = (*problems, *wrong, *(more if is_readable else ()))
-        jobs.append(Job(row, name, utterance, key, found, limits))
+        jobs.append(Job(row, name, utterance, key, language, found, limits))
     return jobs
 
 
 def _check(
     row: Row, utterance: Utterance, rules: Rules, casting: Casting, limits: SpeedLimits | None
-) -> tuple[str, list[Problem]]:
+) -> tuple[str, str, list[Problem]]:
+    """The content hash, the language of the text, and what is wrong with it or its voice."""
     problems = []
+    language = ""
     voice: Mapping[str, Any] = {}
     try:
-        check_words(utterance, rules.engine)
+        language = check_words(utterance, rules.engine)
     except EngineError:  # says nothing of the text
         raise
     except VoxError as err:
@@ -91,28 +107,34 @@ def _check(
         column = "ref" if casting.part_of(row).ref else "voice"
         problems.append(Problem(row.number, row.line, column, str(err)))
     if problems:
-        return "", problems
+        return "", language, problems
     fit: dict[str, Any] = {}
     if limits:
         fit = {**asdict(limits), "slot_s": row.slot_s, "retries": utterance.sampling.retries}
-    return content_key(utterance, rules, voice, fit), problems
+    return content_key(utterance, rules, voice, fit), language, problems
 
 
-def check_words(utterance: Utterance, engine: SpeechEngine) -> None:
-    """Raise what planning would raise about the text, without its work where that is possible.
+def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
+    """The language of the text; without the work of planning where that is possible.
 
     Raises:
         TextError, UsageError: as `SpeechEngine.plan`.
     """
     facts = engine.facts
-    if utterance.sampling.max_seconds is None and is_plain(utterance.text):
+    max_seconds = utterance.sampling.max_seconds
+    fits = max_seconds is None or (
+        MOST_WRITTEN_OUT * min_speech_seconds(utterance.text) < max_seconds * utterance.speed
+    )
+    if fits and is_plain(utterance.text):
         others = tuple(name for name in known_models() if name != facts.model)
-        check_language(utterance.text, facts.languages, utterance.language, facts.model, others)
-    else:
-        engine.plan(Utterance(
-            utterance.text, sampling=utterance.sampling, language=utterance.language,
-            speed=utterance.speed, is_normalised=utterance.is_normalised,
-        ))  # fmt: skip
+        return check_language(
+            utterance.text, facts.languages, utterance.language, facts.model, others
+        )
+    plan = engine.plan(Utterance(
+        utterance.text, sampling=utterance.sampling, language=utterance.language,
+        speed=utterance.speed, is_normalised=utterance.is_normalised,
+    ))  # fmt: skip
+    return plan.text.language
 
 
 def content_key(

@@ -12,8 +12,13 @@ from pathlib import Path
 # What a column can be besides a parameter of the model, see `columns.py`.
 FIELDS = (
     *("text", "output", "id", "voice", "ref", "ref_text", "style"),
-    *("seed", "speed", "language", "start", "end", "duration", "speaker"),
+    *("seed", "speed", "max_seconds", "language", "start", "end", "duration", "speaker"),
 )
+
+
+def shorten(text: str) -> str:
+    """A long name or cell in a message."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Table:
     Attributes:
         columns: as the file names them; empty for subtitles and plain text.
         how: for people: encoding and delimiter.
+        notes: for people: what of the file is not spoken, all of it named.
     """
 
     path: Path
@@ -49,3 +55,4 @@ class Table:
     columns: tuple[str, ...]
     records: tuple[Record, ...]
     how: str
+    notes: tuple[str, ...] = ()

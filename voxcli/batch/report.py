@@ -17,8 +17,9 @@ from typing import Any
 from voxcli.audio.files import output_error, publish
 from voxcli.batch.casting import Casting
 from voxcli.batch.jobs import Job, Standing, Status
-from voxcli.batch.names import shorten
 from voxcli.batch.preflight import Rules
+from voxcli.batch.records import shorten
+from voxcli.batch.rows import longest_s
 from voxcli.batch.takes import Outcome
 from voxcli.parameters import Parameter
 
@@ -27,7 +28,8 @@ JSON_NAME, CSV_NAME = "report.json", "report.csv"
 # further columns at the end.
 COLUMNS = (
     *("number", "line", "output", "status", "reason", "text", "speaker", "start", "end"),
-    *("audio_s", "voice", "ref", "ref_text", "style", "language", "speed", "seed"),
+    *("audio_s", "finish_reason", "voice", "ref", "ref_text", "style", "language", "speed"),
+    *("max_seconds", "seed"),
     *("takes", "attempts", "seeds", "wer", "sample_rate", "num_frames", "peak", "bytes", "sha256"),
     *("trimmed_s", "overflow_s", "placed_s", "shift_s", "cut_s", "overlap_s"),
     *("warnings", "refused", "heard"),
@@ -81,6 +83,7 @@ def effective_values(job: Job, rules: Rules, casting: Casting) -> dict[str, Any]
         "style": part.style,
         "language": utterance.language,
         "speed": utterance.speed,
+        "max_seconds": longest_s(row, rules.defaults),
         "seed": utterance.sampling.seed,
         "parameters": rules.engine.settled(utterance, is_cloning=casting.is_cloning(row)),
     }

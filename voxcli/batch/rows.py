@@ -11,14 +11,27 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from voxcli.batch.columns import ParameterColumns
-from voxcli.batch.records import FIELDS, Record
+from voxcli.batch.columns import ParameterColumns, way_out
+from voxcli.batch.records import FIELDS, Record, shorten
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
-MAX_TIME_S = 100 * 3600  # of a timeline; more is a mistake in the unit
+MAX_TIME_S = 1000 * 3600  # of a timeline; more is a mistake in the unit
+MIN_AUDIO_S = 0.1  # shorter is no word
 DERIVED_SEEDS = 2**31  # short enough to be typed again
+# Excel, LibreOffice, Google Sheets and Numbers; in English, and some as other languages have them
+_BROKEN = re.compile(
+    r"#(?:REF|NAME|VALUE|DIV/0|NUM|NULL|SPILL|CALC|FIELD|BLOCKED|CONNECT|BUSY|UNKNOWN|EXTERNAL"
+    r"|PYTHON|ERROR|CIRCULAR|WERT|BEZUG|ZAHL|ÜBERLAUF|KALK|VALEUR|NOM|NOMBRE|VALOR|NÚM|NUL"
+    r"|NULO|VALORE|RIF|NOME|WAARDE|VERW|NAAM|GETAL|LEEG|DEEL/0|ЗНАЧ|ССЫЛКА|ИМЯ|ЧИСЛО|ДЕЛ/0)[!?]"
+    r"|#(?:N/A|NV|N/D|N\.A\.|N\.D\.|N/B|Н/Д|GETTING_DATA)|#{4,}|(?:Err|Fehler):\d{3}",
+    re.IGNORECASE,
+)
+_FORMULA = re.compile(
+    r"=[\s+-]*(?:[A-Z][A-Z0-9._]*\(|\$?[A-Z]{1,3}\$?[0-9]+(?![A-Z0-9])|[0-9(\"{]|('[^']+'|\w+)!)",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)|(\d+(?:[.,]\d+)?)")
 
 
@@ -28,7 +41,7 @@ class Row:
 
     Attributes:
         number, line: of the record, see `Record`.
-        seed, speed: None where the row does not say.
+        seed, speed, max_seconds: None where the row does not say.
         start, end: the slot on a timeline in seconds; None where there is none.
         parameters: of the model, those that the row gives.
         extra: other columns, for names and the report.
@@ -46,6 +59,7 @@ class Row:
     style: str = ""
     seed: int | None = None
     speed: float | None = None
+    max_seconds: float | None = None
     language: str = ""
     speaker: str = ""
     start: float | None = None
@@ -105,6 +119,11 @@ def row_seed(row: Row, defaults: Defaults) -> int:
     return int.from_bytes(digest[:8], "big") % DERIVED_SEEDS
 
 
+def longest_s(row: Row, defaults: Defaults) -> float | None:
+    """The longest that a row's audio may be; None without a limit."""
+    return defaults.sampling.max_seconds if row.max_seconds is None else row.max_seconds
+
+
 def utterance_of(row: Row, defaults: Defaults) -> Utterance:
     """What is to be said; the voice is a name here, and imitated recordings are not yet in it."""
     sampling = defaults.sampling
@@ -114,6 +133,7 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
         sampling=replace(
             sampling,
             seed=row_seed(row, defaults),
+            max_seconds=longest_s(row, defaults),
             parameters={**sampling.parameters, **row.parameters},
         ),
         language=row.language or defaults.language,
@@ -125,6 +145,16 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
 
 
 # ------------------------------------------------------------ parsing
+
+
+def spreadsheet_problem(cell: str) -> str:
+    """What a spreadsheet left in a cell instead of its words; empty where nothing."""
+    word = cell.strip()
+    if _BROKEN.fullmatch(word):
+        return f"is '{word}', which a spreadsheet leaves where a formula failed"
+    if _FORMULA.match(word):
+        return f"is the formula '{shorten(word)}'; save the table with its values"
+    return ""
 
 
 def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[Row, list[Problem]]:
@@ -144,7 +174,8 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
         text=values.get("text", "") or "",
         **{name: parser.word(name) for name in _WORDS},
         seed=parser.seed(),
-        speed=parser.speed(),
+        speed=parser.number("speed", MIN_SPEED, MAX_SPEED),
+        max_seconds=parser.number("max_seconds", MIN_AUDIO_S, MAX_TIME_S),
         start=start,
         end=end,
         parameters=parser.parameters(columns),
@@ -155,11 +186,16 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
         return row, [Problem(record.number, record.line, "record", record.problem)]
     if not row.text.strip() and not row.skipped:
         parser.refuse("text", "is empty")
+    for column in _SPOKEN:
+        if why := spreadsheet_problem(values.get(column, "")):
+            parser.refuse(column, why)
     if row.voice and row.ref:
         parser.refuse("ref", f"is given beside voice '{row.voice}'; keep one of them")
     return row, parser.problems
 
 
+# Cells that are said or become names as they are; others are refused for what they are not
+_SPOKEN = ("text", "output", "id", "ref_text", "style", "speaker")
 _WORDS = ("output", "id", "voice", "ref", "ref_text", "style", "language", "speaker")
 
 
@@ -173,6 +209,10 @@ class _Parser:
     def refuse(self, column: str, message: str) -> None:
         self.problems.append(Problem(self.record.number, self.record.line, column, message))
 
+    def refuse_cell(self, column: str, wanted: str) -> None:
+        cell = shorten(self.word(column))
+        self.refuse(column, f"is '{cell}'; give {wanted}{way_out(column)}")
+
     def word(self, column: str) -> str:
         return self.record.values.get(column, "").strip()
 
@@ -181,22 +221,22 @@ class _Parser:
         if not cell:
             return None
         if not re.fullmatch(r"[0-9]{1,19}", cell) or int(cell) > MAX_SEED:
-            self.refuse("seed", f"is '{cell}'; give a whole number from 0 to {MAX_SEED}")
+            self.refuse_cell("seed", f"a whole number from 0 to {MAX_SEED}")
             return None
         return int(cell)
 
-    def speed(self) -> float | None:
-        cell = self.word("speed")
+    def number(self, column: str, least: float, most: float) -> float | None:
+        cell = self.word(column)
         if not cell:
             return None
         try:
-            speed = float(cell.replace(",", "."))
+            number = float(cell.replace(",", "."))
         except ValueError:
-            speed = math.nan
-        if not MIN_SPEED <= speed <= MAX_SPEED:
-            self.refuse("speed", f"is '{cell}'; give a number from {MIN_SPEED} to {MAX_SPEED}")
+            number = math.nan
+        if not least <= number <= most:
+            self.refuse_cell(column, f"a number from {least} to {most}")
             return None
-        return speed
+        return number
 
     def parameters(self, columns: ParameterColumns) -> Values:
         values, wrong = columns.read(self.record.values)
@@ -214,6 +254,9 @@ class _Parser:
                     self.refuse(column, "is given without start")
             return None, None
         end = start + duration if end is None and duration is not None else end
+        if end is not None and end > MAX_TIME_S:  # of start and duration together
+            self.refuse("duration", f"ends after {MAX_TIME_S // 3600} hours")
+            return start, None
         if end is not None and end <= start:
             self.refuse("end" if self.word("end") else "duration", "the slot is empty or negative")
             return start, None
@@ -226,14 +269,14 @@ class _Parser:
             return None
         match = _CLOCK.fullmatch(cell)
         if match is None:
-            self.refuse(column, f"is '{cell}'; give seconds such as 12.5, or 00:01:02.500")
+            self.refuse_cell(column, "seconds such as 12.5, or 00:01:02.500")
             return None
         if match[4]:
             seconds = float(match[4].replace(",", "."))
         else:
-            seconds = 3600.0 * int(match[1] or 0) + 60.0 * int(match[2])
+            seconds = 3600.0 * float(match[1] or 0) + 60.0 * int(match[2])
             seconds += float(match[3].replace(",", "."))
         if seconds > MAX_TIME_S:
-            self.refuse(column, f"is '{cell}', which is after {MAX_TIME_S // 3600} hours")
+            self.refuse(column, f"is '{shorten(cell)}', which is after {MAX_TIME_S // 3600} hours")
             return None
         return seconds

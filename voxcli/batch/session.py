@@ -57,12 +57,12 @@ class Choices:
     Attributes:
         overwrite: replace files that are not from this batch.
         force: do again what is done.
-        keep_going: speak the good rows of a table with bad ones.
+        strict: speak nothing of a table with bad rows.
     """
 
     overwrite: bool = False
     force: bool = False
-    keep_going: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,21 @@ class Session:
         return list(found.values())
 
     def check(self) -> None:
-        """Refuse a table with problems, unless the good rows are wanted all the same.
+        """Refuse a table of which nothing is to be spoken.
 
         Raises:
-            TableError: with every problem.
+            TableError: no row is good, or one is bad where that is enough; with every problem.
             OutputExistsError: a report or a mix of something else is there.
             UsageError, OutputError: the timeline cannot be made.
         """
         bad = sum(bool(job.problems) for job in self.jobs)
-        if bad and not self.choices.keep_going:
+        good = sum(not (job.problems or job.row.skipped) for job in self.jobs)
+        if bad and (self.choices.strict or not good):
             raise TableError(
                 f"{bad} of {len(self.jobs)} rows of {self.table.path} cannot be spoken",
-                hint="correct them, or add --keep-going to speak the others",
+                hint="correct them, or leave out --strict to speak the others"
+                if good
+                else "correct them",
                 problems=self.problems,
             )
         foreign = is_foreign(self.folder.root)

@@ -11,13 +11,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
-from voxcli.batch.records import FIELDS, Record, Table
+from voxcli.batch.records import FIELDS, Record, Table, shorten
 from voxcli.errors import UsageError, nearest
 
 SUFFIXES = {
@@ -26,6 +26,7 @@ SUFFIXES = {
 }  # fmt: skip
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
+_SENTENCE = re.compile(r"[.!?…。！？]\s*$|\S\s+\S+\s+\S+\s+\S")  # its end, or four words
 _SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
 
@@ -37,13 +38,15 @@ def read_table(
     delimiter: str | None = None,
     mapping: Mapping[str, str] | None = None,
     parameters: Mapping[str, str] | None = None,
+    has_header: bool = True,
 ) -> Table:
     """Read all records of a file; its suffix says what it is.
 
     Args:
         delimiter: of a CSV, or None to find it.
-        mapping: field -> the column it is in.
-        parameters: headers, in lower case, of further fields -> the field.
+        mapping: field -> the column it is in; empty where it is in none.
+        parameters: headers of further fields -> the field.
+        has_header: whether the first record of a CSV names its columns; else they are 1, 2, ….
 
     Raises:
         UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
@@ -56,31 +59,43 @@ def read_table(
         hint = f"use one of {', '.join(SUFFIXES)}"
         raise UsageError(f"{path} is no table: its suffix is '{path.suffix}'", hint=hint)
     try:
-        decoded = decode_table(path.read_bytes(), encoding, str(path))
+        text, how = decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
         raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
-    if not decoded.text.strip():
+    if not text.strip():
         raise _empty(path)
-    how = f"{decoded.encoding}{' (a guess; --encoding forces another)' * decoded.is_guessed}"
     columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     mapping = mapping or {}
-    fields = {field: field for field in FIELDS} | dict(parameters or {})
+    named = {field: field for field in FIELDS} | dict(parameters or {})
+    fields = {fold_header(header): field for header, field in named.items()}
+    if kind != "csv" and not has_header:
+        raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
     if kind == "csv":
-        named, text = _take_sep(decoded.text)
-        found = delimiter or named or _find_delimiter(text, mapping, fields, path.suffix.lower())
-        columns, records = _read_csv(text, found, mapping, fields, path)
+        sep, text = _take_sep(text)
+        found = delimiter or sep or _find_delimiter(
+            text, mapping, fields, path.suffix.lower(), has_header=has_header
+        )  # fmt: skip
+        columns, records = _read_csv(text, found, mapping, fields, path, has_header=has_header)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
+        if has_header and any(map(_SENTENCE.search, columns)):
+            shown = shorten(", ".join(columns))
+            notes = (
+                f"the first line is the header, which is not spoken: {shown}; if it is a row, "
+                "add --no-header",
+            )
     elif kind == "jsonl":
-        columns, records = _read_jsonl(decoded.text, mapping, fields, path)
+        columns, records = _read_jsonl(text, mapping, fields, path)
     else:
         _refuse_mapping(mapping, path)
-        records = _read_text(decoded.text)
         if kind == "subtitles":
-            records = read_cues(decoded.text, path)
+            records, notes = read_cues(text, path)
+        else:
+            records = _read_text(text)
     if not records:
         hint = "add a row below the header" if kind == "csv" else "check what is in it"
         raise UsageError(f"{path} has 0 rows", hint=hint)
-    return Table(path, kind, columns, tuple(records), how)
+    return Table(path, kind, columns, tuple(records), how, notes)
 
 
 def _empty(path: Path) -> UsageError:
@@ -101,40 +116,62 @@ def _read_text(text: str) -> list[Record]:
 # ------------------------------------------------------------ columns
 
 
+def fold_header(header: str) -> str:
+    """What makes two headers the same: "Guidance Scale" is guidance_scale."""
+    return re.sub(r"[\s_-]+", "_", header.strip().casefold())
+
+
 def name_columns(
     columns: tuple[str, ...], mapping: Mapping[str, str], fields: Mapping[str, str], path: Path
 ) -> list[str]:
     """The field that each column is, or its own name.
 
     Args:
-        fields: header, in lower case, to field.
+        fields: folded header to field.
 
     Raises:
         UsageError: a column twice, a mapping to what is not there, or no `text`.
     """
-    folded = [column.strip().casefold() for column in columns]
-    names = [fields.get(column.strip().casefold(), column.strip()) for column in columns]
+    folded = [fold_header(column) for column in columns]
+    names = [fields.get(fold_header(column), column.strip()) for column in columns]
     known = list(dict.fromkeys(fields.values()))
-    for field, column in mapping.items():
+    for asked, column in mapping.items():
+        field = fold_header(asked)
         if field not in fields:
             hint = f"{nearest(field, known)}fields: {', '.join(known)}"
             raise UsageError(f"--map {field}={column}: no field '{field}'", hint=hint)
-        if column.strip().casefold() not in folded:
+        names = [f"({name})" if name == fields[field] else name for name in names]
+        if not column.strip():
+            continue
+        if fold_header(column) not in folded:
             hint = f"{nearest(column, columns)}columns found: {', '.join(columns)}"
             raise UsageError(f"--map {field}={column}: {path} has no such column", hint=hint)
-        names = [f"({name})" if name == fields[field] else name for name in names]
-        names[folded.index(column.strip().casefold())] = fields[field]
+        names[folded.index(fold_header(column))] = fields[field]
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{path} has the column '{twice}' twice", hint="rename one of them")
-    if "text" not in names:
-        found = ", ".join(column or "(no name)" for column in columns)
-        example = next((column for column in columns if column.strip()), "COLUMN")
-        raise UsageError(
-            f"{path} has no column 'text'; found: {found}; required: text",
-            hint=f"name the column of the text with --map 'text={example}'",
-        )
     return names
+
+
+def _require_text(
+    names: Sequence[str], columns: Sequence[str], path: Path, rows: Sequence[Sequence[str]]
+) -> None:
+    """Refuse a table whose text cannot be told, with what would tell it.
+
+    Args:
+        rows: cells of some records below the header, and of it where it may be one of them.
+    """
+    if "text" in names:
+        return
+    found = ", ".join(column or "(no name)" for column in columns)
+    index = max(range(len(columns)), key=lambda i: sum(len(row[i]) for row in rows if i < len(row)))
+    hint = f"name the column of the text with --map 'text={columns[index]}'"
+    if rows and rows[0] == list(columns):
+        number = f" --map text={index + 1}" if len(columns) > 1 else ""
+        without = f"add --no-header{number}"
+        is_words = any(_SENTENCE.search(cell) for cell in columns)
+        hint = f"if its first line is a row, {without}" + ("" if is_words else f"; else {hint}")
+    raise UsageError(f"{path} has no column 'text'; found: {found}; required: text", hint=hint)
 
 
 # ------------------------------------------------------------ CSV
@@ -179,21 +216,34 @@ def _quote_problem(message: str) -> str:
 
 
 def _find_delimiter(
-    text: str, mapping: Mapping[str, str], fields: Mapping[str, str], suffix: str
+    text: str,
+    mapping: Mapping[str, str],
+    fields: Mapping[str, str],
+    suffix: str,
+    *,
+    has_header: bool,
 ) -> str:
-    """The delimiter under which the header has the wanted columns and records are equally wide."""
-    wanted = {*fields, *(column.strip().casefold() for column in mapping.values())}
-    needed = mapping.get("text", "text").strip().casefold()
+    """The delimiter under which the header has the wanted columns and records are equally wide.
 
-    def score(delimiter: str) -> tuple[bool, int, bool, float, int]:
+    Commas that are followed by spaces are of sentences, where no header says otherwise.
+    """
+    wanted = {*fields, *(fold_header(column) for column in mapping.values())} if has_header else {}
+    needed = fold_header(mapping.get("text", "text"))
+
+    def score(delimiter: str) -> tuple[bool, int, bool, bool, float, int]:
         parsed = _parse_csv(text, delimiter)
         rows = [cells for _, cells in islice(parsed, SAMPLE_RECORDS)]
         tables = [cells for cells in rows if isinstance(cells, list)]
-        header = {cell.strip().casefold() for cell in tables[0]} if tables else set()
+        header = {fold_header(cell) for cell in tables[0]} if tables else set()
         width = len(tables[0]) if tables else 0
         even = sum(len(cells) == width for cells in tables) / max(1, len(rows))
         is_usual = suffix in (".tsv", ".tab") and delimiter == "\t"
-        return needed in header, len(header & wanted), is_usual, even, width
+        later = [cell for cells in tables for cell in cells[1:]]
+        is_prose = sum(cell.startswith(" ") for cell in later) * 2 > len(later)
+        return (
+            has_header and needed in header, len(header & set(wanted)), is_usual, not is_prose,
+            even, width,
+        )  # fmt: skip
 
     return max(DELIMITERS, key=score)
 
@@ -204,17 +254,28 @@ def _read_csv(
     mapping: Mapping[str, str],
     fields: Mapping[str, str],
     path: Path,
+    *,
+    has_header: bool,
 ) -> tuple[tuple[str, ...], list[Record]]:
     if len(delimiter) != 1:
         raise UsageError(f"--delimiter is {delimiter!r}", hint="give one character, or 'tab'")
-    parsed = _parse_csv(text, delimiter)
-    line, header = next(parsed, (0, []))
-    if not header:
+    parsed = list(_parse_csv(text, delimiter))
+    if not parsed:
         raise _empty(path)
-    if isinstance(header, str):
-        raise UsageError(f"{path}, line {line}: the header {header}", hint="correct it")
-    columns = tuple(header)
-    names = name_columns(columns, mapping, fields, path)
+    line, first = parsed[0]
+    if isinstance(first, str):
+        raise UsageError(f"{path}, line {line}: {first}", hint="correct it")
+    sample = [cells for _, cells in parsed[:SAMPLE_RECORDS] if isinstance(cells, list)]
+    columns = tuple(first)
+    if has_header:
+        del parsed[0]
+        names = name_columns(columns, mapping, fields, path)
+        _require_text(names, columns, path, sample)
+    else:
+        columns = tuple(str(number) for number in range(1, len(first) + 1))
+        alone = {"text": "1"} if len(columns) == 1 else {}
+        names = name_columns(columns, {**alone, **mapping}, fields, path)
+        _require_text(names, columns, path, sample)
     records = []
     for number, (line, cells) in enumerate(parsed, start=1):
         problem = cells if isinstance(cells, str) else ""
@@ -241,13 +302,16 @@ def _read_jsonl(
         if not words.strip():
             continue
         try:
-            value = json.loads(words)
+            value = json.loads(
+                words, parse_int=str, parse_float=str, parse_constant=str,
+                object_pairs_hook=_each_once,
+            )  # fmt: skip
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             objects.append((line, r"has half a character, such as \ud800 alone"))
             continue
         except (ValueError, RecursionError) as err:
-            objects.append((line, f"is not JSON: {err}"))
+            objects.append((line, f"is no row of JSON: {err}"))
             continue
         objects.append((line, value if isinstance(value, dict) else "is no JSON object"))
     tables = [value for _, value in objects if isinstance(value, dict)]
@@ -255,6 +319,8 @@ def _read_jsonl(
         raise UsageError(f"{path} has no JSON object", hint='write {"text": "…"}, one a line')
     columns = tuple(dict.fromkeys(key for value in tables for key in value))
     names = dict(zip(columns, name_columns(columns, mapping, fields, path), strict=True))
+    sample = [[_as_text(value.get(key)) for key in columns] for value in tables[:SAMPLE_RECORDS]]
+    _require_text(list(names.values()), columns, path, sample)
     known = set(fields.values())
     records = []
     for number, (line, value) in enumerate(objects, start=1):
@@ -267,6 +333,16 @@ def _read_jsonl(
         problem = f"'{wrong[0]}' is a list or an object; give text or a number" if wrong else ""
         records.append(Record(number, line, cells, problem))
     return columns, records
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; raises ValueError for a name that it has twice, of which json keeps the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has '{shorten(twice)}' twice")
+    return found
 
 
 def _as_text(value: object) -> str:

@@ -125,13 +125,13 @@ class Timeline:
         made: dict[str, Any] = {
             "policy": self.policy.value,
             "rows": len(spoken),
-            "length_s": round(max(placed.end_s for placed in placements), 6),
+            "length_s": round(timeline_s(rows, placements), 6),
             "overlapping": sum(placed.overlap_s > 0 for placed in placements),
             "shifted": sum(placed.shift_s > 0 for placed in placements),
             "cut": sum(placed.cut_s > 0 for placed in placements),
         }
         if self.mix is not None or self.stems is not None:
-            made |= self._write_audio(spoken, placements, folder, manifest)
+            made |= self._write_audio(spoken, placements, made["length_s"], folder, manifest)
         if self.subs is not None:
             self._write_subs(spoken, placements, manifest)
             made["subs"] = str(self.subs)
@@ -143,6 +143,7 @@ class Timeline:
         self,
         rows: Sequence[Mapping[str, Any]],
         placements: Sequence[Placement],
+        length_s: float,
         folder: Path,
         manifest: Manifest,
     ) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class Timeline:
             _clip(row, placed, folder, rate) for row, placed in zip(rows, placements, strict=True)
         ]
         bed = Bed(self.bed, self.ducking) if self.bed is not None else None
-        mix = Mix(clips, rate, bed, self.lufs)
+        mix = Mix(clips, rate, bed, self.lufs, length=round(length_s * rate))
         made: dict[str, Any] = {"sample_rate": rate, "bed": str(self.bed) if self.bed else None}
         if self.mix is not None:
             made |= {"mix": str(self.mix), **self._write(mix, self.mix, manifest)}
@@ -287,6 +288,12 @@ def _refuse_overlaps(rows: Sequence[Row]) -> None:
         f"cues overlap: {', '.join(shown)}{more}",
         hint="correct their times, or use --overlap shift, cut or mix",
     )
+
+
+def timeline_s(rows: Sequence[Mapping[str, Any]], placements: Sequence[Placement]) -> float:
+    """How long it is: to the end of the last slot, spoken in or not, or of what sounds after it."""
+    slots = [float(row["end"]) for row in rows if row["end"] is not None]
+    return max([*slots, *(placed.end_s for placed in placements)], default=0.0)
 
 
 def _cue(row: Mapping[str, Any]) -> Cue:

@@ -19,7 +19,15 @@ from voxcli.cli.batch_options import (
     TimelineOptions,
     VerifyOptions,
 )
-from voxcli.cli.batch_shows import clock, count_words, show_end, show_need, show_plan, show_problems
+from voxcli.cli.batch_shows import (
+    clock,
+    count_words,
+    show_end,
+    show_need,
+    show_notes,
+    show_plan,
+    show_problems,
+)
 from voxcli.cli.engine_options import EngineOptions, say_who
 from voxcli.cli.options import JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
@@ -67,8 +75,12 @@ def batch(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ],
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Speak the good rows of a table with bad ones.")
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict/--keep-going",
+            help="Speak nothing of a table with rows that must be corrected, or the good ones.",
+        ),
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Speak again what is done already.")
@@ -87,12 +99,13 @@ def batch(
 ) -> None:
     """Speak every row of a table into a file of its own.
 
-    Columns: text, output or id, voice, ref, ref_text, style, seed, speed, language, start, end or
-    duration, speaker, and what the model can be told by name; others are kept for the report. What
-    a row leaves empty the options give. Every problem of the table is reported before the model
-    loads. Run it again to go on where it stopped: rows that are done and unchanged are kept. --fit,
-    --mix and --subs make a timeline of the rows by start and end, see docs/dubbing.md. Ctrl-C
-    finishes the rows in flight; twice stops at once. Ends with 1 when a row failed.
+    Columns: text, output or id, voice, ref, ref_text, style, seed, speed, max_seconds, language,
+    start, end or duration, speaker, and what the model can be told by name; others are kept for the
+    report. What a row leaves empty the options give. Every problem of the table is reported before
+    the model loads; then the good rows are spoken, or with --strict none. Run it again to go on
+    where it stopped: rows that are done and unchanged are kept. --fit, --mix and --subs make a
+    timeline of the rows by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in flight;
+    twice stops at once. Ends with 1 when a row failed, must be corrected or was cut.
     """
     from voxcli.batch.session import Choices
     from voxcli.engine.choose import NATIVE
@@ -104,19 +117,25 @@ def batch(
     if slots < 1:
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
     rows = _defaults(speech, parameters, imitation, settings, out)
-    choices = Choices(names.overwrite, force, keep_going)
+    choices = Choices(names.overwrite, force, strict)
     config = replace(engine.config(settings), max_slots=slots)
     with engine.open(settings, config, is_quiet=quiet) as speaker:
         session = replace(
-            _prepare(input, out, tables, names, rows, settings, speaker, fitting.limits()),
+            _prepare(
+                input, out, tables, names, rows, settings, speaker, fitting.limits(),
+                is_quiet=quiet,
+            ),
             choices=choices, timeline=timeline.timeline(names),
         )  # fmt: skip
+        show_notes(session.table.notes)
         show_problems(session.problems)
         session.check()
         read = f"{len(session.jobs)} rows, read as {session.table.how}"
         output.note(f"{input}: {read}", is_quiet=quiet)
         if dry_run:
-            show_plan(session, names, is_json=json)
+            show_plan(session, names, is_json=json, is_quiet=quiet)
+            if session.problems:
+                raise typer.Exit(EXIT_ITEM_FAILED)
             return
         judges = verify.judges(speech.retries, settings.threads)
         if fitting.fit:
@@ -126,7 +145,7 @@ def batch(
         load = partial(_start, session, engine, settings, config, is_quiet=quiet)
         report = _run(session, load, judges, names, is_quiet=quiet)
     show_end(report, is_json=json, is_quiet=quiet)
-    if report["counts"]["failed"] or report["counts"]["invalid"]:
+    if report["counts"]["failed"] or report["counts"]["invalid"] or report["limited"]:
         raise typer.Exit(EXIT_ITEM_FAILED)
 
 
@@ -139,6 +158,8 @@ def _prepare(
     settings: UserSettings,
     engine: SpeechEngine,
     limits: SpeedLimits | None,
+    *,
+    is_quiet: bool,
 ) -> Session:
     """Read the table and find everything that is wrong with it."""
     from voxcli.batch.casting import Casting
@@ -155,6 +176,7 @@ def _prepare(
         encoding=tables.encoding,
         delimiter="\t" if tables.delimiter == "tab" else tables.delimiter,
         mapping=tables.mapping(),
+        has_header=not tables.no_header,
         parameters=columns_of(engine.facts).headers,
     )
     stored = {"bits": names.bits, "rate": names.rate}
@@ -172,7 +194,9 @@ def _prepare(
         out, template, format=names.format, bits=names.bits, rate=names.rate,
         is_numbering=names.on_duplicate == "number",
     )  # fmt: skip
-    jobs = check_table(table, rules, casting, namer)
+    total = len(table.records)
+    with output.Progress("check", total, unit="rows", is_quiet=is_quiet) as progress:
+        jobs = check_table(table, rules, casting, namer, on_row=progress.advance)
     storage = Storage(names.bits, names.rate)
     return Session(table, rules, casting, jobs, OutputFolder(out), storage)
 

@@ -30,7 +30,7 @@ class TableOptions:
             "--encoding",
             metavar="NAME",
             help="Encoding of the table, such as cp1252.",
-            show_default="found and reported",
+            show_default="UTF-8, or as its byte-order mark says",
         ),
     ] = None
     delimiter: Annotated[
@@ -47,9 +47,14 @@ class TableOptions:
         typer.Option(
             "--map",
             metavar="FIELD=COLUMN",
-            help="Which column is a field, such as text=Line; may be repeated.",
+            help="Which column is a field, such as text=Line; FIELD= means that none is, whatever "
+            "it is called. May be repeated.",
         ),
     ] = None
+    no_header: Annotated[
+        bool,
+        typer.Option("--no-header", help="The first line is a row; columns are called 1, 2, …."),
+    ] = False
 
     def mapping(self) -> dict[str, str]:
         """Field to column.
@@ -59,7 +64,7 @@ class TableOptions:
         """
         pairs = [entry.partition("=") for entry in self.map or ()]
         for field, sign, column in pairs:
-            if not (field and sign and column):
+            if not (field and sign):
                 raise UsageError(f"--map is '{field}{sign}{column}'", hint="write text=Line")
         return {field.strip(): column for field, _, column in pairs}
 

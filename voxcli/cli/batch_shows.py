@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from voxcli.cli.batch_options import FileOptions
 
 SHOWN_PROBLEMS = 200
+SHOWN_NOTE = 4000  # characters
 SHOWN_ROWS = 20  # of each kind
 _WORDS = {
     "ok": "done", "kept": "done before", "failed": "failed", "skipped": "skipped",
@@ -34,6 +35,13 @@ _MISPLACED = {
 def count_words(counts: Mapping[str, int]) -> str:
     """Rows by status, such as "3 done, 1 failed"."""
     return ", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items() if count)
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """What of the table is not spoken."""
+    for note in notes:
+        more = "… and more; --dry-run --json has all of it"
+        output.warn(note if len(note) <= SHOWN_NOTE else f"{note[:SHOWN_NOTE]}{more}")
 
 
 def show_problems(problems: Sequence[Problem]) -> None:
@@ -66,7 +74,7 @@ def show_need(standings: Sequence[Standing], session: Session, names: FileOption
             )
 
 
-def show_plan(session: Session, names: FileOptions, *, is_json: bool) -> None:
+def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: bool) -> None:
     """What a run would do."""
     from dataclasses import asdict
 
@@ -77,8 +85,18 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool) -> None:
     total = _forecast(standings, session, names)
     rows = describe(standings, session.casting, session.rules.engine)
     if is_json:
-        shown = {**asdict(total), "read_as": session.table.how, "seed": session.rules.defaults.seed}
-        output.result_json({**shown, "rows": list(rows)})
+        shown = {
+            **asdict(total),
+            "read_as": session.table.how,
+            "notes": session.table.notes,
+            "seed": session.rules.defaults.seed,
+        }
+        found = []
+        with output.Progress("plan", len(standings), unit="rows", is_quiet=is_quiet) as progress:
+            for row in rows:
+                progress.advance()
+                found.append(row)
+        output.result_json({**shown, "rows": found})
         return
     for row in rows:
         reason = f" ({row['reason']})" if row["reason"] else ""
@@ -109,6 +127,7 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.warn(f"and {len(skipped) - SHOWN_PROBLEMS} more; see report.csv")
     _show_timeline(report)
     words = count_words(report["counts"])
+    _show_limited(report["rows"])
     if report["overflowing"]:
         words += f", {report['overflowing']} of them longer than their slots"
     speed = (
@@ -122,6 +141,17 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.result_json(report)
     else:
         output.result(report["output"])
+
+
+def _show_limited(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows whose speech was longer than they may be."""
+    cut = [
+        row for row in rows if row.get("finish_reason") == "length" and row["status"] != "failed"
+    ]
+    for row in cut[:SHOWN_ROWS]:
+        output.warn(f"row {row['number']}: cut at {row['max_seconds']:g} s, its max_seconds")
+    if len(cut) > SHOWN_ROWS:
+        output.warn(f"and {len(cut) - SHOWN_ROWS} more; see finish_reason in report.csv")
 
 
 def _show_timeline(report: dict[str, Any]) -> None:

@@ -200,7 +200,7 @@ class SpeechOptions:
         typer.Option(
             "--max-seconds",
             metavar="S",
-            help="Longest audio of the whole text in seconds, above 0.",
+            help="Longest audio of the whole text in seconds, above 0; longer speech is cut there.",
             show_default="by text length",
         ),
     ] = None

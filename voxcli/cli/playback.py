@@ -11,6 +11,7 @@ from voxcli.cli import output
 from voxcli.cli.interrupt import on_interrupt
 from voxcli.cli.speech_report import setup_facts
 from voxcli.errors import DeviceError, TextError, VoxError
+from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
     from voxcli.audio.heard import HeardFile
@@ -76,11 +77,13 @@ def play(
     sound: SoundOutput | None,
     failure: DeviceError | None,
     *,
+    max_seconds: float | None,
     is_quiet: bool,
 ) -> dict[str, Any]:
     """Speak a source to its end, and return the report.
 
     Args:
+        max_seconds: of all lines together; None without a limit.
         sound: the open device, or None for a pipe or a file alone.
         failure: why there is no device.
 
@@ -104,7 +107,7 @@ def play(
             output.error(f"line {number}: {err.message}", err.hint)
 
         streamer = Streamer(
-            engine, source, outlet,
+            engine, source, outlet, max_seconds=max_seconds,
             on_progress=lambda: line.show(_live_text(streamer, player)), on_failure=fail,
         )  # fmt: skip
         try:
@@ -119,6 +122,8 @@ def play(
     for segment in run.segments:
         for warning in segment.warnings:
             output.warn(f"'{segment.text[:40]}': {warning}")
+    if run.finish_reason is FinishReason.LENGTH and source.is_by_line:
+        output.warn(f"{max_seconds:g} s were asked for at most: no further line is spoken")
     report = _report(engine, run, written) | _heard_report(run, outlet, sound)
     output.note(_summary(report), is_quiet=is_quiet)
     failure = failure or outlet.error
@@ -207,6 +212,7 @@ def _report(
         "seed": plan.seed if plan else None,
         "parameters": dict(plan.parameters) if plan else None,
         "language": plan.text.language if plan else None,
+        "finish_reason": run.finish_reason,
         "attempts": max((segment.attempts for segment in run.segments), default=0),
         "texts": run.num_texts,
         "failed": [

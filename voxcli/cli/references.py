@@ -45,7 +45,9 @@ class ReferenceOptions:
     ref: Annotated[
         Path | None,
         typer.Option(
-            "--ref", metavar="FILE", help="Recording of the voice to imitate: 3 to 30 s of speech."
+            "--ref",
+            metavar="FILE",
+            help="Recording of the voice to imitate: 3 to 30 s of speech.",
         ),
     ] = None
     ref_text: Annotated[
@@ -159,7 +161,9 @@ def load_reference(
         )
     if text == AUTO:
         check_transcriber()
-    recording, report = prepare_reference(read_audio(path), preparation)
+    recording, report = prepare_reference(
+        read_audio(path), preparation, has_text=text not in (None, AUTO)
+    )
     if text == AUTO:
         assert recording.samples is not None
         text = transcribe(
@@ -172,6 +176,8 @@ def load_reference(
         output.note(f"heard in {path}: {text}")
     if text is not None:
         recording, report = add_transcript(recording, report, text)
+    for action in report.actions:
+        output.note(f"{path}: {action}")
     for warning in report.warnings:
         output.warn(f"{path}: {warning}")
     return Reference(recording, report)

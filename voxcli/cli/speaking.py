@@ -31,8 +31,8 @@ from voxcli.cli.speech_report import (
     warn_unspeakable,
 )
 from voxcli.config import UserSettings
-from voxcli.errors import OutputError, UsageError
-from voxcli.utterance import Utterance
+from voxcli.errors import EXIT_ITEM_FAILED, OutputError, UsageError
+from voxcli.utterance import FinishReason, Utterance
 
 if TYPE_CHECKING:
     from voxcli.audio.write import WrittenAudio
@@ -186,6 +186,8 @@ def run(
         output.result_json(report)
     elif target.path is not None:
         output.result(target.path)
+    if report["finish_reason"] == FinishReason.LENGTH:
+        raise typer.Exit(EXIT_ITEM_FAILED)
 
 
 def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan:

@@ -94,7 +94,7 @@ def report_of(
         "mode": plan.utterance.mode,
         "voice": plan.utterance.voice,
         "language": plan.text.language,
-        "finish_reason": "stop",
+        "finish_reason": speech.finish_reason,
         "attempts": max(segment.attempts for segment in speech.reports),
         "segments": [asdict(segment) for segment in speech.reports],
         **setup_facts(engine.setup),

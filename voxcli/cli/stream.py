@@ -28,7 +28,7 @@ from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
 from voxcli.cli.speech_report import warn_setup, warn_unspeakable
 from voxcli.config import random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
-from voxcli.utterance import Utterance
+from voxcli.utterance import FinishReason, Utterance
 
 if TYPE_CHECKING:
     from voxcli.engine.base import SpeechEngine
@@ -194,12 +194,14 @@ def stream(
             stack.callback(device.close)
         engine.start([wanted])
         warn_setup(engine, is_quiet=quiet)
-        report = play(engine, source, target, device, failure, is_quiet=quiet)
+        report = play(
+            engine, source, target, device, failure, max_seconds=speech.max_seconds, is_quiet=quiet
+        )
     if json:
         output.result_json(report)
     elif report["path"] is not None and not target.is_pipe:
         output.result(report["path"])
-    if report["failed"]:
+    if report["failed"] or report["finish_reason"] == FinishReason.LENGTH:
         raise typer.Exit(EXIT_ITEM_FAILED)
 
 

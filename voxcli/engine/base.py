@@ -26,6 +26,7 @@ from voxcli.parameters import Parameter, Value, Values, settle
 from voxcli.plan import Plan
 from voxcli.utterance import (
     AudioChunk,
+    FinishReason,
     Mode,
     Recording,
     Result,
@@ -33,6 +34,7 @@ from voxcli.utterance import (
     Use,
     Utterance,
     VoiceEncoding,
+    finish_of,
 )
 
 if TYPE_CHECKING:
@@ -168,6 +170,11 @@ class Speech:
         self.wall_s = 0.0
         self.num_samples = 0
         self.started_s = started_s
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How it ended; LENGTH where `max_seconds` cut it."""
+        return finish_of(self.reports)
 
     def result(self, samples: np.ndarray) -> Result:
         """The finished utterance, with all samples that left."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
@@ -40,7 +41,8 @@ class PlannedModel:
 
 def planned_model(files: ModelFiles) -> PlannedModel:
     """What planning needs of a model that is found; loads its tokenizer, no weights."""
-    can_say = files.family.can_say(files.folder)
+    # a tokenizer takes 4 us a character, and texts of thousands of rows share theirs
+    can_say = lru_cache(1 << 16)(files.family.can_say(files.folder))
     return PlannedModel(files.name, files.family, files.facts, files.settings, can_say)
 
 

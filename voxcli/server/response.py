@@ -47,7 +47,7 @@ class LiveResponse(Response):
 
     Args:
         pieces: the body; closed when the response ends, however it ends.
-        headers: called for the headers after the first piece was made.
+        late_headers: called for further headers once the first piece was made.
         on_end: told how it ended, a word of `metrics.OUTCOMES`.
         as_error: turns an error before the first piece into a response.
     """
@@ -58,12 +58,14 @@ class LiveResponse(Response):
         media_type: str,
         *,
         headers: dict[str, str] | None = None,
+        late_headers: Callable[[], dict[str, str]] = dict,
         on_end: Callable[[str], None] = lambda outcome: None,
         as_error: Callable[[VoxError], Response] = error_response,
     ) -> None:
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["content-length"]  # of the empty body that the base class has
         self._pieces = pieces
+        self._late_headers = late_headers
         self._on_end = on_end
         self._as_error = as_error
         self._outcome = "gone"
@@ -90,6 +92,7 @@ class LiveResponse(Response):
             self._outcome = outcome_of(err)
             await self._as_error(err)(scope, receive, send)
             return
+        self.headers.update(self._late_headers())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         try:

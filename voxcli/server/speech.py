@@ -87,7 +87,14 @@ async def _create_speech(body: SpeechRequest, service: Service) -> Response:
         pieces = _audio(listener, plan, coding, facts.sample_rate)
     if coding.name == "pcm" and media_type == coding.media_type:
         media_type = f"audio/pcm;rate={coding.rate};channels=1"
-    return LiveResponse(pieces, media_type, headers=headers, on_end=service.metrics.ender(listener))
+
+    def late_headers() -> dict[str, str]:  # a whole file is made before its first byte leaves
+        return {} if body.is_streamed else {"X-Finish-Reason": listener.speech.finish_reason}
+
+    return LiveResponse(
+        pieces, media_type, headers=headers, late_headers=late_headers,
+        on_end=service.metrics.ender(listener),
+    )  # fmt: skip
 
 
 async def _audio(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
@@ -120,7 +127,8 @@ async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: i
         "output_tokens": spoken,
         "total_tokens": len(plan.text.text) + spoken,
     }
-    yield _event({"type": "speech.audio.done", "usage": usage})
+    reason = listener.speech.finish_reason
+    yield _event({"type": "speech.audio.done", "usage": usage, "finish_reason": reason})
 
 
 def _event(data: dict[str, Any]) -> bytes:

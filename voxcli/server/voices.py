@@ -82,8 +82,11 @@ def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
     from voxcli.audio.read import decode_audio
     from voxcli.audio.reference import MAX_S, add_transcript, prepare_reference
 
-    recording, report = prepare_reference(decode_audio(data, "the recording", max_s=MAX_S))
-    if text.strip():
+    has_text = bool(text.strip())
+    recording, report = prepare_reference(
+        decode_audio(data, "the recording", max_s=MAX_S), has_text=has_text
+    )
+    if has_text:
         recording, report = add_transcript(recording, report, text)
     return Voice(
         name=name,

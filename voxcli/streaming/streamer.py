@@ -6,16 +6,17 @@ the outlet allows.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from voxcli.errors import SynthesisError, VoxError
+from voxcli.errors import SynthesisError, UsageError, VoxError
 from voxcli.streaming.outlet import Made, Outlet
 from voxcli.streaming.source import Item, Source
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
-from voxcli.utterance import SegmentReport
+from voxcli.utterance import FinishReason, SegmentReport
 
 if TYPE_CHECKING:
     from voxcli.audio.joins import PauseFitter
@@ -37,6 +38,7 @@ class StreamReport:
         ttfa_s: from the first text to its first samples.
         plan: of the latest text.
         failed: what could not be spoken, by line.
+        finish_reason: LENGTH where a limit ended it before its texts did.
     """
 
     begun_at: float | None = None
@@ -47,12 +49,14 @@ class StreamReport:
     plan: Plan | None = None
     failed: list[tuple[int, VoxError]] = field(default_factory=list)
     segments: list[SegmentReport] = field(default_factory=list)
+    finish_reason: FinishReason = FinishReason.STOP
 
 
 class Streamer:
     """Speaks a source into an outlet.
 
     Args:
+        max_seconds: of all lines together; one text is limited by its own plan.
         on_progress: called several times a second.
         on_failure: called with a line's number and why it was not spoken.
     """
@@ -63,6 +67,7 @@ class Streamer:
         source: Source,
         outlet: Outlet,
         *,
+        max_seconds: float | None = None,
         on_progress: Callable[[], None] = lambda: None,
         on_failure: Callable[[int, VoxError], None] = lambda line, err: None,
         clock: Callable[[], float] = time.monotonic,
@@ -75,12 +80,14 @@ class Streamer:
         self._on_failure = on_failure
         self.clock = clock
         self._rate = engine.facts.sample_rate
+        self._max_seconds = max_seconds if source.is_by_line else None
         self._pauses: PauseFitter | None = None
         if source.is_by_line:
             from voxcli.audio.joins import PauseFitter  # imports numpy, which one text may not need
 
             self._pauses = PauseFitter()
         self._is_after_speech = False
+        self._num_samples = 0
 
     def run(self) -> StreamReport:
         """Speak to the end of the source and wait until all was heard.
@@ -90,7 +97,7 @@ class Streamer:
                 sound has been ended.
         """
         try:
-            while not self._source.is_over:
+            while not self._source.is_over and self.report.finish_reason is FinishReason.STOP:
                 item = self._source.next(IDLE_S)
                 self._tick()
                 if item is not None:
@@ -107,18 +114,32 @@ class Streamer:
         error = item.error
         if item.plan is not None:
             try:
-                self._speak(item.plan)
+                self._speak_within_limit(item.plan)
             except SynthesisError as err:
                 if not self._source.is_by_line:
                     raise
                 error = err
-            if self._pauses is not None:
+            if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
                 self._end_line(self._pauses)
         elif error is None:
             self._end_paragraph()
         if error is not None:
             self.report.failed.append((item.line, error))
             self._on_failure(item.line, error)
+
+    def _speak_within_limit(self, plan: Plan) -> None:
+        """Speak a text, as far as those before it left room for it."""
+        if self._max_seconds is None:
+            self._speak(plan)
+            return
+        left_s = self._max_seconds - self.report.audio_s
+        try:
+            sampling = replace(plan.utterance.sampling, max_seconds=left_s)
+            self._speak(replace(plan, utterance=replace(plan.utterance, sampling=sampling)))
+        except UsageError:  # no room for the model's shortest speech
+            if not self.report.audio_s:
+                raise
+            self.report.finish_reason = FinishReason.LENGTH
 
     def _speak(self, plan: Plan) -> None:
         report = self.report
@@ -144,6 +165,7 @@ class Streamer:
                 is_first = False
                 self._wait_for_room()
             report.segments += stream.speech.reports
+            report.finish_reason = stream.speech.finish_reason
 
     def _fitted(self, samples: Samples) -> Samples:
         """A line's last silence waits until its length is known."""
@@ -161,8 +183,12 @@ class Streamer:
         self._is_after_speech = False
 
     def _write(self, samples: Samples, made: Made) -> None:
+        if self._max_seconds is not None:  # the pause after a line may be too long
+            room = math.floor(self._max_seconds * self._rate) - self._num_samples
+            samples = samples[:room]
         if len(samples):
-            self.report.audio_s += len(samples) / self._rate
+            self._num_samples += len(samples)
+            self.report.audio_s = self._num_samples / self._rate
             self._outlet.write(samples, made)
         self._tick()
 

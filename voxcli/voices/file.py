@@ -33,9 +33,19 @@ Tensors = Mapping[str, np.ndarray]
 
 
 def voice_bytes(voice: Voice) -> bytes:
-    """A profile as the bytes of its file."""
+    """A profile as the bytes of its file.
+
+    Raises:
+        UsageError: its transcript is longer than a reader takes.
+    """
     from safetensors.numpy import save
 
+    if (length := len(voice.recording.text)) > MAX_TEXT_CHARS:
+        raise UsageError(
+            f"the transcript of '{voice.name}' has {length} characters, at most {MAX_TEXT_CHARS} "
+            "can be kept",
+            hint="give the words of the recording alone",
+        )
     assert voice.recording.samples is not None
     tensors = {"samples": np.ascontiguousarray(voice.recording.samples, np.float32)}
     encodings = []

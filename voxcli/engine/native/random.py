@@ -27,7 +27,7 @@ from voxcli.hub.catalog import ModelSettings
 from voxcli.models import family_of
 from voxcli.models.base import SpeechModel
 from voxcli.plan import Plan
-from voxcli.utterance import FinishReason, SegmentReport
+from voxcli.utterance import FinishReason
 
 OPTION = "--dummy-weights"
 WHOLE_TEXT = 100_000  # characters: one segment an utterance
@@ -61,10 +61,7 @@ class FixedLengthSpeech(SegmentedSpeech):
         run.chunks.append(samples)
         if reason is not None:
             del self._by_request[request]
-            audio_s = sum(map(len, run.chunks)) / self._info.sample_rate
-            run.report = SegmentReport(
-                run.segment.text, request.seed, 1, request.step, audio_s, reason
-            )
+            run.report = run.report_of(self._info.sample_rate, reason)
 
 
 class RandomEngine(NativeEngine):

@@ -84,7 +84,7 @@ class NativeSession(SpeechSession):
         arrived, self._arrived = self._arrived, []
         for output in arrived:
             speech = self._owners.get(output.request)
-            if speech is None:  # it failed, or tries this segment again already
+            if speech is None or speech.is_done:  # it failed, tries again already, or was cut
                 continue
             try:
                 self._take(speech, output)
@@ -93,7 +93,7 @@ class NativeSession(SpeechSession):
                 self._drop(speech)
                 events.append((speech, _failure(err)))
         for speech in [speech for speech in self._speeches if speech.is_done]:
-            self._forget(speech)
+            self._drop(speech)  # one that was cut has requests in flight
         return events
 
     def _take(self, speech: SegmentedSpeech, output: Output) -> None:

@@ -7,19 +7,25 @@ is tried again with the next seed, as long as none of it has left.
 Two ways to leave. Held: a segment leaves when it is whole and checked (files). Live: the segment
 whose turn it is leaves chunk by chunk (loudspeaker, pipe); what can only be known later, such as a
 missing end, stops the speech with an error.
+
+`max_seconds` is held where samples leave, since only there it is known how long all of them are:
+pauses, tempo and segments that were made side by side are counted in. What would be longer is cut
+there, and the last report says so.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from voxcli.audio.guard import check_audio, max_audio_seconds
-from voxcli.audio.joins import PauseFitter
+from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
+from voxcli.audio.joins import QUIET, PauseFitter, fade
 from voxcli.audio.resample import resample
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.base import Speech
@@ -36,6 +42,8 @@ MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one 
 MAX_CARRIED_S = 10.0  # a longer segment is not continued: its prompt would take the room of speech
 
 Arrays = Mapping[str, np.ndarray]
+# What is wrong with every speech whose end was not waited for
+_OF_AN_END = (ProblemKind.TRUNCATED, ProblemKind.TAIL_CUT)
 
 
 @dataclass
@@ -49,6 +57,21 @@ class _SegmentRun:
     num_left: int = 0  # chunks of this attempt that have left already
     refused: list[str] = field(default_factory=list)
     report: SegmentReport | None = None
+    is_limited: bool = False  # stopped because no more of it may leave
+
+    def report_of(self, rate: int, reason: FinishReason, *warnings: str) -> SegmentReport:
+        """How it went up to now."""
+        assert self.request is not None
+        return SegmentReport(
+            text=self.segment.text,
+            seed=self.request.seed,
+            attempts=self.attempt + 1,
+            num_frames=self.request.step,
+            audio_s=sum(map(len, self.chunks)) / rate,
+            finish_reason=reason,
+            warnings=warnings,
+            refused=tuple(self.refused),
+        )
 
 
 class SegmentedSpeech(Speech):
@@ -87,9 +110,15 @@ class SegmentedSpeech(Speech):
         self._front = 0  # segment whose samples leave next
         self._unsubmitted = deque(range(len(self._runs)))
         self._by_request: dict[Request, int] = {}
-        speed = plan.utterance.speed
+        speed, max_seconds = plan.utterance.speed, plan.utterance.sampling.max_seconds
+        rate = self._info.sample_rate
+        self._max_samples = self._max_frames = sys.maxsize
+        if max_seconds is not None:  # one frame more, so that its end shows whether it was all
+            self._max_samples = math.floor(max_seconds * rate)
+            self._max_frames = math.ceil(max_seconds * speed / self._info.frame_s) + 1
+        self._is_cut = False
         self._pauses = PauseFitter()
-        self._stretch = TimeStretch(self._info.sample_rate, speed) if speed != 1.0 else None
+        self._stretch = TimeStretch(rate, speed) if speed != 1.0 else None
 
     def _check_length(self) -> None:
         max_seconds = self.plan.utterance.sampling.max_seconds
@@ -133,10 +162,8 @@ class SegmentedSpeech(Speech):
         run, plan = self._runs[index], self.plan
         prompt_text, prompt = self._continued
         text = run.segment.text
-        cap_s = max_audio_seconds(text, plan.text.language)
-        if plan.utterance.sampling.max_seconds is not None:
-            cap_s = min(cap_s, plan.utterance.sampling.max_seconds * plan.utterance.speed)
         info = self._info
+        max_frames = round(max_audio_seconds(text, plan.text.language) / info.frame_s)
         run.request = Request(
             prompt=self._model.make_prompt(
                 PromptParts(
@@ -153,7 +180,7 @@ class SegmentedSpeech(Speech):
             seed=segment_seed(plan.seed, index, run.attempt),
             parameters=self._parameters,
             key=self._model.family.graph_key(self._parameters),
-            max_frames=max(info.min_frames, round(cap_s / info.frame_s)),
+            max_frames=max(info.min_frames, min(max_frames, self._max_frames)),
             min_frames=info.min_frames,
             first_chunk=info.first_chunk,
             chunk=info.chunk,
@@ -194,22 +221,19 @@ class SegmentedSpeech(Speech):
             np.concatenate(run.chunks), self._info.sample_rate, run.segment.text,
             self.plan.text.language,
         )  # fmt: skip
+        is_limited = request.max_frames == self._max_frames and reason is FinishReason.LENGTH
+        if is_limited:  # its end is not to be heard
+            problems = tuple(each for each in problems if each.kind not in _OF_AN_END)
         fatal = [problem.message for problem in problems if problem.is_fatal]
-        if reason is not FinishReason.STOP:
+        if reason is not FinishReason.STOP and not is_limited:
             cap_s = request.max_frames * self._info.frame_s
             fatal.insert(0, f"no end within {cap_s:.1f} s (finish reason: {reason})")
         if fatal:
             return self._retry(index, reason, "; ".join(fatal))
         del self._by_request[request]
-        run.report = SegmentReport(
-            text=run.segment.text,
-            seed=request.seed,
-            attempts=run.attempt + 1,
-            num_frames=request.step,
-            audio_s=sum(map(len, run.chunks)) / self._info.sample_rate,
-            finish_reason=reason,
-            warnings=tuple(problem.message for problem in problems),
-            refused=tuple(run.refused),
+        run.is_limited = is_limited
+        run.report = run.report_of(
+            self._info.sample_rate, reason, *(problem.message for problem in problems)
         )
         if self.plan.utterance.continuity and self._unsubmitted:
             self._carry(index)
@@ -261,6 +285,8 @@ class SegmentedSpeech(Speech):
                 samples = run.chunks[run.num_left]
                 run.num_left += 1
                 yield from self._emit(self._pauses.push(samples), self._front)
+                if self.is_done:
+                    return
             if run.report is None:
                 return
             run.chunks = []
@@ -268,12 +294,14 @@ class SegmentedSpeech(Speech):
 
     def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
         """Let the silence after a segment leave; after the last one it is the voice's own."""
+        index = self._front
+        if run.is_limited:
+            self._cut(index)
         asked_s = self.plan.utterance.pause_s
         pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
-        is_last = self._front == len(self._runs) - 1
+        is_last = index == len(self._runs) - 1
         length = None if is_last else round(pause_s * self._info.sample_rate)
-        index = self._front
-        self._front += 1
+        self._front = index + 1
         yield from self._emit(self._pauses.end_segment(length), index)
 
     def _emit(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
@@ -281,8 +309,34 @@ class SegmentedSpeech(Speech):
             samples = self._stretch.push(samples)
             if self.is_done:
                 samples = np.concatenate((samples, self._stretch.flush()))
+        room = self._max_samples - self.num_samples
+        if len(samples) > room:
+            lost = samples[room:]
+            samples = fade(samples[:room], self._info.sample_rate, in_s=0.0)
+            if not self.is_done or np.abs(lost).max() >= QUIET:
+                self._cut(index)
         self.num_samples += len(samples)
         if self.is_done:
             self.wall_s = time.perf_counter() - self.started_s
         if len(samples) or self.is_done:
             yield AudioChunk(samples, self._info.sample_rate, index, is_last=self.is_done)
+
+    def _cut(self, index: int) -> None:
+        """End the speech in this segment, because it may be no longer; what follows is given up."""
+        if self._is_cut:
+            return
+        self._is_cut = True
+        max_seconds, run = self.plan.utterance.sampling.max_seconds, self._runs[index]
+        why = f"cut at {max_seconds:g} s, the longest that was asked for"
+        if num_left := len(self._runs) - 1 - index:
+            why += f"; {num_left} of {len(self._runs)} segments come after it and are not spoken"
+        length = FinishReason.LENGTH
+        run.report = replace(
+            run.report or run.report_of(self._info.sample_rate, length),
+            finish_reason=length,
+            warnings=(*(run.report.warnings if run.report else ()), why),
+        )
+        del self._runs[index + 1 :]
+        self._unsubmitted.clear()
+        self._by_request.clear()
+        self._front = len(self._runs)

@@ -1,0 +1,360 @@
+"""Subtitles: every word of a file is spoken once or named as left out; tags, notes and labels."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from batches import INPUTS
+
+from voxcli.batch.captions import Names, spoken, without_tags
+from voxcli.batch.cues import read_cues
+from voxcli.batch.records import Record, Table
+from voxcli.batch.rows import parse_row
+from voxcli.batch.tables import read_table
+from voxcli.errors import UsageError
+
+
+def read(folder: Path, content: str, name: str = "t.srt") -> Table:
+    path = folder / name
+    path.write_text(content, "utf-8")
+    return read_table(path)
+
+
+def texts(found: Table) -> list[str]:
+    return [record.values["text"] for record in found.records]
+
+
+def said(cue: str) -> tuple[str, str, str]:
+    tagless = without_tags(cue)
+    speech = spoken(tagless.text, Names(), tagless)
+    return speech.words, speech.speaker, speech.skipped
+
+
+def srt(*cues: str, step_s: int = 5) -> str:
+    """A file with a gap between two cues."""
+    return "".join(
+        f"{i + 1}\n00:00:{i * step_s:02d},000 --> 00:00:{i * step_s + 2:02d},000\n{cue}\n\n"
+        for i, cue in enumerate(cues)
+    )
+
+
+# Tags and notes
+
+
+def test_tags_and_sound_notes_are_not_spoken(tmp_path: Path) -> None:
+    """Tags, notes, music, a speaker's label, two lines, CRLF."""
+    content = (INPUTS / "tags.srt").read_text("utf-8").replace("\n", "\r\n")
+    found = read(tmp_path, content)
+    assert texts(found) == ["Hello there.", "", "", "Where is the key?"]
+    assert [record.skipped for record in found.records[1:3]] == [
+        "a sound note: [MUSIC]", "music: ♪ la la ♪",
+    ]  # fmt: skip
+    last = found.records[3].values
+    assert (last["speaker"], last["start"], last["end"]) == ("ANNA", "5.000", "8.000")
+    assert [record.line for record in found.records] == [2, 6, 10, 14]
+    assert found.notes == (
+        "sound notes are not spoken: [MUSIC] (line 6)",
+        "songs are not spoken: ♪ la la ♪ (line 10)",
+        "names of speakers are not spoken: ANNA (line 14)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cue", "words", "speaker"),
+    [
+        ("- Hi.\n- Bye.", "Hi. Bye.", ""),
+        ("[sighs] I know.", "I know.", ""),
+        ("(door slams)\nWho is it?", "Who is it?", ""),
+        ("DR. LEE: (whispers) Wait.", "Wait.", "DR. LEE"),
+        ("MAN (on phone): Wait.", "Wait.", "MAN"),
+        ("OH. ANNA: Wait.", "OH. Wait.", "ANNA"),
+        ("ANNA: WHAT? - BEN: NO. CLARA: Stop.", "WHAT? NO. Stop.", "ANNA"),
+        ("ANNA: Yes. BEN: No.", "Yes. No.", "ANNA"),
+        ("[SPEAKER_01]: Yes.", "Yes.", "SPEAKER_01"),
+        ("[SPEAKER_01] Yes.", "Yes.", "SPEAKER_01"),
+        ("- Speaker 2: Yes.", "Yes.", "Speaker 2"),
+        (">> ANNA: Yes.", "Yes.", "ANNA"),
+        ("Note: this stays.", "Note: this stays.", ""),
+        ("He shouted: Stop.", "He shouted: Stop.", ""),
+        ("I (nearly) won at 5:30.", "I (nearly) won at 5:30.", ""),
+        ('<font color="red">Tom &amp; Ann</font>', "Tom & Ann", ""),
+        ("♪ We sing", "", ""),
+        ("<c.loud>Now</c> <00:01.500>and <ruby>then<rt>later</rt></ruby>", "Now and then", ""),
+        ("<i></i>", "", ""),
+        (r"{\an8}{\i1}Up{\i0} here", "Up here", ""),
+        ("If a<b and c>d then x<y and y>z.", "If a<b and c>d then x<y and y>z.", ""),
+        ("Use List<String> & Map<K, V>.", "Use List<String> & Map<K, V>.", ""),
+        ("I <3 you, <sic> and {so on}.", "I <3 you, <sic> and {so on}.", ""),
+        ("One<br>two<BR/>three", "One two three", ""),
+        ("...", "", ""),
+    ],
+)
+def test_cues_become_the_words_that_are_said(cue: str, words: str, speaker: str) -> None:
+    found, who, why = said(cue)
+    assert (found, who, bool(why)) == (words, speaker, not words)
+
+
+def test_a_web_subtitles_voice_tag_names_the_speaker(tmp_path: Path) -> None:
+    cue = "WEBVTT\n\nNOTE made by hand\n\n00:01.000 --> 00:02.500\n<v Anna>Hello <b>you</b>.\n"
+    row, _ = parse_row(read(tmp_path, cue, "t.vtt").records[0])
+    assert (row.text, row.speaker, row.start, row.slot_s) == ("Hello you.", "Anna", 1.0, 1.5)
+
+
+def test_notes_styles_and_names_of_web_subtitles_are_not_spoken(tmp_path: Path) -> None:
+    blocks = [
+        "WEBVTT - a film\nKind: captions", "STYLE\n::cue { color: red }", "REGION\nid:left",
+        "first\n00:01.000 --> 00:02.000 line:0\nHello.", "NOTE by hand: 1 --> 2\nof two lines",
+        "second-cue\n00:03.000 --> 00:04.000\nBye.\nBye.", "NOTE the end", "STYLE\n::cue(b) {}",
+    ]  # fmt: skip
+    found = read(tmp_path, "\n\n".join(blocks), "t.vtt")
+    assert texts(found) == ["Hello.", "Bye. Bye."]
+    assert [record.line for record in found.records] == [11, 18]
+    assert found.notes == (
+        "words of the header are not spoken: a film (line 1)",
+        "names of cues are not spoken: first (line 10), second-cue (line 17)",
+        "comments are not spoken: NOTE by hand: 1 --> 2 (line 14), of two lines (line 15), "
+        "NOTE the end (line 22)",
+    )
+
+
+# Labels
+
+
+def test_no_label_is_spoken_and_the_first_is_the_speaker() -> None:
+    found = read_table(INPUTS / "labels.srt")
+    assert texts(found) == [
+        "Are you ready? Yes I am.", "We can stop. Not yet.", "Hello there.",
+        "The captain is here.", "Are you sure? Yes, I am.",
+    ]  # fmt: skip
+    speakers = [record.values.get("speaker") for record in found.records]
+    assert speakers == ["ANNA", "Olivia", "Speaker 1", "SPEAKER_01", None]
+
+
+@pytest.mark.parametrize(
+    ("cues", "spoken_texts"),
+    [
+        (["Olivia: Come.", "Erik: No.", "Olivia: Please."], ["Come.", "No.", "Please."]),
+        (["Olivia: Come. Erik: No.", "Erik: Why?"], ["Come. No.", "Why?"]),
+        (["Olivia: Come.", "No. Olivia: Why?", "Dr. Lee: So."], ["Come.", "No. Why?", "So."]),
+        (["张三：你好。", "李四： 再见。"], ["你好。", "再见。"]),
+        (["Jean de la Tour: Oui.", "Mrs. Brown: Yes."], ["Oui.", "Yes."]),
+        (["GO ON.", "REMEMBER: NO.", "I SAID SO. LISTEN: NO."], ["GO ON.", "REMEMBER: NO.",
+          "I SAID SO. LISTEN: NO."]),
+        (["ANNA: GO ON.", "BEN: NO. CLARA: WHY?", "SO."], ["GO ON.", "NO. WHY?", "SO."]),
+        (["A line.", "Lesson: we bake.", "No."], ["A line.", "Lesson: we bake.", "No."]),
+        (["Remember: salt.", "Note: sugar."], ["Remember: salt.", "Note: sugar."]),
+    ],
+)  # fmt: skip
+def test_mixed_case_names_are_labels_where_the_file_uses_them_all_through(
+    tmp_path: Path, cues: list[str], spoken_texts: list[str]
+) -> None:
+    assert texts(read(tmp_path, srt(*cues))) == spoken_texts
+
+
+# What ends a cue, and times
+
+
+def test_a_line_of_spaces_ends_no_cue_and_words_outside_of_cues_are_named(tmp_path: Path) -> None:
+    content = (
+        "WEBVTT\n\n00:01.000 --> 00:03.000\nFirst\n \nthird\n\n00:04.000 --> 00:06.000\n \nBegins\n"
+        "\n00:07.000 --> 00:09.000\n\nOutside of it.\n"
+    )
+    found = read(tmp_path, content, "t.vtt")
+    assert texts(found) == ["First third", "Begins", ""]
+    assert found.notes == ("lines outside of any cue are not spoken: Outside of it. (line 14)",)
+    content = content.removeprefix("WEBVTT\n\n").replace("00:0", "00:00:0").replace(".000", ",000")
+    found = read(tmp_path, content)
+    assert texts(found) == ["First third", "Begins", "Outside of it."]
+
+
+@pytest.mark.parametrize("name", ["t.srt", "t.vtt"])
+def test_times_may_be_after_99_hours_and_in_any_order(tmp_path: Path, name: str) -> None:
+    content = (
+        "WEBVTT\n\n123:00:01.000 --> 123:00:02.500\nLast.\n"
+        "\n00:00:01.000 --> 00:00:02.000\nFirst.\n"
+    )
+    found = read(tmp_path, content, name)
+    rows = [parse_row(record) for record in found.records]
+    assert [(row.text, row.start, problems) for row, problems in rows] == [
+        ("Last.", 442801.0, []), ("First.", 1.0, []),
+    ]  # fmt: skip
+
+
+def test_times_that_cannot_be_read_are_problems_of_their_rows(tmp_path: Path) -> None:
+    content = srt("One.") + "2\n00:00:1O,0 --> 00:00:12,000\nTwo.\n\n"
+    content += "3\n00:00:20,000 --> 00:00:19,000\nThree.\n"
+    records = read(tmp_path, content).records
+    assert [(record.values["text"], record.problem) for record in records] == [
+        ("One.", ""),
+        ("Two.", "its times cannot be read: '00:00:1O,0 --> 00:00:12,000'"),
+        ("Three.", "it ends at 19.000 s, and starts at 20.000 s"),
+    ]
+
+
+def test_a_file_without_cues_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no line of times"):
+        read(tmp_path, "Just some words.\n")
+
+
+def test_a_cue_of_a_number_alone_is_spoken(tmp_path: Path) -> None:
+    assert texts(read(tmp_path, srt("7", "8", "Nine\n9"))) == ["7", "8", "Nine 9"]
+
+
+def test_the_number_of_a_cue_that_is_missing_is_not_spoken(tmp_path: Path) -> None:
+    found = read(tmp_path, srt("One.", "Two.") + "3\n")
+    assert texts(found) == ["One.", "Two."]
+    assert found.notes == ("numbers of cues without times are not spoken: 3 (line 6)",)
+
+
+# Rolling captions
+
+
+@pytest.mark.parametrize("name", ["rolling.srt", "rolling.vtt"])
+def test_a_line_that_rolls_is_spoken_where_it_is_new(name: str) -> None:
+    found = read_table(INPUTS / name)
+    assert [bool(text) for text in texts(found)] == [True, False, True, False, True]
+    pairs = [" ".join(pair) for pair in pairwise(" ".join(texts(found)).split())]
+    assert len(set(pairs)) == len(pairs) > 12
+    assert found.notes[0].startswith("rolling captions: 4 repeated lines are spoken once")
+    assert found.records[1].skipped == "rolling captions: its words are in row 1"
+
+
+def test_lines_that_grow_word_by_word_are_spoken_once(tmp_path: Path) -> None:
+    assert texts(read(tmp_path, srt("I", "I think", "I think so.", step_s=2))) == [
+        "I", "think", "so.",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("step_s", [2, 3, 9])
+@pytest.mark.parametrize(
+    "cues",
+    [
+        ["Stop!", "Stop!", "I said stop!"],
+        ["Stop!", "Stop!\nNow!", "And then?", "No.", "Nothing.", "No."],
+        ["La la la", "La la la", "La la la"],
+        ["No.\nNo.", "No.\nNo."],
+    ],
+)
+def test_what_a_person_says_twice_is_spoken_twice(
+    tmp_path: Path, cues: list[str], step_s: int
+) -> None:
+    assert texts(read(tmp_path, srt(*cues, step_s=step_s))) == [
+        " ".join(cue.split("\n")) for cue in cues
+    ]
+
+
+# Every word
+
+
+@dataclass
+class Maker:
+    """Makes a file of subtitles in which every word stands for itself: w0, w1, …"""
+
+    chance: random.Random
+    is_vtt: bool
+    num_words: int = 0
+    is_rolling: bool = False
+    carried: list[str] = field(default_factory=list)
+
+    def word(self) -> str:
+        self.num_words += 1
+        return f"w{self.num_words}"
+
+    def words(self) -> str:
+        return " ".join(self.word() for _ in range(self.chance.randint(1, 4)))
+
+    def line(self) -> str:
+        word, words, pick = self.word, self.words, self.chance.choice
+        tag = pick(["i", "b", "c.x", "font color='red'", "u"])
+        return pick([
+            words, words, words,
+            lambda: f"<{tag}>{words()}</{tag.split('.')[0].split()[0]}>",
+            lambda: f"{word()}<{word()} and {word()}>{word()}",
+            lambda: f"{word()} <{word()}> {{{words()}}}",
+            lambda: f"[{words()}] {words()}",
+            lambda: f"({words()})",
+            lambda: f"♪ {words()} ♪",
+            lambda: f"{word().upper()}: {words()}",
+            lambda: f"{word().upper()} ({word()}): {words()}. {word().upper()}: {words()}",
+            lambda: f"[{word()}_1]: {words()}",
+            lambda: f"Speaker {self.number()}: {words()}",
+            lambda: f"{word().title()}: {words()}",
+            lambda: f"- {words()}",
+            lambda: f"<v {word()}>{words()}</v>",
+            lambda: f"<ruby>{word()}<rt>{word()}</rt></ruby>",
+            lambda: f"<00:00:01.000><c> {words()}</c>",
+            lambda: f"{word()} &lt; {word()} &amp; {word()}",
+            lambda: f"{word()} --> {word()}",
+        ])()  # fmt: skip
+
+    def number(self) -> str:
+        self.num_words += 1
+        return f"w{self.num_words}".removeprefix("w")
+
+    def text(self) -> str:
+        lines = [self.line() for _ in range(self.chance.randint(0, 3))]
+        if self.is_rolling:
+            lines = [self.words()]
+            shown, self.carried = [*self.carried, *lines], lines
+            return "\n".join(shown)
+        for blank in (" ", "\t ") if self.is_vtt else (" ", ""):
+            if self.chance.random() < 0.2:
+                lines.insert(self.chance.randint(0, len(lines)), blank)
+        return "\n".join(lines)
+
+    def file(self) -> str:
+        num = self.chance.randint(3 if self.is_rolling else 1, 8)
+        at = [3600 * self.chance.choice([0, 1, 99, 100, 240]) + 3 * i for i in range(num)]
+        if self.is_rolling:
+            at = [2 * i for i in range(num)]
+        elif self.chance.random() < 0.5:
+            self.chance.shuffle(at)
+        blocks = []
+        for number, start in enumerate(at, start=1):
+            times = f"{clock(start)}.000 --> {clock(start + 2)}.000"
+            name = self.word() if self.is_vtt and self.chance.random() < 0.3 else str(number)
+            head = f"{name}\n" if self.chance.random() < 0.8 else ""
+            blocks.append(f"{head}{times}\n{self.text()}")
+            if self.is_vtt and self.chance.random() < 0.2:
+                blocks.append(self.chance.choice([f"NOTE {self.words()}", self.words()]))
+        if self.chance.random() < 0.2:
+            blocks.insert(0, self.words())
+        return "WEBVTT\n\n" * self.is_vtt + "\n\n".join(blocks) + "\n"
+
+
+def clock(seconds: int) -> str:
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def found_words(text: str) -> list[str]:
+    return re.findall(r"(?i)\bw\d+", text)
+
+
+@pytest.mark.parametrize("is_rolling", [False, True])
+@pytest.mark.parametrize("name", ["t.srt", "t.vtt"])
+def test_every_word_of_a_file_is_spoken_once_or_named_as_left_out(
+    name: str, is_rolling: bool
+) -> None:
+    for seed in range(400):
+        maker = Maker(random.Random(seed), name == "t.vtt", is_rolling=is_rolling)
+        content = maker.file()
+        records, notes = read_cues(content, Path(name))
+        rows = [word.lower() for record in records for word in found_words(record.values["text"])]
+        named = {word.lower() for note in notes for word in found_words(note)}
+        wanted = {word.lower() for word in found_words(content)}
+        assert {*rows} | named == wanted, content
+        assert max(Counter(rows).values(), default=0) <= 1, content
+        assert not {*rows} & named, content
+        assert not any(record.problem for record in records), content
+        assert all(_is_told(record) for record in records), content
+
+
+def _is_told(record: Record) -> bool:
+    """Nothing to say, and no reason, is no answer."""
+    return bool(record.values["text"]) != bool(record.skipped)

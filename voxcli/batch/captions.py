@@ -1,0 +1,235 @@
+"""What of a cue is said: not its tags, not its notes on sounds and music, not who speaks.
+
+Whatever is taken away is named. Knows no file format and no times.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+Words = tuple[str, str]  # of which kind they are, and the words
+
+# ------------------------------------------------------------ tags
+
+_OVERRIDE = re.compile(r"\{[\\=][^}]*\}|\{[A-Za-z]:[^}]*\}")  # of ASS and MicroDVD
+_NAMES = (
+    "b|i|u|s|c|v|em|strong|small|big|ruby|rt|rp|lang|font|span|p|div|center|tt|sub|sup|a|strike|del"
+)
+# A tag that is known. With a name or a language in it, it stands at the beginning of a word: in
+# "x<v and y>z" is none.
+_TAG = re.compile(
+    rf"</?(?:{_NAMES})(?:\.[\w.#-]*)?\s*/?>"
+    r"|(?<!\w)<(?:v|lang)(?:\.[\w.-]*)?\s+[^<>]+>"
+    r"|<(?:font|span|p|div|a|b|i|u|s|c)\s[^<>]*=[^<>]*>"
+    r"|<\d+:\d[\d:.,]*>",  # a time inside a cue
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"<br\s*/?>|\\N", re.IGNORECASE)
+_VOICE = re.compile(r"(?<!\w)<v(?:\.[\w.-]+)?\s+([^<>]+)>", re.IGNORECASE)
+_RUBY = re.compile(r"<rt>(.*?)</rt>", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Tagless:
+    """A cue's text without tags, what the tags named, and the words that went with them."""
+
+    text: str
+    voices: tuple[str, ...] = ()
+    left_out: tuple[Words, ...] = ()
+
+
+def without_tags(cue: str) -> Tagless:
+    """Take the tags out of a cue as it stands in the file."""
+    left: list[Words] = [("readings above words", each) for each in _RUBY.findall(cue)]
+    text = _OVERRIDE.sub("", _BREAK.sub("\n", _RUBY.sub("", cue)))
+    voices = tuple(html.unescape(name).strip() for name in _VOICE.findall(text))
+    left += [("names of speakers", name) for name in voices]
+    return Tagless(html.unescape(_TAG.sub("", text)), voices, tuple(left))
+
+
+# ------------------------------------------------------------ labels
+
+_NAME = r"[^:：\[\](){}.!?…\n]{1,32}?(?:\.[^:：\[\](){}.!?…\n]{1,20}?)?"
+_BRACKETED = re.compile(r"(?m)^(\s*(?:[-–—>]+\s*)?)[\[(【]([^\])】\n]{1,32})[\])】]\s*[:：]\s*")
+_MACHINE = re.compile(r"(?m)^(\s*)\[([A-Za-z]+_\d+)\]\s*")  # as diarisation writes speakers
+_LABEL = re.compile(
+    rf"(?m)^(\s*(?:[-–—>]+\s*)?)({_NAME})(\s*[\[(][^\])\n]*[\])])?\s*(?::(?=\s|$)|：)"
+)
+_INNER = re.compile(rf"(?<=[.!?…\"”’'])\s+({_NAME})()(?::(?=\s)|：)")
+_NUMBERED = re.compile(
+    r"(?:speaker|person|voice|man|woman|boy|girl|narrator|host|guest|interviewer)[ _-]?\d+"
+    r"|[A-Z]+_\d+",
+    re.IGNORECASE,
+)
+_LIKE_A_NAME = re.compile(r"[^\W_][\w.'’-]*(?: [^\W_][\w.'’-]*){0,3}")
+_TITLE = re.compile(
+    r"(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|Sgt|Lt|Capt|Col|Gen|Rev|Hr|Fr|Sra|Dra)\.", re.IGNORECASE
+)
+_SMALL = frozenset(
+    ("al", "bin", "da", "de", "del", "der", "di", "du", "ibn", "la", "le", "of", "van", "von")
+)
+# Mixed-case words before a colon that are said
+_NO_NAMES = re.compile(
+    r"note|warning|caution|attention|remember|question|answer|example|tip|hint|update|result|reason"
+    r"|problem|solution|conclusion|summary|fact|rule|step|chapter|part|p\.?s\.?|and|but|so|then"
+    r"|also|because|important|first|second|third|today",
+    re.IGNORECASE,
+)
+_LABELLED_SHARE = 0.5  # of the cues, in a file that names its speakers all through
+
+
+@dataclass(frozen=True)
+class Names:
+    """How a file names its speakers.
+
+    Attributes:
+        known: names that stand at the beginning of lines.
+        is_labelled: it does so all through, so that names in mixed case are names.
+        is_shouted: all of it is in capitals, so that these make no name.
+    """
+
+    known: frozenset[str] = frozenset()
+    is_labelled: bool = False
+    is_shouted: bool = False
+
+    def has(self, name: str) -> bool:
+        name = name.strip()
+        if any(not _TITLE.fullmatch(word) for word in name.split()[:-1] if word.endswith(".")):
+            return False  # a sentence ends in it
+        is_sure = (name.isupper() and not self.is_shouted) or _NUMBERED.fullmatch(name) is not None
+        return is_sure or (self.is_labelled and _is_like_a_name(name))
+
+
+def _is_like_a_name(name: str) -> bool:
+    words = name.split()
+    if not _LIKE_A_NAME.fullmatch(name) or _NO_NAMES.fullmatch(name) or name.isdecimal():
+        return False
+    return all(not word[0].islower() or word in _SMALL for word in words)
+
+
+def label_names(cues: Iterable[Sequence[str]]) -> Names:
+    """The names that a file puts before what is said, from the lines of its cues."""
+    known: set[str] = set()
+    num_cues = num_labelled = num_lines = 0
+    is_shouted = True
+    anyone = Names(is_labelled=True)
+    for lines in cues:
+        num_cues += bool(lines)
+        num_lines += len(lines)
+        for index, line in enumerate(lines):
+            is_shouted = is_shouted and line == line.upper()
+            match = _BRACKETED.match(line) or _MACHINE.match(line) or _LABEL.match(line)
+            if match is not None and anyone.has(match[2]):
+                known.add(match[2].strip())
+                num_labelled += index == 0
+    is_labelled = num_labelled > 1 and num_labelled >= _LABELLED_SHARE * num_cues
+    return Names(frozenset(known), is_labelled, is_shouted and num_lines > 2)
+
+
+# ------------------------------------------------------------ what is said
+
+_SONG = re.compile(r"[♪♫♩♬].*?[♪♫♩♬]|[♪♫♩♬].*", re.DOTALL)
+_NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]*\)", re.DOTALL)
+_AFTER_LABEL = re.compile("\x04\\s*\\([^)]*\\)")
+_DASH = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>+\s*)")
+
+
+@dataclass
+class Speech:
+    """What is said in a cue.
+
+    Attributes:
+        speaker: of its first label.
+        skipped: why nothing is said; empty where something is.
+        left_out: what of it is not said.
+    """
+
+    words: str = ""
+    speaker: str = ""
+    skipped: str = ""
+    left_out: list[Words] = field(default_factory=list)
+
+
+def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
+    """What is said in a cue.
+
+    Args:
+        text: its lines without tags, those of them that are new.
+        tagless: what its tags named.
+    """
+    speech = Speech(left_out=list(tagless.left_out))
+    speakers = list(tagless.voices)
+
+    def take(kind: str) -> Callable[[re.Match[str]], str]:
+        def taken(match: re.Match[str]) -> str:
+            speech.left_out.append((kind, match[0].strip("\x04 \n")))
+            return " "
+
+        return taken
+
+    def label(match: re.Match[str]) -> str:
+        name = match[2] if match.re is not _INNER else match[1]
+        is_known = name.strip() in names.known or (name.isupper() and names.has(name))
+        if not (is_known if match.re is _INNER else names.has(name)):
+            return match[0]
+        speakers.append(name.strip())
+        speech.left_out.append(("names of speakers", name))
+        if match.re is _LABEL and match[3]:
+            speech.left_out.append(("sound notes", match[3]))
+        return " \x04" if match.re is _INNER else "\x04"
+
+    without_song = _SONG.sub(take("songs"), text)
+    words = _MACHINE.sub(label, _BRACKETED.sub(label, without_song))
+    words = _NOTE.sub(take("sound notes"), words)
+    words = _INNER.sub(label, _LABEL.sub(label, words))
+    words = _AFTER_LABEL.sub(take("sound notes"), words)
+    words = _DASH.sub("", words.replace("\x04", " "))
+    speech.words = " ".join(words.split())
+    speech.speaker = speakers[0] if speakers else ""
+    if not any(char.isalnum() for char in speech.words):
+        speech.words = ""
+        speech.skipped = _why_nothing(" ".join(text.split()), speech, without_song != text)
+    return speech
+
+
+def _why_nothing(shown: str, speech: Speech, has_song: bool) -> str:
+    if not shown:
+        return "an empty cue"
+    if has_song:
+        return f"music: {shown}"
+    kinds = {kind for kind, _ in speech.left_out}
+    if "sound notes" in kinds:
+        return f"a sound note: {shown}"
+    return f"a speaker's name alone: {shown}" if kinds else f"no words: {shown}"
+
+
+# ------------------------------------------------------------ what is left out
+
+
+class LeftOut:
+    """Words of a file that are not spoken, by kind, with their lines."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, list[int]]] = {}
+
+    def add(self, line: int, words: Iterable[Words]) -> None:
+        for kind, each in words:
+            if shown := " ".join(each.split()):
+                self._found.setdefault(kind, {}).setdefault(shown, []).append(line)
+
+    def notes(self, num_lines: int) -> list[str]:
+        """A sentence for each kind, which names everything; of lines the first `num_lines`."""
+        return [
+            f"{kind} are not spoken: "
+            + ", ".join(f"{words} ({_at(lines, num_lines)})" for words, lines in found.items())
+            for kind, found in self._found.items()
+        ]
+
+
+def _at(lines: Sequence[int], num_lines: int) -> str:
+    shown = ", ".join(map(str, lines[:num_lines]))
+    more = f" and {len(lines) - num_lines} more" if len(lines) > num_lines else ""
+    return f"line{'s' * (len(lines) > 1)} {shown}{more}"
