@@ -57,7 +57,7 @@ def test_existing_file_passes_with_overwrite(tmp_path: Path) -> None:
 
 def test_special_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.wav")
-    with pytest.raises(OutputError, match="not a regular file"):
+    with pytest.raises(OutputError, match=r"no regular file.*-o -"):
         check_output(tmp_path / "a.wav", overwrite=True)
 
 

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "voices": {"errors", "config", "utterance", "audio", "layers"},
     "layers": set(),
     "kernels": {"layers"},
-    "models.base": {"parameters", "utterance"},
+    "models.base": {"parameters", "utterance", "errors"},
     "models": {"models.base", "models.family", "errors", "parameters"},
     "models.family": {"models.base", "layers", "kernels", "errors", "parameters", "utterance"},
     "hub": {"models", "models.base", "errors", "config", "utterance", "parameters"},
@@ -93,7 +93,7 @@ def _part(words: list[str]) -> str:
     if below[0] == "engine" and len(below) > 1:
         return ".".join(below[:2])
     if below[0] == "models" and len(below) > 1:
-        return "models.base" if below[1] in ("base", "data") else "models.family"
+        return "models.base" if below[1] in ("base", "data", "settings") else "models.family"
     return below[0]
 
 

@@ -10,9 +10,7 @@ Only names that Typer exports are used: since 0.26 it carries its own copy of Cl
 from __future__ import annotations
 
 import errno
-import io
 import logging
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -154,11 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     An unknown exception is a bug: it passes, and Python shows its traceback and exits with 1.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Idle threads of the CPU engine sleep after a moment instead of spinning: a spinning thread
-    # that has to share its core stops every product. Read when torch is imported.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # file names that are not UTF-8
+    output.never_fail_to_encode()
     try:
         try:
             return _run(words)

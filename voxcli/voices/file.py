@@ -23,7 +23,7 @@ from voxcli.voices.profile import Voice, check_name
 FORMAT = "voxcli-voice"
 VERSION = 2
 SUFFIX = ".safetensors"
-MAX_FILE_BYTES = 256 << 20  # a minute at 192 kHz is 46 MB; more is no voice
+MAX_FILE_BYTES = 64 << 20  # a minute at 192 kHz is 46 MB; more is no voice
 MAX_TEXT_CHARS = 10_000
 ARRAY_TYPES = ("float32", "int64")
 WAY_OUT = "add the voice again, or import a good copy"
@@ -88,7 +88,7 @@ def read_voice(path: Path) -> Voice:
         if version == "1":
             table, tensors = _from_version_1(table, tensors)
         return _voice(table, tensors)
-    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as err:
         raise _damaged(path, str(err)) from err
 
 
@@ -96,6 +96,8 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
     from safetensors import SafetensorError, safe_open
 
     try:
+        if path.exists() and not path.is_file():
+            raise VoiceFileError(f"{path} is no regular file, so no voice profile", hint=WAY_OUT)
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")
