@@ -266,6 +266,16 @@ def test_doctor_says_that_the_bundled_voice_can_speak(run: Any) -> None:
     assert run("doctor")[0] == 0
 
 
+def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxcli.config.cpu_quota", lambda: 0.5)
+    monkeypatch.setattr("voxcli.cli.doctor.cpu_quota", lambda: 0.5)
+    code, out, _ = run("doctor")
+    assert (code, "1 usable, automatic asked for; this container's CPU quota is 0.5" in out) == (
+        0,
+        True,
+    )
+
+
 def test_doctor_survives_bad_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VOXCLI_THREADS", "many")
     code, out, _ = run("doctor")

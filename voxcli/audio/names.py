@@ -27,7 +27,7 @@ def slug(text: str) -> str:
     Letters, digits and combining marks of any script are kept, everything else separates words.
     """
     kept = "".join(
-        char if unicodedata.category(char)[0] in "LMN" else " "
+        char if unicodedata.category(char)[0] in "LMN" and _can_store(char) else " "
         for char in unicodedata.normalize("NFC", text[: 10 * MAX_CHARS]).lower()
     )
     name = ""
@@ -63,6 +63,14 @@ def free_path(wanted: Path) -> Path:
 
 def _fits(name: str) -> bool:
     return len(name) <= MAX_CHARS and len(name.encode()) <= MAX_BYTES
+
+
+def _can_store(char: str) -> bool:
+    """Whether the file system's encoding has it; ASCII where Python's UTF-8 mode is off."""
+    try:
+        return bool(os.fsencode(char))
+    except UnicodeEncodeError:
+        return False
 
 
 def _cut(word: str) -> str:

@@ -167,6 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report(err, words)
         except _WordingError as err:
             return _report_wording(err, words)
+        except UnicodeEncodeError as err:
+            if sys.getfilesystemencoding() == "utf-8":
+                raise
+            return _report(_not_a_name(err), words)
         except ModuleNotFoundError as err:
             if not err.name or err.name.partition(".")[0] == "voxcli":
                 raise
@@ -214,6 +218,14 @@ def _report(error: VoxError, words: list[str]) -> int:
     if "--json" in options:
         output.result_json({"error": error_as_json(error)})
     return error.exit_code
+
+
+def _not_a_name(error: UnicodeEncodeError) -> UsageError:
+    """For a file name where Python's UTF-8 mode is switched off."""
+    return UsageError(
+        f"{error.object!r} is no file name here: the locale's encoding is {error.encoding}",
+        hint="set LC_ALL=C.UTF-8, and unset PYTHONUTF8",
+    )
 
 
 def _missing_package(name: str) -> DeviceError:
