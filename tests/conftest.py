@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
+from browser import CHROMIUM
+from needs import need
 
 import voxcli  # noqa: F401  before torch, whose idle threads would spin beside other processes
 
@@ -23,3 +27,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def ffmpeg() -> None:
+    """The program, for formats that libsndfile lacks."""
+    need(shutil.which("ffmpeg") is not None, "ffmpeg is not installed")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> None:
+    """A browser, to look at pages as people do."""
+    need(CHROMIUM is not None, "chromium is not installed")
+
+
+@pytest.fixture
+def whisper() -> None:
+    """The package that writes down what is said."""
+    need(find_spec("faster_whisper") is not None, "faster_whisper is not installed: '.[asr]'")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import soundfile
 from fakes import FakeModel, fake_engine
+from needs import PATIENCE_S
 from shell import VOXCLI
 
 from voxcli import cli
@@ -325,7 +326,7 @@ def test_ctrl_c_writes_what_was_measured_and_ends_with_130(tmp_path: Path) -> No
     seen = next(line for line in process.stderr if ": step 60:" in line)  # three utterances
     assert seen
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == EXIT_INTERRUPTED, err
     report = json.loads((tmp_path / "b.json").read_text())
     assert report["is_partial"]

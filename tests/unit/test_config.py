@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli import config
 from voxcli.config import (
@@ -95,7 +96,7 @@ def test_a_name_for_the_engine_is_a_setting(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_loaded_to_know_the_settings() -> None:
     program = "import sys, voxcli.config; assert not {'platformdirs', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 # ---------------------------------------------------------------- CPU quotas

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 from voxcli.hub import catalog, download
@@ -286,7 +287,7 @@ def test_finding_a_model_imports_no_torch() -> None:
         "import sys, voxcli.hub as hub; model = hub.resolve_model('mini'); model.facts; "
         "hub.encoder_checksum(model); assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 # Names
