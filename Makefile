@@ -13,6 +13,7 @@ hello: $(READY)
 	$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
 	@echo "Listen to it with a player of your machine, such as: ffplay -autoexit hello.wav"
 
+# Tests run in an order of their own each time: `pytest --randomly-seed=N`, with the N that was shown, repeats it.
 test: lint type
 	$(BIN)/pytest -m "not gpu and not weights and not speech"
 

@@ -1,7 +1,47 @@
 """Puts this folder on the import path: `checkpoints` and other helpers are shared by all tests."""
 
+from __future__ import annotations
+
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+from browser import CHROMIUM
+from needs import need
+
+import voxcli  # noqa: F401  before torch, whose idle threads would spin beside other processes
 
 os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="voxcli")  # a socket's path must be short
 os.environ["VOXCLI_ENGINE"] = "native"  # a developer's running server speaks in no test but its own
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Layers this small are faster so, above all where other work is on the cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def ffmpeg() -> None:
+    """The program, for formats that libsndfile lacks."""
+    need(shutil.which("ffmpeg") is not None, "ffmpeg is not installed")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> None:
+    """A browser, to look at pages as people do."""
+    need(CHROMIUM is not None, "chromium is not installed")
+
+
+@pytest.fixture
+def whisper() -> None:
+    """The package that writes down what is said."""
+    need(find_spec("faster_whisper") is not None, "faster_whisper is not installed: '.[asr]'")

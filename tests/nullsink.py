@@ -17,6 +17,7 @@ from typing import Self
 
 import numpy as np
 import pytest
+from needs import unavailable
 
 PACKAGES = "pulseaudio pulseaudio-utils libasound2-plugins libportaudio2"
 RATE = 44_100  # what PortAudio says of PulseAudio through ALSA, so that nothing resamples twice
@@ -31,9 +32,7 @@ def require_sound() -> None:
     if not missing:
         return
     reason = f"no null sink ({', '.join(missing)}); apt install {PACKAGES}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    unavailable(reason)
 
 
 class NullSink:

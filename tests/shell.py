@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from needs import PATIENCE_S
+
 VOXCLI = str(Path(sys.executable).with_name("voxcli"))
 START_S = 120.0
 
@@ -32,7 +34,7 @@ def wait_until_ready(start: Callable[..., subprocess.Popen[str]]) -> str:
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s:
         status = start("serve", "--status", "--json")
-        found = json.loads(status.communicate(timeout=60)[0] or "{}")
+        found = json.loads(status.communicate(timeout=PATIENCE_S)[0] or "{}")
         if found.get("status") == "ready":
             return str(found["url"])
         time.sleep(0.2)
@@ -44,6 +46,6 @@ def post_speech(url: str, body: dict[str, Any]) -> bytes:
     request = urllib.request.Request(
         f"{url}/v1/audio/speech", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         data: bytes = answer.read()
     return data

@@ -5,8 +5,14 @@ Importing this package imports no torch; the public names load on first use.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
+
+# Idle threads of the CPU engine sleep after a moment instead of spinning: a spinning thread that
+# has to share its core stops every product. Read when torch is imported, so it stands here.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.1.0"
 

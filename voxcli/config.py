@@ -6,6 +6,7 @@ Precedence, highest first: command-line option, `VOXCLI_<NAME>` variable, the co
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -30,10 +31,51 @@ def random_seed() -> int:
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Cores that this process may use: those of its affinity, and no more than its quota pays."""
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota()
+    return cores if quota is None else min(cores, math.ceil(quota))
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Cores' worth of time that a container, or another control group of Linux, grants.
+
+    Args:
+        root: where `proc` and `sys` are.
+
+    Returns:
+        The smallest of the process's groups and those they are in; None without a quota.
+    """
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    quotas = []
+    for line in groups:  # "0::/group" is version 2, "4:cpu,cpuacct:/group" version 1
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        # NOTE: a container may see its own group as the top of the tree, under its name outside
+        for mount in ("unified", "") if not controllers else (controllers, "cpu"):
+            top = root / "sys/fs/cgroup" / mount
+            own = top / group.lstrip("/")
+            quotas += [_quota_of(each) for each in (own, *own.parents) if each.is_relative_to(top)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _quota_of(group: Path) -> float | None:
+    try:
+        if (group / "cpu.max").is_file():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota = (group / "cpu.cfs_quota_us").read_text()
+            period = (group / "cpu.cfs_period_us").read_text()
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):  # none is "max", or -1
+        return None
 
 
 @dataclass(frozen=True)
@@ -182,7 +224,10 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
         try:
             import tomllib
 
-            table = tomllib.loads(path.read_text("utf-8"))
+            table = tomllib.loads(path.read_text("utf-8-sig"))  # Notepad begins with a mark
+        except RecursionError as err:
+            message = f"config file {path}: its values are nested too deeply"
+            raise UsageError(message, hint="correct or remove it") from err
         except (OSError, ValueError) as err:
             raise UsageError(f"config file {path}: {err}", hint="correct or remove it") from err
         for key, value in table.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,12 +94,10 @@ def test_what_cannot_work_is_refused_before_a_model_loads(
     run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
     monkeypatch.setattr(NativeEngine, "start", lambda *_: pytest.fail("a model was loaded"))
-    started = time.monotonic()
     code, out, err = run("clone", WORDS, "-o", "a.wav", *words)
     assert (code, out) == (2, "")
     assert said in err
     assert not os.listdir()
-    assert time.monotonic() - started < 3
 
 
 def test_auto_without_the_package_says_what_to_install(
@@ -112,10 +109,10 @@ def test_auto_without_the_package_says_what_to_install(
     assert "pip install 'voxcli[asr]'" in err
 
 
+@pytest.mark.usefixtures("whisper")
 def test_auto_without_the_model_says_how_to_get_it(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("faster_whisper")
     monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
     code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", "auto", "-o", "a.wav")
     assert code == 2

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import typer
+from needs import PATIENCE_S
 from shell import VOXCLI
 from typer.main import get_command
 
@@ -67,7 +68,7 @@ def example_environment(**changes: str) -> dict[str, str]:
 def finish(command: str, folder: Path, environ: dict[str, str]) -> None:
     """Run a line of shell to its end, which has to be a good one."""
     done = subprocess.run(
-        ["sh", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=200
+        ["sh", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
 
@@ -226,7 +227,7 @@ def test_an_offline_pull_ends_with_3(
 def test_a_pull_without_a_network_ends_with_3(tmp_path: Path) -> None:
     nowhere = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     command = [VOXCLI, "models", "pull", "openbmb/VoxCPM2"]
-    done = subprocess.run(command, env=nowhere, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=nowhere, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (EXIT_MODEL, "")
     assert done.stderr.startswith("voxcli: error: cannot reach the hub")
     assert done.stderr.count("\n") == 1
@@ -248,7 +249,7 @@ def test_a_damaged_folder_is_refused_before_torch_is_loaded(tmp_path: Path) -> N
         "sys.exit(99 if 'torch' in sys.modules else code)"
     )
     command = [sys.executable, "-c", program, "models", "info", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == EXIT_MODEL
     assert "config.json is missing" in done.stderr
 
@@ -264,6 +265,16 @@ def test_doctor_says_that_the_bundled_voice_can_speak(run: Any) -> None:
     assert checks["bundled voice"]["status"] == "ok"
     assert all(check["status"] in ("ok", "warn", "missing") for check in checks.values())
     assert run("doctor")[0] == 0
+
+
+def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxcli.config.cpu_quota", lambda: 0.5)
+    monkeypatch.setattr("voxcli.cli.doctor.cpu_quota", lambda: 0.5)
+    code, out, _ = run("doctor")
+    assert (code, "1 usable, automatic asked for; this container's CPU quota is 0.5" in out) == (
+        0,
+        True,
+    )
 
 
 def test_doctor_survives_bad_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

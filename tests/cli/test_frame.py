@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import pytest
 import typer
+from needs import PATIENCE_S
 from shell import VOXCLI
 
 from voxcli import __version__, cli, errors
@@ -62,7 +63,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
 
 
 def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([VOXCLI, *words], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(
+        [VOXCLI, *words], capture_output=True, text=True, timeout=PATIENCE_S, **options
+    )
 
 
 # Errors
@@ -165,7 +168,7 @@ def test_a_reader_that_goes_away_causes_no_traceback() -> None:
     process.stdout.close()
     with process.stderr as stderr:
         assert stderr.read() == b""
-    assert process.wait(60) == errors.EXIT_BROKEN_PIPE
+    assert process.wait(PATIENCE_S) == errors.EXIT_BROKEN_PIPE
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -176,7 +179,7 @@ def test_a_reader_that_goes_away_causes_no_traceback() -> None:
 def test_a_full_disk_behind_stdout_is_a_writing_error(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [VOXCLI, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            [VOXCLI, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
         )
     assert done.returncode == errors.EXIT_OUTPUT
     assert done.stderr.endswith("cannot write to stdout: No space left on device\n")
@@ -185,7 +188,10 @@ def test_a_full_disk_behind_stdout_is_a_writing_error(words: list[str]) -> None:
 
 def test_a_closed_stdout_causes_no_traceback() -> None:
     done = subprocess.run(
-        ["sh", "-c", f"'{VOXCLI}' models list >&-"], capture_output=True, text=True, timeout=60
+        ["sh", "-c", f"'{VOXCLI}' models list >&-"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -194,7 +200,8 @@ def _run_with(modules: Path, *arguments: str) -> subprocess.CompletedProcess[str
     """The program with modules of a test's own in front of the installed ones."""
     path = os.pathsep.join(filter(None, (str(modules), os.environ.get("PYTHONPATH"))))
     return subprocess.run(
-        [sys.executable, "-m", "voxcli", *arguments], capture_output=True, text=True, timeout=8,
+        [sys.executable, "-m", "voxcli", *arguments],
+        capture_output=True, text=True, timeout=PATIENCE_S,
         env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
@@ -223,7 +230,7 @@ def test_an_interrupt_waits_for_torchs_own_functions(tmp_path: Path, where: str)
     call = "work('done')\n" if where == "import" else ""
     (tmp_path / "torch.py").write_text(INTERRUPTED_TORCH + call)
     call = "torch.work('done')\n" if where == "call" else ""
-    (tmp_path / "typer.py").write_text(f"import time, torch\n{call}time.sleep(9)")
+    (tmp_path / "typer.py").write_text(f"import time, torch\n{call}time.sleep(600)")
     done = _run_with(tmp_path, "speak", "Hello.")
     assert done.stdout == "done\n"
     assert (done.returncode, done.stderr) == (errors.EXIT_INTERRUPTED, "voxcli: interrupted\n")
@@ -239,7 +246,7 @@ def command():
     thing = Thing()
     watched = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
     del thing
-    time.sleep(30)
+    time.sleep(600)
 
 voxcli.cli.main = command
 sys.exit(voxcli.__main__.main())
@@ -248,14 +255,20 @@ sys.exit(voxcli.__main__.main())
 
 def test_an_interrupt_is_not_lost_in_a_callback_of_the_interpreter() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_CALLBACK], capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", INTERRUPTED_CALLBACK],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (errors.EXIT_INTERRUPTED, "voxcli: interrupted\n")
 
 
 def test_the_module_is_the_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "voxcli", "--version"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "voxcli", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout) == (0, f"voxcli {__version__}\n")
 
@@ -305,7 +318,7 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
         f"sys.exit(code or ' '.join(name for name in {heavy} if name in sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.stderr.strip() == ""
     assert done.stdout.startswith("Usage: voxcli")
@@ -338,9 +351,11 @@ def test_libraries_are_silent_unless_verbose() -> None:
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", program]
-    silent = subprocess.run([*command, "fake"], capture_output=True, text=True, timeout=60)
+    silent = subprocess.run([*command, "fake"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
-    loud = subprocess.run([*command, "-v", "fake"], capture_output=True, text=True, timeout=60)
+    loud = subprocess.run(
+        [*command, "-v", "fake"], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert "log line" in loud.stderr
     assert "warning line" in loud.stderr
     assert loud.stdout == ""

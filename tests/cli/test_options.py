@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli import cli
 from voxcli.models import FAMILIES
@@ -37,7 +38,9 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 def beside_another(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """The program where another family is known as well."""
     program = [sys.executable, str(Path(__file__).with_name("other_family.py"))]
-    return subprocess.run([*program, *words], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(
+        [*program, *words], capture_output=True, text=True, timeout=PATIENCE_S, **options
+    )
 
 
 def flat(text: str) -> str:

@@ -7,16 +7,17 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from needs import PATIENCE_S
 from shell import VOXCLI
 
 from voxcli import cli
+from voxcli.engine.native.engine import NativeEngine
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -37,7 +38,9 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
 
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([VOXCLI, "speak", *words], capture_output=True, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(
+        [VOXCLI, "speak", *words], capture_output=True, timeout=PATIENCE_S, **options
+    )  # type: ignore[call-overload, no-any-return]
 
 
 def digest(path: str) -> str:
@@ -110,11 +113,9 @@ def test_empty_text_is_refused_before_a_model_loads(run: Run, text: str) -> None
 
 
 def test_empty_stdin_is_refused() -> None:
-    started = time.monotonic()
     done = process("-", "-o", "a.wav", input=b"")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"the text is empty" in done.stderr
-    assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize("text", ["A", "No.", "7", "1次"])
@@ -221,15 +222,13 @@ def test_a_style_the_model_cannot_follow_names_a_model_that_can(run: Run) -> Non
 def test_a_reader_that_goes_away_is_no_error(container: str, reader: str) -> None:
     text = "This is a longer text that takes a while to speak. " * 6
     command = f"{VOXCLI} speak '{text}' -o - --format {container}"
-    started = time.monotonic()
     done = subprocess.run(
         ["bash", "-c", f"{command} | {reader} > /dev/null; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True, timeout=120,
+        capture_output=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode in (0, 141)
     assert b"Traceback" not in done.stderr
     assert b"error" not in done.stderr
-    assert time.monotonic() - started < 60
     assert not os.listdir()
 
 
@@ -247,15 +246,14 @@ def test_a_pipe_gets_the_samples_of_the_file(run: Run) -> None:
     [("folder", 5), ("missing/a.wav", 5), ("/proc/a.wav", 5), ("a.xyz", 2), ("kept.wav", 2)],
 )
 def test_an_output_that_cannot_be_written_is_refused_at_once(
-    run: Run, name: str, code: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
+    monkeypatch.setattr(NativeEngine, "start", lambda *_: pytest.fail("a model was loaded"))
     Path("folder").mkdir()
     Path("kept.wav").write_bytes(b"kept")
     before = sorted(os.listdir())
-    started = time.monotonic()
     found, out, err = run(SENTENCE, "-o", name)
     assert (found, out) == (code, "")
-    assert time.monotonic() - started < 3
     assert err.startswith("voxcli: error: ")
     assert sorted(os.listdir()) == before
     assert Path("kept.wav").read_bytes() == b"kept"
@@ -284,10 +282,12 @@ def test_rate_and_depth_are_as_asked_and_the_duration_stays(
 
 def test_an_interrupt_leaves_no_file_and_ends_with_130() -> None:
     text = "This is a longer text that takes a while to speak. " * 200
-    child = subprocess.Popen([VOXCLI, "speak", text, "-o", "a.wav"], stderr=subprocess.PIPE)
-    time.sleep(4)
+    command = [VOXCLI, "-v", "speak", text, "-o", "a.wav"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    assert next(line for line in child.stderr if b": step 20:" in line)  # it speaks
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130
     assert b"Traceback" not in err
     assert not os.listdir()
@@ -351,11 +351,10 @@ def test_a_device_that_is_not_here_is_refused_with_what_is(
     assert not os.listdir()
 
 
-def test_auto_falls_back_to_the_cpu_with_one_warning(run: Run) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
+def test_auto_falls_back_to_the_cpu_with_one_warning(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     code, out, err = run(SENTENCE, "-o", "a.wav", "--device", "auto", "--json")
     assert (code, json.loads(out)["device"]) == (0, "cpu")
     assert err.count("warning") == 1

@@ -22,9 +22,9 @@ from voxcli.kernels import convolution, ring_attention, vocoder  # noqa: E402
 from voxcli.kernels.convolution import Reader  # noqa: E402
 from voxcli.layers.snake import Snake  # noqa: E402
 from voxcli.models.qwen3_tts.code2wav import Code2Wav  # noqa: E402
-from voxcli.models.qwen3_tts.config import DecoderConfig  # noqa: E402
 from voxcli.models.qwen3_tts.fused_code2wav import FusedCode2Wav  # noqa: E402
 from voxcli.models.qwen3_tts.loading import FP32, SPEECH_TOKENIZER  # noqa: E402
+from voxcli.models.qwen3_tts.sizes import DecoderConfig  # noqa: E402
 from voxcli.models.sources import Source  # noqa: E402
 
 pytestmark = pytest.mark.gpu

@@ -1,24 +1,21 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import cases
 import pytest
 import torch
 from checkpoints import write_random_checkpoint
-from torch import Tensor
+from helpers import Models
+from needs import unavailable
 
-from voxcli.kernels import native
+from voxcli.kernels import native, native_product
 from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 
-Models = Callable[[str], VoxCPM2]
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+WIDE = ("AVX2", "AVX512")  # torch's names of the instructions that products need
 
 
 @pytest.fixture(scope="session")
@@ -47,20 +44,39 @@ def inference_mode() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["DEFAULT", "AVX2", "AVX512"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Kernels are tested once with each set of instructions that this processor has."""
+    if "compiled_kernels" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("instructions")
+        sets = marker.args if marker else ("DEFAULT", *WIDE)
+        here = [name for name in sets if name in instructions()]
+        metafunc.parametrize("compiled_kernels", here, indirect=True)
+
+
+@cache
+def instructions() -> tuple[str, ...]:
+    """Of this processor; all where nothing was compiled, which the tests then say."""
+    library = native.load()
+    if library is None:
+        return ("DEFAULT", *WIDE)
+    own = library.vox_vector()
+    wide = [name for name in WIDE if native.choose(library, name) in native.INSTRUCTIONS[1:]]
+    has_wider = native.choose(library, "AVX512") == native.INSTRUCTIONS[2]
+    can_lend = native_product.is_available()
+    library.vox_choose(native.INSTRUCTIONS.index(native.find().detail))
+    assert library.vox_vector() == own
+    return ("DEFAULT", *(wide if has_wider else wide[:1])) if can_lend else ("DEFAULT",)
+
+
+@pytest.fixture
 def compiled_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each set of instructions in turn; where nothing was compiled, a skip, and a failure in CI."""
+    """A set of instructions; where nothing was compiled, a skip, and a failure in CI."""
     found = native.find()
-    if found.library is None and not os.environ.get("CI"):
-        pytest.skip(f"no native kernels: {found.detail}")
-    assert found.library is not None, found.detail
+    if found.library is None:
+        unavailable(f"no native kernels: {found.detail}")
     own = native.INSTRUCTIONS.index(found.detail)
     try:
-        chosen = native.choose(found.library, request.param)
-        if request.param != "DEFAULT" and chosen == native.INSTRUCTIONS[0]:
-            pytest.skip("this processor has no AVX2")
-        if request.param == "AVX512" and chosen != native.INSTRUCTIONS[2]:
-            pytest.skip("this processor has no AVX-512")
+        native.choose(found.library, request.param)
         yield
     finally:
         found.library.vox_choose(own)

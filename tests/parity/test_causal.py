@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from conftest import Models, random
+from helpers import Models, random
 from replay import fresh_state, make_rows
 
 from voxcli.models.voxcpm2.backbone import CausalStack

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from cases import CASES, MINI
-from conftest import Models, random
+from helpers import Models, random
 from replay import Replay, replay
 from torch import Tensor
 
 from voxcli.engine.native.device import resolve_device
-from voxcli.kernels import native, native_product
+from voxcli.kernels import native
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native_product import Panels
 from voxcli.models.voxcpm2.loading import load
@@ -59,11 +59,10 @@ def test_depthwise_is_its_reference(B: int, T: int, C: int, dilation: int, has_s
     torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)
 
 
+@pytest.mark.instructions("AVX2", "AVX512")
 @pytest.mark.parametrize("dilation", [1, 9])
 @pytest.mark.parametrize(("B", "T", "C"), [*SIZES, (2, 700, 18)])
 def test_a_residual_unit_is_its_reference(B: int, T: int, C: int, dilation: int) -> None:
-    if not native_product.is_available():
-        pytest.skip("no AVX2, or no threads to lend")
     x, slots = 3 * random(B, T, C), some_slots(B)
     snake = kernels.table(random(2, C, seed=1))
     taps = kernels.filter_table(random(7, C, seed=2), random(C, seed=4))
@@ -184,11 +183,8 @@ def test_the_decoder_is_the_plain_one(models: Models, name: str) -> None:
         torch.testing.assert_close(context, wanted, atol=1e-4, rtol=1e-5)
 
 
-def test_a_voice_speaks_the_same_bits_with_both_widths_of_vectors(
-    request: pytest.FixtureRequest,
-) -> None:
-    if request.node.callspec.params["compiled_kernels"] != "AVX512":
-        pytest.skip("one width alone")
+@pytest.mark.instructions("AVX512")
+def test_a_voice_speaks_the_same_bits_with_both_widths_of_vectors() -> None:
     case = CASES["mini"][4]
 
     def speak() -> Replay:

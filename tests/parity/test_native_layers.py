@@ -6,7 +6,7 @@ import pytest
 import torch
 from asking import new_rows
 from cases import MINI
-from conftest import Models, random
+from helpers import Models, random
 from torch import Tensor
 
 from voxcli.kernels import native_layers as kernels
@@ -211,6 +211,7 @@ def test_without_them_the_plain_stacks_are_loaded(monkeypatch: pytest.MonkeyPatc
     assert not supports(torch.device("cpu"), torch.float32)
 
 
+@pytest.mark.instructions("AVX2", "AVX512")
 # an odd K, more of it than is summed at once, panels of one to three vectors, parts of a vector
 @pytest.mark.parametrize(
     ("K", "N"),
@@ -223,8 +224,6 @@ def test_a_product_is_the_plain_one_and_a_row_has_its_own_bits_in_any_batch(
 ) -> None:
     weight = (random(N, K) / K**0.5).to(dtype).float()
     bias = random(N, seed=1) if has_bias else None
-    if not native_product.is_available():
-        pytest.skip("no AVX2, or no threads to lend")
     linear = NativeLinear(weight, bias, dtype)
     x, residual = random(200, K, seed=2), random(200, N, seed=3)
     whole = linear(x)
@@ -240,12 +239,11 @@ def test_a_product_is_the_plain_one_and_a_row_has_its_own_bits_in_any_batch(
     assert linear.num_rows(1) == 1
 
 
+@pytest.mark.instructions("AVX2", "AVX512")
 @pytest.mark.parametrize(("is_native", "has_kernel"), [(True, True), (True, False), (False, True)])
 def test_products_are_native_where_they_run_and_half_where_that_holds_the_weight(
     monkeypatch: pytest.MonkeyPatch, is_native: bool, has_kernel: bool
 ) -> None:
-    if has_kernel and not native_product.is_available():
-        pytest.skip("no AVX2, or no threads to lend")
     monkeypatch.setattr(native_product, "is_available", lambda: has_kernel)
     source = RandomSource(torch.device("cpu"), torch.float32)
     source.is_native = is_native

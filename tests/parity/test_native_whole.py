@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import Models, random
+from helpers import Models, random
 from test_native_layers import HEADS, rotation_of
 from torch import Tensor
 
 from voxcli.kernels import native_layers as kernels
-from voxcli.kernels import native_product
 from voxcli.kernels.native_layers import Heads, Layer
 from voxcli.kernels.native_product import Panels
 from voxcli.models.voxcpm2 import native_layers
@@ -19,13 +18,10 @@ from voxcli.models.voxcpm2.native_layers import MAX_PROMPT, MIN_SHARED, NativeCa
 D, F, EPS, SCALE = 30, 50, 1e-5, 0.7
 NEVER = 10**9
 
-pytestmark = pytest.mark.usefixtures("compiled_kernels", "inference_mode")
-
-
-@pytest.fixture(autouse=True)
-def has_products(compiled_kernels: None) -> None:
-    if not native_product.is_available():
-        pytest.skip("no AVX2, or no threads to lend")
+pytestmark = [
+    pytest.mark.instructions("AVX2", "AVX512"),
+    pytest.mark.usefixtures("compiled_kernels", "inference_mode"),
+]
 
 
 @pytest.fixture(params=[1, 2, 3])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import cases
 import numpy as np
 import pytest
-from conftest import Models
+from helpers import Models
 from replay import replay
 
 ALL_CASES = [(name, case) for name, listed in cases.CASES.items() for case in listed]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from asking import new_request
-from conftest import Models
+from helpers import Models
 from replay import encode
 from test_rows import all_equal, slot_tensors
 from torch import Tensor

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from cases import MINI
-from conftest import Models
+from helpers import Models
 from replay import encode, fresh_state, make_rows
 from torch import Tensor
 

@@ -14,8 +14,9 @@ import tiny
 
 from voxcli.engine.planning import PlannedModel, make_plan
 from voxcli.errors import CheckpointError, TextError, UsageError, VoiceNotFoundError
-from voxcli.models.qwen3_tts.config import DecoderConfig, EncoderConfig, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.family import Parameters, Qwen3TTSFamily
+from voxcli.models.qwen3_tts.sizes import RELEASED_CODEC
 from voxcli.parameters import settle
 from voxcli.utterance import Mode, Recording, Utterance
 
@@ -100,7 +101,8 @@ def test_a_configuration_alone_is_enough_for_facts(tmp_path: Path) -> None:
     facts = FAMILY.facts(tmp_path, tiny.config("vd_1b7"))
     assert facts.sample_rate == 24_000
     config = Qwen3TTSConfig.beside(tmp_path, tiny.config("vd_1b7"))
-    assert (config.decoder, config.encoder) == (DecoderConfig(), EncoderConfig())
+    assert config.decoder == RELEASED_CODEC.decoder_config
+    assert config.encoder == RELEASED_CODEC.encoder_config
     assert config.decoder.hop_length == config.hop_length == 1920
 
 
@@ -193,35 +195,47 @@ def _codec(**changes: Any) -> dict[str, Any]:
     return {**tiny.speech_tokenizer_config(), **changes}
 
 
+def _decoder(**changes: Any) -> dict[str, Any]:
+    return _codec(decoder_config={**tiny.speech_tokenizer_config()["decoder_config"], **changes})
+
+
 def test_models_of_25_hz_are_refused_by_name(tmp_path: Path) -> None:
     config = _changed(tokenizer_type="qwen3_tts_tokenizer_25hz")
     assert FAMILY.recognises(config)
     with pytest.raises(CheckpointError, match="qwen3_tts_tokenizer_25hz' is not supported"):
         FAMILY.facts(tmp_path, config)
     codec = _codec(model_type="qwen3_tts_tokenizer_25hz")
-    with pytest.raises(CheckpointError, match=r"speech_tokenizer/config\.json: the speech token"):
+    with pytest.raises(CheckpointError, match=r"speech_tokenizer/config\.json: model_type: "):
         Qwen3TTSConfig.of(_changed(), codec)
 
 
 @pytest.mark.parametrize(
     ("root", "codec", "message"),
     [
-        (_changed(tts_model_type="other"), _codec(), "tts_model_type 'other'"),
-        (_changed(talker_config=None), _codec(), "lacks talker_config"),
-        (_changed(tts_pad_token_id=None), _codec(), "lacks tts_pad_token_id"),
-        (_changed(speaker_encoder_config=None), _codec(), "lacks speaker_encoder_config"),
-        (_changed(speaker_encoder_config={"enc_dim": 8}), _codec(), "speaker vector differ: 48"),
+        (_changed(tts_model_type="other"), _codec(), "tts_model_type: Invalid enum value 'other'"),
+        (_changed(talker_config=None), _codec(), "talker_config: Expected `object`, got `null`"),
+        (_changed(tts_pad_token_id=None), _codec(), "tts_pad_token_id: Expected `int`"),
+        (_changed(tts_pad_token_id=10**6), _codec(), "tts_pad_token_id 1000000 is outside of text"),
+        (_changed(speaker_encoder_config=None), _codec(), "speaker_encoder_config is missing"),
+        (_changed(speaker_encoder_config={"enc_dim": 8}), _codec(), "enc_dim differ: 48 and 8"),
         (_talker(attention_bias=True), _codec(), "attention_bias True is not supported"),
-        (_talker(hidden_act="gelu"), _codec(), "hidden_act 'gelu' is not supported"),
-        (_talker(code_predictor_config=None), _codec(), "code_predictor_config is no object"),
-        (_talker(num_code_groups=8), _codec(), "code groups of talker and predictor differ"),
-        (_talker(rope_scaling={"rope_type": "yarn"}), _codec(), "rope_type 'yarn'"),
-        (_talker(spk_is_dialect={"eric": "wu"}), _codec(), "codec_language_id lacks wu"),
-        (_changed(), _codec(decoder_config={}), "decoder_config lacks latent_dim, codebook_dim"),
-        (_changed(), _codec(encoder_config=7), "encoder_config is no object"),
+        (_talker(hidden_act="gelu"), _codec(), "hidden_act: Invalid enum value 'gelu'"),
+        (_talker(code_predictor_config=None), _codec(), "code_predictor_config: Expected `object`"),
+        (_talker(num_code_groups=8), _codec(), "num_code_groups of talker and code predictor diff"),
+        (_talker(rope_scaling={"rope_type": "yarn"}), _codec(), "rope_scaling.rope_type: Invalid"),
+        (_talker(spk_is_dialect={"eric": "wu"}), _codec(), "codec_language_id lacks 'wu'"),
+        (_talker(spk_id={"eric": 3072}), _codec(), "spk_id.eric 3072 is outside of vocab_size"),
+        (_changed(), _codec(decoder_config={}), "decoder_config: Object missing required field"),
+        (_changed(), _codec(encoder_config=7), "encoder_config: Expected `object`, got `int`"),
+        (_changed(), _decoder(num_key_value_heads=2), "num_key_value_heads 2 differ"),
+        (
+            _changed(),
+            _decoder(sliding_window=1),
+            "decoder_config.sliding_window: Expected `int` >=",
+        ),
         (_changed(), _codec(decode_upsample_rate=2000), "encode_downsample_rate differ"),
-        (_changed(), _codec(encoder_valid_num_quantizers=8), "two sides differ: 16 and 8"),
-        (_changed(), _codec(output_sample_rate=None), "lacks output_sample_rate"),
+        (_changed(), _codec(encoder_valid_num_quantizers=8), "_valid_num_quantizers differ: 16 an"),
+        (_changed(), _codec(output_sample_rate=None), "output_sample_rate: Expected `int`"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(

@@ -20,7 +20,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from running import Running, run_server
 
 from voxcli import models
-from voxcli.audio.formats import has_ffmpeg
 from voxcli.config import SamplingParams
 from voxcli.parameters import Parameter
 from voxcli.server import guard, run
@@ -28,7 +27,7 @@ from voxcli.server.guard import TEXT_BYTES
 from voxcli.utterance import Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
-needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+needs_ffmpeg = pytest.mark.usefixtures("ffmpeg")
 
 
 @pytest.fixture(scope="module")

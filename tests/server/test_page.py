@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from browser import CHROMIUM, Browser
+from browser import Browser
 from running import Running, run_server, until
 
 from voxcli.server.app import PAGE
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = pytest.mark.usefixtures("chromium")
 
 VOICES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 STATE = "document.body.dataset.state"

@@ -6,15 +6,15 @@ except where CI is set to "true" (`make test-speech` does so): there it is an er
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from assets import AssetsError, find_assets
 from listening import Heard, Listen
+from needs import unavailable
 
 from voxcli import EngineConfig, Result, SamplingParams, SpeechEngine, Utterance, open_engine
 
@@ -29,20 +29,14 @@ BATCH = 16  # utterances synthesised side by side
 def scorer() -> Scorer:
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
-        _unavailable(f"needs {', '.join(missing)}: pip install -e '.[eval]', or make test-speech")
+        unavailable(f"needs {', '.join(missing)}: pip install -e '.[eval]', or make test-speech")
     try:
         assets = find_assets()
     except AssetsError as err:
-        _unavailable(str(err))
+        unavailable(str(err))
     from scorer import Scorer
 
     return Scorer(assets)
-
-
-def _unavailable(reason: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,14 +98,12 @@ def test_the_processs_end_says_whether_the_kernels_are_there(
 def test_a_process_that_is_not_waited_for_or_hangs_is_ended(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_PROGRAM", "import time; time.sleep(60)")
+    monkeypatch.setattr(ahead, "_PROGRAM", "import time; time.sleep(3600)")
     monkeypatch.setattr(ahead, "PATIENCE_S", 0.1)
-    started = time.perf_counter()
     with Ahead.begin(folder, FAMILY, CONFIG):
         pass
     with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert not begun.is_ready()
-    assert time.perf_counter() - started < 30
 
 
 def test_it_can_begin_before_torch_is_imported() -> None:

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import soundfile
+from needs import PATIENCE_S
 
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import ReaderClosedError, StreamWriter
@@ -123,5 +124,5 @@ def test_reader_that_leaves_early_causes_no_noise() -> None:
         assert child.stderr is not None
         assert len(child.stdout.read(1000)) == 1000
         child.stdout.close()
-        assert child.wait(timeout=20) == 141
+        assert child.wait(timeout=PATIENCE_S) == 141
         assert child.stderr.read() == b""

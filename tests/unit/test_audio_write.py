@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 from voxcli.audio import encode, files, write
-from voxcli.audio.formats import FORMATS, has_ffmpeg
+from voxcli.audio.formats import FORMATS
 from voxcli.audio.resample import Samples
 from voxcli.audio.write import AudioWriter, WrittenAudio
 from voxcli.errors import OutputError, OutputExistsError, SynthesisError
@@ -23,7 +23,7 @@ RATE = 24_000
 SAMPLES = Path(__file__).parents[2] / "samples"
 TONE: Samples = (0.5 * np.sin(2 * np.pi * 220 * np.arange(RATE) / RATE)).astype(np.float32)
 
-needs_ffmpeg = pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+needs_ffmpeg = pytest.mark.usefixtures("ffmpeg")
 SNDFILE_FORMATS = [name for name, entry in FORMATS.items() if entry.encoder != "ffmpeg"]
 FFMPEG_FORMATS = [name for name, entry in FORMATS.items() if entry.encoder == "ffmpeg"]
 

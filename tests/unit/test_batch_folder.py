@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from batches import SIX, prepare, speak, statuses
+from needs import PATIENCE_S
 
 from voxcli.batch import casting
 from voxcli.batch.folder import OutputFolder
@@ -37,7 +38,7 @@ def test_a_lock_of_a_dead_process_is_no_lock(out: Path) -> None:
         "import os, sys; from pathlib import Path; from voxcli.batch.folder import OutputFolder\n"
         "with OutputFolder(Path(sys.argv[1])).locked():\n    os.kill(os.getpid(), 9)"
     )
-    dead = subprocess.run([sys.executable, "-c", code, out], timeout=60, check=False)
+    dead = subprocess.run([sys.executable, "-c", code, out], timeout=PATIENCE_S, check=False)
     assert dead.returncode == -signal.SIGKILL
     assert statuses(speak(prepare(SIX, out))) == ["ok"] * 6
 

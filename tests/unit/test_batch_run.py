@@ -23,6 +23,7 @@ import pytest
 import soundfile
 from batches import INPUTS, SEED, SIX, Beginning, digests, prepare, speak, statuses
 from fakes import FakeModel, fake_engine
+from needs import PATIENCE_S
 
 from voxcli.audio.fit import SpeedLimits
 from voxcli.batch import folder as folder_module
@@ -381,6 +382,6 @@ def test_runs_that_are_killed_lose_only_what_was_in_flight(tmp_path: Path) -> No
     environ = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}"}
     done = subprocess.run(
         [sys.executable, tests / "batches.py", "crash", tmp_path, str(seed)],
-        capture_output=True, text=True, timeout=240, env=environ,
+        capture_output=True, text=True, timeout=PATIENCE_S, env=environ,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), f"seed {seed}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, Browser
+from browser import Browser
 
 from voxcli.bench.compare import Verdict, compare
 from voxcli.bench.html import report_as_html
@@ -326,7 +326,7 @@ def test_reports_of_the_former_version_are_read_and_compared(tmp_path: Path) -> 
     assert not any(change.is_regression for change in compare([report], [load_report(path)], 0.05))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.usefixtures("chromium")
 def test_chromium_shows_the_charts_and_their_values_and_loads_nothing(tmp_path: Path) -> None:
     page = tmp_path / "bench.html"
     page.write_text(report_as_html(made_up(1) | {"stamp": RANDOM_WEIGHTS}))

@@ -8,8 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import PATIENCE_S
 
-from voxcli.config import EngineConfig, config_path, data_dir, load_settings, runtime_dirs
+from voxcli import config
+from voxcli.config import (
+    EngineConfig,
+    config_path,
+    cpu_quota,
+    data_dir,
+    load_settings,
+    runtime_dirs,
+)
 from voxcli.errors import UsageError
 
 
@@ -87,4 +96,82 @@ def test_a_name_for_the_engine_is_a_setting(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_loaded_to_know_the_settings() -> None:
     program = "import sys, voxcli.config; assert not {'platformdirs', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
+# ---------------------------------------------------------------- CPU quotas
+
+HALF, TWO = "50000 100000", "200000 100000"
+
+
+def system(root: Path, groups: str, files: dict[str, str]) -> Path:
+    """A stand-in for `/`, with a control group's files of that content."""
+    for name, content in {"proc/self/cgroup": groups, **files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/", {"cpu.max": HALF}, 0.5),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/a/b", {"a/b/cpu.max": TWO, "cpu.max": "max 100000"}, 2.0),
+        ("0::/a/b", {"a/b/cpu.max": TWO, "a/cpu.max": HALF}, 0.5),  # the tighter one counts
+        ("0::/a/b", {"cpu.max": "150000 100000"}, 1.5),  # its name outside of the container
+        ("0::/../../a", {"cpu.max": HALF}, 0.5),
+        ("0::/a", {"unified/a/cpu.max": TWO}, 2.0),
+        ("4:memory:/\n3:cpu,cpuacct:/a\n0::/", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000"}, 0.5),
+        ("1:cpu:/a", {"cpu/cpu.cfs_quota_us": "50000"}, 0.5),
+        ("1:cpu:/a", {"cpu/a/cpu.cfs_quota_us": "-1"}, None),
+        ("1:memory:/a", {"cpu/a/cpu.cfs_quota_us": "50000"}, None),
+        ("0::/", {}, None),
+        ("0::/", {"cpu.max": "nonsense"}, None),
+        ("0::/", {"cpu.max": "100 0"}, None),
+        ("", {}, None),
+        ("what is this\n\n::", {}, None),
+    ],
+)
+def test_the_tightest_cpu_quota_is_found(
+    tmp_path: Path, groups: str, files: dict[str, str], quota: float | None
+) -> None:
+    root = "sys/fs/cgroup/"
+    periods = {
+        f"{root}{Path(name).parent}/cpu.cfs_period_us": "100000" for name in files if "cfs" in name
+    }
+    there = periods | {f"{root}{name}": content for name, content in files.items()}
+    assert cpu_quota(system(tmp_path, groups, there)) == quota
+
+
+def test_no_system_of_groups_means_no_quota(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [(None, 8), (0.01, 1), (0.5, 1), (1.0, 1), (1.2, 2), (3.0, 3), (99.0, 8)]
+)
+def test_there_are_as_many_cores_as_the_quota_pays_rounded_up(
+    monkeypatch: pytest.MonkeyPatch, quota: float | None, cores: int
+) -> None:
+    monkeypatch.setattr(config.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(config, "cpu_quota", lambda: quota)
+    assert config.num_cores() == cores
+
+
+def test_spinning_threads_are_stopped_before_torch_can_be_imported() -> None:
+    shown = "os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules"
+    program = f"import os, sys, voxcli; print({shown})"
+    plain = {name: value for name, value in os.environ.items() if "OMP" not in name}
+    cases: list[tuple[dict[str, str], str]] = [
+        ({}, "10000 False"),
+        ({"GOMP_SPINCOUNT": "7"}, "7 False"),
+        ({"OMP_WAIT_POLICY": "active"}, "None False"),  # the user's own word
+    ]
+    for more, expected in cases:
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=plain | more, capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+        assert done.stdout.strip() == expected

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voxcli.audio import read
-from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import Audio, read_audio
 from voxcli.audio.reference import Preparation, add_transcript, prepare_reference
 from voxcli.audio.resample import resample
@@ -119,7 +118,7 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, said: str
         read_audio(path)
 
 
-@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+@pytest.mark.usefixtures("ffmpeg")
 def test_what_phones_record_is_read(spoken: Audio, tmp_path: Path) -> None:
     with AudioWriter(tmp_path / "a.m4a", spoken.sample_rate) as writer:
         writer.write(spoken.samples)

@@ -31,7 +31,6 @@ def test_chinese_names_what_has_no_sound(
 
 
 def test_wetext_says_the_numbers_that_are_left() -> None:
-    pytest.importorskip("wetext")
     text = "5.5 mmol/L，10 kΩ，1000 W/m²，CO₂，10⁻³，5 m²"
     assert normalise(text, "zh").text == (
         "五点五毫摩尔每升，十千欧，一千瓦每平方米，C O 二，十的负三次方，五平方米"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli.hub import catalog
 
@@ -26,7 +27,7 @@ def clone(tmp_path: Path) -> Path:
 
 def run(clone: Path, *words: str) -> dict[str, object]:
     command = [sys.executable, str(clone / "recipes" / "update_mini.py"), *words]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
     manifest = clone / "voxcli" / "assets" / "mini" / catalog.MANIFEST_NAME
     return dict(json.loads(manifest.read_text("utf-8")))
 

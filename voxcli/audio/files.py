@@ -52,6 +52,17 @@ def exists_error(path: Path) -> OutputExistsError:
     )
 
 
+def check_regular(path: Path) -> None:
+    """Raise OutputError for a pipe, a device or a socket: a file cannot take its place.
+
+    /dev is all of that kind: "/dev/stdout" may happen to be a file.
+    """
+    is_device = path.is_absolute() and path.parts[1:2] == ("dev",) and path.parts[2:3] != ("shm",)
+    if path.exists() and (is_device or not (path.is_file() or path.is_dir())):
+        hint = "to write to a pipe or a device, use '-o -' and redirect stdout to it"
+        raise OutputError(f"{path} is no regular file", hint=hint)
+
+
 def hidden_name(path: Path) -> Path:
     """A fresh hidden name in the folder of `path`, cut so that it fits the file system."""
     tail = f".{secrets.token_hex(4)}.part"
@@ -82,8 +93,10 @@ def publish(temp: Path, target: Path, *, overwrite: bool) -> None:
 
     Raises:
         OutputExistsError: the target appeared meanwhile and `overwrite` is off; it is untouched.
+        OutputError: the target is no regular file; it is untouched.
         OSError: the file system refused.
     """
+    check_regular(target)
     _sync(temp, os.O_RDWR)
     if overwrite:
         os.replace(temp, target)

@@ -1,7 +1,7 @@
 """A file name made from a text, safe on Linux, macOS and Windows.
 
-Knows nothing about audio. A name that is free now may be taken a moment later; the writer refuses
-then rather than replace. Of pathvalidate 3.3.1 only the reserved names could serve here, and it
+Knows nothing about audio. A name that is free now may be taken a moment later; who writes asks for
+the next one then. Of pathvalidate 3.3.1 only the reserved names could serve here, and it
 lets `CON .wav` pass, which Windows does not.
 """
 
@@ -27,7 +27,7 @@ def slug(text: str) -> str:
     Letters, digits and combining marks of any script are kept, everything else separates words.
     """
     kept = "".join(
-        char if unicodedata.category(char)[0] in "LMN" else " "
+        char if unicodedata.category(char)[0] in "LMN" and _can_store(char) else " "
         for char in unicodedata.normalize("NFC", text[: 10 * MAX_CHARS]).lower()
     )
     name = ""
@@ -47,11 +47,15 @@ def is_reserved(name: str) -> bool:
 
 def free_name(text: str, folder: str | Path, suffix: str) -> Path:
     """A path in `folder` that does not exist, named after `text`: `hello.wav`, `hello-2.wav`, …"""
-    stem = slug(text)
     suffix = suffix if suffix.startswith(".") else f".{suffix}"
+    return free_path(Path(folder) / f"{slug(text)}{suffix}")
+
+
+def free_path(wanted: Path) -> Path:
+    """`wanted`, or with the first number that makes a path which does not exist."""
     for number in itertools.count(1):
-        name = stem if number == 1 else f"{stem}-{number}"
-        path = Path(folder) / f"{name}{suffix}"
+        name = wanted.name if number == 1 else f"{wanted.stem}-{number}{wanted.suffix}"
+        path = wanted.with_name(name)
         if not os.path.lexists(path):
             return path
     raise AssertionError("unreachable")
@@ -59,6 +63,14 @@ def free_name(text: str, folder: str | Path, suffix: str) -> Path:
 
 def _fits(name: str) -> bool:
     return len(name) <= MAX_CHARS and len(name.encode()) <= MAX_BYTES
+
+
+def _can_store(char: str) -> bool:
+    """Whether the file system's encoding has it; ASCII where Python's UTF-8 mode is off."""
+    try:
+        return bool(os.fsencode(char))
+    except UnicodeEncodeError:
+        return False
 
 
 def _cut(word: str) -> str:

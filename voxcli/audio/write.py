@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +22,7 @@ from voxcli.audio.names import free_name
 from voxcli.audio.pcm import as_mono
 from voxcli.audio.resample import Resampler, Samples
 from voxcli.audio.stream_out import ReaderClosedError, StreamWriter, open_stdout
-from voxcli.errors import OutputError, SynthesisError, UsageError
+from voxcli.errors import OutputError, OutputExistsError, SynthesisError, UsageError
 
 __all__ = [
     "AudioWriter",
@@ -82,6 +83,7 @@ def check_output(
             raise OutputError(
                 f"{path} is a folder", hint=f"give a file in it: {target / 'out.wav'}"
             )
+        files.check_regular(target)
         _check_name(target)
         audio_format = resolve_format(target, bits)
         if rate is not None:
@@ -114,8 +116,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_existing(target: Path, *, overwrite: bool) -> None:
-    if target.exists() and not target.is_file():
-        raise OutputError(f"{target} is not a regular file", hint="use -o - and a pipe")
     if not overwrite:
         raise files.exists_error(target)
 
@@ -142,6 +142,8 @@ class AudioWriter:
         bits: "8", "16", "24" or "32f"; None means the format's default (16).
         overwrite: replace a file of that name.
         is_mostly_silent: one sound is enough, such as a word in an hour of a timeline.
+        next_path: another name in the same folder, where the program chose `path` and somebody
+            else took it meanwhile.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class AudioWriter:
         bits: str | int | None = None,
         overwrite: bool = False,
         is_mostly_silent: bool = False,
+        next_path: Callable[[], Path] | None = None,
     ) -> None:
         self.path = Path(path)
         self.format = resolve_format(self.path, bits)
@@ -161,6 +164,7 @@ class AudioWriter:
         self.num_frames = 0
         self._overwrite = overwrite
         self._is_mostly_silent = is_mostly_silent
+        self._next_path = next_path
         self._target = _final_path(self.path) if overwrite else self.path
         self._temp = files.hidden_name(self._target)
         self._resampler = Resampler(source_rate, self.sample_rate)
@@ -168,7 +172,7 @@ class AudioWriter:
 
     def __enter__(self) -> Self:
         try:
-            if not self._overwrite and os.path.lexists(self.path):
+            if not self._overwrite and not self._next_path and os.path.lexists(self.path):
                 raise files.exists_error(self.path)
             files.create(self._temp)
             self._encoder = encode.open_encoder(self._temp, self.sample_rate, self.format)
@@ -212,12 +216,12 @@ class AudioWriter:
                 raise SynthesisError("no audio was generated, so no file is written")
             encoder.close()
             written = self._validate()
-            files.publish(self._temp, self._target, overwrite=self._overwrite)
+            self._publish()
         except OSError as err:
             raise files.output_error(err, self.path) from err
         finally:
             self.abort()
-        return written
+        return replace(written, path=self.path)
 
     def abort(self) -> None:
         """Remove what was written so far; always safe, also after `commit`."""
@@ -227,6 +231,15 @@ class AudioWriter:
                 encoder.discard()
         finally:
             self._temp.unlink(missing_ok=True)
+
+    def _publish(self) -> None:
+        while True:
+            try:
+                return files.publish(self._temp, self._target, overwrite=self._overwrite)
+            except OutputExistsError:
+                if self._next_path is None:
+                    raise
+                self.path = self._target = self._next_path()
 
     def _require_open(self) -> encode.Encoder:
         assert self._encoder is not None, f"writer of {self.path} is not open"

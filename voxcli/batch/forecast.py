@@ -142,7 +142,7 @@ def _last_speed(folder: Path, model: str) -> float | None:
     try:
         report = json.loads((folder / JSON_NAME).read_text("utf-8"))
         return float(report["speed_x"]) if report["model"] == model else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

@@ -64,7 +64,7 @@ class Manifest:
         for line in data[:whole].splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:  # a damaged line: its row is done again
+            except (ValueError, RecursionError):  # a damaged line: its row is done again
                 continue
             if not isinstance(entry, dict):
                 continue

@@ -83,7 +83,7 @@ def load_report(path: Path) -> Report:
     """
     try:
         report = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as err:
+    except (OSError, ValueError, RecursionError) as err:
         raise UsageError(f"{path} cannot be read: {err}", hint="give a report of --json") from err
     found = report.get("format") if isinstance(report, dict) else None
     if found not in (FORMAT, FORMER):
@@ -160,8 +160,7 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     if not path.parent.is_dir():
         hint = f"run: mkdir -p '{path.parent}'"
         raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
-    if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is not a regular file", hint="use --json - and a pipe")
+    files.check_regular(path)
     if path.exists() and not overwrite:
         raise files.exists_error(path)
     try:

@@ -10,9 +10,7 @@ Only names that Typer exports are used: since 0.26 it carries its own copy of Cl
 from __future__ import annotations
 
 import errno
-import io
 import logging
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -154,11 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     An unknown exception is a bug: it passes, and Python shows its traceback and exits with 1.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Idle threads of the CPU engine sleep after a moment instead of spinning: a spinning thread
-    # that has to share its core stops every product. Read when torch is imported.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # file names that are not UTF-8
+    output.never_fail_to_encode()
     try:
         try:
             return _run(words)
@@ -173,6 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report(err, words)
         except _WordingError as err:
             return _report_wording(err, words)
+        except UnicodeEncodeError as err:
+            if sys.getfilesystemencoding() == "utf-8":
+                raise
+            return _report(_not_a_name(err), words)
         except ModuleNotFoundError as err:
             if not err.name or err.name.partition(".")[0] == "voxcli":
                 raise
@@ -220,6 +218,14 @@ def _report(error: VoxError, words: list[str]) -> int:
     if "--json" in options:
         output.result_json({"error": error_as_json(error)})
     return error.exit_code
+
+
+def _not_a_name(error: UnicodeEncodeError) -> UsageError:
+    """For a file name where Python's UTF-8 mode is switched off."""
+    return UsageError(
+        f"{error.object!r} is no file name here: the locale's encoding is {error.encoding}",
+        hint="set LC_ALL=C.UTF-8, and unset PYTHONUTF8",
+    )
 
 
 def _missing_package(name: str) -> DeviceError:

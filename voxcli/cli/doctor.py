@@ -19,7 +19,7 @@ import typer
 from voxcli import __version__
 from voxcli.cli import output
 from voxcli.cli.options import JsonOption
-from voxcli.config import config_path, data_dir, load_settings, num_cores
+from voxcli.config import config_path, cpu_quota, data_dir, load_settings, num_cores
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
@@ -88,13 +88,16 @@ def _torch() -> Check:
 
 
 def _threads() -> Check:
-    usable = num_cores()
+    usable, quota = num_cores(), cpu_quota()
     try:
         asked = load_settings().threads
     except VoxError:
         asked = 0
     detail = f"{usable} usable, {asked or 'automatic'} asked for"
-    return Check("CPU threads", OK, detail, data={"usable": usable, "asked": asked})
+    if quota is not None:
+        detail += f"; this container's CPU quota is {quota:g} cores"
+    data = {"usable": usable, "asked": asked, "quota": quota}
+    return Check("CPU threads", OK, detail, data=data)
 
 
 def _native() -> Check:

@@ -7,6 +7,8 @@ exit codes and knows no command.
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import logging
 import os
@@ -15,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from voxcli.errors import OutputError
 
@@ -44,7 +46,33 @@ def result(value: object) -> None:
 
 def result_json(value: object) -> None:
     """The result of a `--json` run: one object on one line. Paths become strings."""
-    result(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+    is_ascii = not _is_utf8(sys.stdout)
+    result(json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, default=str))
+
+
+def never_fail_to_encode() -> None:
+    """Let stdout take any text: what its encoding lacks is escaped as `\\u0142`.
+
+    Bytes of a file name that are not in the file system's encoding go out as they are.
+    """
+    codecs.register_error("voxcli", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="voxcli")
+
+
+def _escaped(err: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(err, UnicodeEncodeError)
+    char, end = err.object[err.start], err.start + 1
+    if "\udc80" <= char <= "\udcff":
+        return bytes([ord(char) - 0xDC00]), end
+    return codecs.backslashreplace_errors(
+        UnicodeEncodeError(err.encoding, err.object, err.start, end, err.reason)
+    )
+
+
+def _is_utf8(stream: TextIO | None) -> bool:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return codecs.lookup(encoding).name == "utf-8"
 
 
 def drop_stdout() -> None:

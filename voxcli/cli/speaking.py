@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,7 @@ class Target:
 
     Attributes:
         container: "wav" or "raw", of stdout alone.
+        next_path: makes another path where the program chose this one and it is taken meanwhile.
     """
 
     path: Path | None
@@ -55,6 +57,7 @@ class Target:
     rate: int | None
     is_overwriting: bool
     container: str
+    next_path: Callable[[], Path] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ class TargetOptions:
         """A file with a free name made from the text."""
         from voxcli.audio.names import free_name
 
-        return Target(free_name(text, ".", ".wav"), self.bits, self.rate, False, self.format)
+        free = partial(free_name, text, ".", ".wav")
+        return Target(free(), self.bits, self.rate, False, self.format, free)
 
 
 def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
@@ -179,13 +183,13 @@ def run(
             target = targets.named_after(plan.utterance.text)
         engine.start([plan.parameters])
         warn_setup(engine, is_quiet=show.quiet)
-        report = _speak(engine, plan, target, is_quiet=show.quiet)
+        report, path = _speak(engine, plan, target, is_quiet=show.quiet)
     add_facts(report)
     output.note(summary(report), is_quiet=show.quiet)
     if show.json:
         output.result_json(report)
-    elif target.path is not None:
-        output.result(target.path)
+    elif path is not None:
+        output.result(path)
     if report["finish_reason"] == FinishReason.LENGTH:
         raise typer.Exit(EXIT_ITEM_FAILED)
 
@@ -197,16 +201,18 @@ def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan
     return plan
 
 
-def _speak(engine: SpeechEngine, plan: Plan, target: Target, *, is_quiet: bool) -> dict[str, Any]:
-    """Speak into the target and return the report."""
+def _speak(
+    engine: SpeechEngine, plan: Plan, target: Target, *, is_quiet: bool
+) -> tuple[dict[str, Any], Path | None]:
+    """Speak into the target and return the report, and the file's path if it is one."""
     with output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress:
         if target.path is None:
             speech, rate = _to_stdout(engine, plan, target, progress)
-            peak = None
+            path = peak = None
         else:
             speech, written = _to_file(engine, plan, target, progress)
-            rate, peak = written.sample_rate, round(written.peak, 4)
-    return report_of(engine, plan, speech, target.path, rate, peak)
+            path, rate, peak = written.path, written.sample_rate, round(written.peak, 4)
+    return report_of(engine, plan, speech, path, rate, peak), path
 
 
 def _to_file(
@@ -219,7 +225,7 @@ def _to_file(
 
         with AudioWriter(
             target.path, engine.facts.sample_rate, rate=target.rate, bits=target.bits,
-            overwrite=target.is_overwriting,
+            overwrite=target.is_overwriting, next_path=target.next_path,
         ) as writer:  # fmt: skip
             for chunk in stream:
                 writer.write(chunk.samples)

@@ -198,7 +198,13 @@ def export(
     name: NameArgument,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Output file.", show_default="by name"),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Output file.",
+            show_default="a free name made from the voice's",
+        ),
     ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -206,7 +212,8 @@ def export(
     """Copy a voice into one file, to keep or to give away."""
     from voxcli.voices import SUFFIX, VoiceStore
 
-    path = VoiceStore().export(name, out or Path(f"{name}{SUFFIX}"), overwrite=overwrite)
+    target = Path(f"{name}{SUFFIX}") if out is None and overwrite else out
+    path = VoiceStore().export(name, target, overwrite=overwrite)
     if json:
         output.result_json({"name": name, "path": str(path)})
     else:

@@ -7,22 +7,26 @@ know where a folder came from and knows no hashes.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from voxcli.errors import CheckpointError, ModelNotFoundError
 from voxcli.models import family_of
 from voxcli.models.base import ModelFamily
+from voxcli.models.settings import read_json
 
 CONFIG_NAME = "config.json"
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _MAX_HEADER = 100_000_000  # bytes; the limit of the safetensors format
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Checkpoint:
         """Numbers in the safetensors files; what is in pickled files is not counted."""
         paths = [path for path in self.files if path.suffix == ".safetensors"]
         headers = [safetensors_header(path)[0] for path in paths]
-        return sum(math.prod(tensor["shape"]) for header in headers for tensor in header.values())
+        return sum(math.prod(tensor.shape) for header in headers for tensor in header.values())
 
 
 def inspect_checkpoint(folder: Path, *, hint: str | None = None) -> Checkpoint:
@@ -84,8 +88,19 @@ def check_file(path: Path, *, hint: str | None = None) -> None:
         raise CheckpointError(f"{path} cannot be read: {err.strerror}", hint=hint) from err
 
 
-def safetensors_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
-    """Tensor name to dtype, shape and data_offsets, and the file's whole size in bytes.
+class TensorEntry(msgspec.Struct):
+    """A tensor in a file's header."""
+
+    dtype: str
+    shape: tuple[_Count, ...]
+    data_offsets: tuple[_Count, _Count]
+
+
+_TENSOR = msgspec.json.Decoder(TensorEntry)
+
+
+def safetensors_header(path: Path) -> tuple[dict[str, TensorEntry], int]:
+    """Tensors by name, and the file's whole size in bytes.
 
     Raises:
         ValueError: the header is cut short or is none.
@@ -98,9 +113,13 @@ def safetensors_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
         text = handle.read(length)
     if len(text) < length:
         raise ValueError(f"its header is cut short: {len(text):,} of {length:,} bytes")
-    header = json.loads(text)
-    tensors = {name: value for name, value in header.items() if name != "__metadata__"}
-    end = max((tensor["data_offsets"][1] for tensor in tensors.values()), default=0)
+    try:
+        header = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        header.pop("__metadata__", None)
+        tensors = {name: _TENSOR.decode(value) for name, value in header.items()}
+    except (msgspec.MsgspecError, RecursionError) as err:
+        raise ValueError(f"its header is none: {err}") from err
+    end = max((tensor.data_offsets[1] for tensor in tensors.values()), default=0)
     return tensors, 8 + length + end
 
 
@@ -119,20 +138,19 @@ def _check_content(path: Path, hint: str | None) -> None:
 
 
 def _read_config(path: Path, hint: str | None) -> dict[str, Any]:
-    if not path.is_file():
+    if not path.exists():
         raise CheckpointError(f"{path} is missing", hint=hint or "give a folder with a checkpoint")
+    if not path.is_file():
+        raise CheckpointError(f"{path} is no regular file", hint=hint)
     check_file(path, hint=hint)
     return _read_json(path, hint)
 
 
 def _read_json(path: Path, hint: str | None) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as err:
-        raise CheckpointError(f"{path} is not readable JSON: {err}", hint=hint) from err
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds no JSON object", hint=hint)
-    return value
+        return read_json(path)
+    except CheckpointError as err:
+        raise CheckpointError(err.message, hint=hint) from err
 
 
 def _first_existing(folder: Path, names: tuple[str, ...], hint: str | None) -> Path:
@@ -151,7 +169,7 @@ def _is_lfs_pointer(path: Path) -> bool:
 def _check_safetensors(path: Path, hint: str | None) -> None:
     try:
         _, expected = safetensors_header(path)
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
+    except ValueError as err:
         raise CheckpointError(f"{path} is not a safetensors file: {err}", hint=hint) from err
     size = path.stat().st_size
     if size != expected:

@@ -8,6 +8,7 @@ from typing import Any
 from voxcli.errors import CheckpointError
 from voxcli.models.base import ModelFamily
 from voxcli.models.qwen3_tts.family import Qwen3TTSFamily
+from voxcli.models.settings import shown
 from voxcli.models.voxcpm2.family import VoxCPM2Family
 from voxcli.parameters import Parameter, merged
 
@@ -27,10 +28,12 @@ def family_of(config: Mapping[str, Any], where: str = "config.json") -> ModelFam
         if family.recognises(config):
             return family
     # voxcpm 2.0.3 takes a config without the key for the first generation of VoxCPM
-    name = config.get("architecture") or config.get("model_type") or "voxcpm"
+    named = [key for key in ("architecture", "model_type") if config.get(key)]
+    key = named[0] if named else "architecture or model_type"
+    name = config[key] if named else "voxcpm"
     known = ", ".join(sorted(family.name for family in FAMILIES))
     raise CheckpointError(
-        f"{where}: architecture '{str(name).lower()}' is not supported", hint=f"supported: {known}"
+        f"{where}: {key} {shown(name).lower()} is not supported", hint=f"supported: {known}"
     )
 
 

@@ -8,13 +8,14 @@ are, which of its tensors stay fp32 and which keys nothing reads.
 
 from __future__ import annotations
 
-import json
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,10 +25,20 @@ from voxcli.errors import CheckpointError
 from voxcli.kernels import native_product
 from voxcli.layers import fp8
 from voxcli.layers.linear import Layout, Linear, best_layout
+from voxcli.models.settings import Settings, read_json
 
 INDEX_SUFFIX = ".index.json"  # of a list of shards
 
 Readers = dict[str, Callable[[], Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Index(Settings):
+    """A list of shards: key to file."""
+
+    ignored: ClassVar = frozenset({"metadata"})
+
+    weight_map: Mapping[str, str]
 
 
 class Source(ABC):
@@ -167,7 +178,9 @@ class CheckpointSource(Source):
 
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
         if name not in self._tensors:
-            raise CheckpointError(f"{self._folder}: the checkpoint has no weight '{name}'")
+            raise CheckpointError(
+                f"{self._folder}: the checkpoint has no weight '{name}', which config.json asks for"
+            )
         tensor = self._tensors[name]()
         self._unused.discard(name)
         if tuple(tensor.shape) != shape:
@@ -182,7 +195,10 @@ class CheckpointSource(Source):
         if self._unused:
             names = sorted(self._unused)
             shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-            raise CheckpointError(f"{self._folder}: {len(names)} weights were not used: {shown}")
+            raise CheckpointError(
+                f"{self._folder}: {len(names)} weights were not used: {shown}",
+                hint="config.json asks for others",
+            )
 
 
 def is_any(name: str, patterns: tuple[str, ...]) -> bool:
@@ -217,13 +233,9 @@ def _open(path: Path) -> Readers:
 
 def _open_shards(path: Path) -> Readers:
     """The files that an index names; each must hold the keys that the index says it does."""
-    try:
-        shard_of = json.loads(path.read_text("utf-8"))["weight_map"].items()
-        names = sorted({str(shard) for _, shard in shard_of})
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
-        raise CheckpointError(f"{path} is damaged: no 'weight_map' of keys to files") from err
+    shard_of = _Index.read(read_json(path), str(path)).weight_map.items()
     shards: dict[str, Readers] = {}
-    for name in names:
+    for name in sorted({shard for _, shard in shard_of}):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise CheckpointError(f"{path} names '{name}', which is no file beside it")
         if not (path.parent / name).is_file():

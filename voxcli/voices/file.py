@@ -24,7 +24,7 @@ from voxcli.voices.profile import Voice, check_name
 FORMAT = "voxcli-voice"
 VERSION = 2
 SUFFIX = ".safetensors"
-MAX_FILE_BYTES = 256 << 20  # a minute at 192 kHz is 46 MB; more is no voice
+MAX_FILE_BYTES = 64 << 20  # a minute at 192 kHz is 46 MB; more is no voice
 MAX_TEXT_CHARS = 10_000
 ARRAY_TYPES = ("float32", "int64")
 WAY_OUT = "add the voice again, or import a good copy"
@@ -99,7 +99,7 @@ def read_voice(path: Path) -> Voice:
         if version == "1":
             table, tensors = _from_version_1(table, tensors)
         return _voice(table, tensors)
-    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as err:
         raise _damaged(path, str(err)) from err
 
 
@@ -109,7 +109,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
-            raise VoiceFileError(f"{path} is no file", hint=WAY_OUT)
+            raise VoiceFileError(f"{path} is no regular file, so no voice profile", hint=WAY_OUT)
         size = found.st_size
         if size > MAX_FILE_BYTES:
             raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from voxcli.audio import files
+from voxcli.audio import files, names
 from voxcli.config import data_dir
-from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError, nearest
+from voxcli.errors import OutputExistsError, UsageError, VoiceFileError, VoiceNotFoundError, nearest
 from voxcli.voices.file import SUFFIX, read_voice, voice_bytes
 from voxcli.voices.profile import Voice, check_name, same_name_key
 
@@ -97,8 +97,11 @@ class VoiceStore:
             raise files.output_error(err, path) from err
         return path
 
-    def export(self, name: str, target: Path, *, overwrite: bool = False) -> Path:
+    def export(self, name: str, target: Path | None = None, *, overwrite: bool = False) -> Path:
         """Copy a profile, once it has been checked, into one file.
+
+        Args:
+            target: None means the voice's name in this folder, with a number if it is taken.
 
         Raises:
             VoiceNotFoundError, VoiceFileError: as `find`.
@@ -106,8 +109,14 @@ class VoiceStore:
         """
         path = self.path(name)
         read_voice(path)
-        _write(target, path.read_bytes(), overwrite=overwrite)
-        return target
+        data = path.read_bytes()
+        if target is not None:
+            return _write(target, data, overwrite=overwrite)
+        while True:
+            try:
+                return _write(names.free_path(Path(path.name)), data, overwrite=False)
+            except OutputExistsError:  # somebody else took it meanwhile
+                continue
 
     def import_file(self, path: Path, name: str | None = None, *, overwrite: bool = False) -> Path:
         """Keep a copy of an exported profile, under its own name or another.
@@ -129,7 +138,8 @@ class VoiceStore:
                 yield unicodedata.normalize("NFC", path.name.removesuffix(SUFFIX)), path
 
 
-def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
+def _write(path: Path, data: bytes, *, overwrite: bool) -> Path:
+    files.check_regular(path)
     if path.exists() and not overwrite:
         raise files.exists_error(path)
     temporary = files.hidden_name(path)
@@ -137,6 +147,7 @@ def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
         files.create(temporary)
         temporary.write_bytes(data)
         files.publish(temporary, path, overwrite=overwrite)
+        return path
     except OSError as err:
         raise files.output_error(err, path) from err
     finally:

@@ -7,7 +7,6 @@ Knows no family by name.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from voxcli.errors import CheckpointError, UsageError
 from voxcli.hub.catalog import ModelSettings
 from voxcli.models import family_of
 from voxcli.models.base import SpeechModel
+from voxcli.models.settings import read_json
 from voxcli.plan import Plan
 from voxcli.utterance import FinishReason
 
@@ -108,13 +108,11 @@ class RandomEngine(NativeEngine):
 
 
 def _read(path: Path) -> dict[str, Any]:
-    file = path / "config.json" if path.is_dir() else path
     try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as err:
+        return read_json(path / "config.json" if path.is_dir() else path)
+    except CheckpointError as err:
         hint = "give a config.json or its folder"
-        raise UsageError(f"{OPTION}: {file} cannot be read: {err}", hint=hint) from err
-    return values if isinstance(values, dict) else {}
+        raise UsageError(f"{OPTION}: {err.message}", hint=hint) from err
 
 
 @contextmanager

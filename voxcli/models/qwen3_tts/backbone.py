@@ -33,7 +33,7 @@ from voxcli.layers.norm import rms_norm
 from voxcli.layers.rope import interleave_heads, rotate, rotate_, rotations
 from voxcli.models.data import HostRow, Rows
 from voxcli.models.kv_cache import KVCache, Past
-from voxcli.models.qwen3_tts.config import StackConfig
+from voxcli.models.qwen3_tts.sizes import StackConfig
 from voxcli.models.sources import Source
 
 

@@ -43,7 +43,7 @@ from voxcli.models.qwen3_tts.code2wav_layers import (
     Loader,
     behind,
 )
-from voxcli.models.qwen3_tts.config import DecoderConfig
+from voxcli.models.qwen3_tts.sizes import DecoderConfig
 from voxcli.models.sources import Source
 
 UNUSED = (f"{PREFIX}quantizer.rvq_*.input_proj.weight",)  # keys of the file that encoding alone has

@@ -21,7 +21,7 @@ from torch import Tensor
 from voxcli.layers.linear import Linear
 from voxcli.layers.rope import interleave_heads
 from voxcli.layers.snake import Snake
-from voxcli.models.qwen3_tts.config import DecoderConfig
+from voxcli.models.qwen3_tts.sizes import DecoderConfig
 from voxcli.models.sources import Source
 
 PREFIX = "speech_tokenizer.decoder."

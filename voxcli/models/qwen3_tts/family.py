@@ -20,9 +20,9 @@ from voxcli.models.qwen3_tts.config import (
     LANGUAGES,
     SPEECH_TOKENIZER,
     VOICE_DESIGN,
-    GenerationConfig,
     Qwen3TTSConfig,
 )
+from voxcli.models.qwen3_tts.sizes import GenerationConfig
 from voxcli.parameters import Parameter, Value, parameter
 from voxcli.utterance import Mode
 

@@ -18,8 +18,9 @@ from voxcli import kernels
 from voxcli.models.data import Rows, StepOutput
 from voxcli.models.kv_cache import KVCache
 from voxcli.models.qwen3_tts.backbone import Block, FrameStack, SlotStack
-from voxcli.models.qwen3_tts.config import Qwen3TTSConfig, StackConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.predictor import Predictor
+from voxcli.models.qwen3_tts.sizes import StackConfig
 from voxcli.models.qwen3_tts.step import SlotState, Step
 from voxcli.models.qwen3_tts.talker import Talker
 

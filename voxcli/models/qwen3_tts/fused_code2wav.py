@@ -22,7 +22,7 @@ from voxcli import kernels
 from voxcli.layers.linear import Linear
 from voxcli.models.qwen3_tts.code2wav import LAYER_NORM_EPS, Code2Wav, Code2WavState
 from voxcli.models.qwen3_tts.code2wav_layers import Conv
-from voxcli.models.qwen3_tts.config import DecoderConfig
+from voxcli.models.qwen3_tts.sizes import DecoderConfig
 from voxcli.models.sources import Source
 
 if TYPE_CHECKING:

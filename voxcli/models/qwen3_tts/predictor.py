@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.models.qwen3_tts.backbone import FrameStack, load_blocks
-from voxcli.models.qwen3_tts.config import PredictorConfig
+from voxcli.models.qwen3_tts.sizes import PredictorConfig
 from voxcli.models.sources import Source
 
 PREFIX = "talker.code_predictor"

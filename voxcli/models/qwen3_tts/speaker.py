@@ -19,7 +19,7 @@ from torch import Tensor
 
 from voxcli.errors import RecordingError
 from voxcli.layers.mel import slaney_filters
-from voxcli.models.qwen3_tts.config import SpeakerConfig
+from voxcli.models.qwen3_tts.sizes import SpeakerConfig
 from voxcli.models.sources import Source
 
 PREFIX = "speaker_encoder."

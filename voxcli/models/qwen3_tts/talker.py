@@ -16,7 +16,8 @@ from torch import Tensor
 
 from voxcli.layers.sampling import penalised
 from voxcli.models.qwen3_tts.backbone import SlotStack, load_blocks
-from voxcli.models.qwen3_tts.config import Qwen3TTSConfig, TalkerConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+from voxcli.models.qwen3_tts.sizes import TalkerConfig
 from voxcli.models.sources import Source
 
 PREFIX = "talker"

@@ -1,28 +1,35 @@
 """`config.json` of a VoxCPM2 checkpoint as frozen dataclasses.
 
-Keys this version does not know are logged, missing ones are an error that names them. The file's
-key names are kept, except where a comment says otherwise. No torch.
+Keys this version does not know are logged; missing ones and values of a wrong type or range are an
+error that names them. The file's key names are kept, except where a comment says otherwise. No
+torch.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from voxcli.errors import CheckpointError
+from msgspec import Meta
 
-logger = logging.getLogger(__name__)
+from voxcli.models.settings import (
+    Epsilon,
+    NumLayers,
+    NumPositions,
+    Positive,
+    SampleRate,
+    Settings,
+    Size,
+    Strides,
+    VocabularySize,
+    read_json,
+    require,
+)
 
-# read by the trainer or by other loaders, never at inference
-_IGNORED = {
-    "architecture", "device", "dtype", "architectures", "torch_dtype", "model_type", "cfm_config",
-    "bos_token_id", "eos_token_id", "auto_map", "transformers_version",
-}  # fmt: skip
+CONFIG = "config.json"
 
 
 def long_rope_amplitude(max_positions: int, original_max_positions: int) -> float:
@@ -31,60 +38,74 @@ def long_rope_amplitude(max_positions: int, original_max_positions: int) -> floa
     return math.sqrt(1 + math.log(stretch) / math.log(original_max_positions))
 
 
-class _FromDict:
-    @classmethod
-    def from_dict(cls, values: dict[str, Any], where: str) -> Self:
-        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-        missing = [
-            name
-            for name, field in known.items()
-            if name not in values and field.default is MISSING and field.default_factory is MISSING
-        ]
-        if missing:
-            raise CheckpointError(f"config.json: {where} lacks {', '.join(missing)}")
-        unknown = sorted(set(values) - set(known) - _IGNORED)
-        if unknown:
-            logger.info("config.json: %s has keys voxcli does not use: %s", where, unknown)
-        return cls(**{name: value for name, value in values.items() if name in known})
+@dataclass(frozen=True, kw_only=True)
+class RopeScaling(Settings):
+    """LongRoPE: factors of a head's pairs of channels, within the original length and beyond."""
+
+    long_factor: tuple[Positive, ...]
+    short_factor: tuple[Positive, ...]
+    original_max_position_embeddings: Annotated[int, Meta(ge=2, le=2**18)]
+
+    ignored: ClassVar = frozenset({"type", "rope_type"})
 
 
-@dataclass(frozen=True)
-class TransformerConfig(_FromDict):
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Settings):
     """A stack of MiniCPM4 layers."""
 
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
-    num_hidden_layers: int
-    num_key_value_heads: int
-    rms_norm_eps: float
-    max_position_embeddings: int
-    rope_scaling: dict[str, Any]
-    vocab_size: int = 0
-    rope_theta: float = 10000.0
-    kv_channels: int | None = None
+    hidden_size: Size
+    intermediate_size: Size
+    num_attention_heads: Size
+    num_hidden_layers: NumLayers
+    num_key_value_heads: Size
+    rms_norm_eps: Epsilon
+    max_position_embeddings: NumPositions
+    rope_scaling: RopeScaling
+    vocab_size: VocabularySize
+    rope_theta: Positive = 10000.0
+    kv_channels: Size | None = None
     use_mup: bool = True
-    scale_emb: float = 1.0
-    scale_depth: float = 1.0
-    dim_model_base: int = 1
+    scale_emb: Positive = 1.0
+    scale_depth: Positive = 1.0
     no_rope: bool = False
+
+    # `dim_model_base` scales logits, of which there are none
+    ignored: ClassVar = frozenset({"bos_token_id", "eos_token_id", "dim_model_base"})
+
+    def __post_init__(self) -> None:
+        heads, groups = self.num_attention_heads, self.num_key_value_heads
+        message = f"num_attention_heads {heads} is no multiple of num_key_value_heads {groups}"
+        require(heads % groups == 0, message)
+        require(
+            self.kv_channels is not None or self.hidden_size % heads == 0,
+            f"num_attention_heads {heads} does not divide hidden_size {self.hidden_size}",
+        )
+        width, factors = self.head_dim, len(self.rope_factors)
+        kind = "long_factor" if self.is_long else "short_factor"
+        message = (
+            f"rope_scaling.{kind} has {factors} numbers, and heads of {width} channels "
+            "(kv_channels, else hidden_size / num_attention_heads) need half as many"
+        )
+        require(width == 2 * factors, message)
 
     @property
     def head_dim(self) -> int:
         return self.kv_channels or self.hidden_size // self.num_attention_heads
 
     @property
-    def rope_factors(self) -> list[float]:
+    def is_long(self) -> bool:
+        """Whether it is made for more positions than were there in training at first."""
+        return self.max_position_embeddings > self.rope_scaling.original_max_position_embeddings
+
+    @property
+    def rope_factors(self) -> tuple[float, ...]:
         """LongRoPE factors of the length the tables are made for."""
-        is_long = (
-            self.max_position_embeddings > self.rope_scaling["original_max_position_embeddings"]
-        )
-        return list(self.rope_scaling["long_factor" if is_long else "short_factor"])
+        return self.rope_scaling.long_factor if self.is_long else self.rope_scaling.short_factor
 
     @property
     def rope_amplitude(self) -> float:
         return long_rope_amplitude(
-            self.max_position_embeddings, self.rope_scaling["original_max_position_embeddings"]
+            self.max_position_embeddings, self.rope_scaling.original_max_position_embeddings
         )
 
     @property
@@ -97,58 +118,57 @@ class TransformerConfig(_FromDict):
         return self.scale_emb if self.use_mup else 1.0
 
 
-@dataclass(frozen=True)
-class LocalConfig(_FromDict):
-    """The four numbers LocEnc and LocDiT change against the language model."""
+@dataclass(frozen=True, kw_only=True)
+class LocalConfig(Settings):
+    """The numbers LocEnc and LocDiT change against the language model."""
 
-    hidden_dim: int = 1024
-    ffn_dim: int = 4096
-    num_heads: int = 16
-    num_layers: int = 4
-    kv_channels: int | None = None
+    hidden_dim: Size = 1024
+    ffn_dim: Size = 4096
+    num_heads: Size = 16
+    num_layers: NumLayers = 4
+    kv_channels: Size | None = None
     dit_mean_mode: bool = False
+
     # NOTE: the official VoxCPM2 file writes `mean_mode`, which the official code does not read
-    mean_mode: bool = False
+    ignored: ClassVar = frozenset({"cfm_config", "mean_mode"})
+
+    def stack(self, language: TransformerConfig) -> TransformerConfig:
+        return replace(
+            language,
+            hidden_size=self.hidden_dim,
+            intermediate_size=self.ffn_dim,
+            num_attention_heads=self.num_heads,
+            num_hidden_layers=self.num_layers,
+            kv_channels=self.kv_channels,
+        )
 
 
-@dataclass(frozen=True)
-class VaeConfig(_FromDict):
+@dataclass(frozen=True, kw_only=True)
+class VaeConfig(Settings):
     """AudioVAE V2; defaults are those of the official class, which the file may leave out."""
 
-    encoder_dim: int = 128
-    encoder_rates: tuple[int, ...] = (2, 5, 8, 8)
-    latent_dim: int = 64
-    decoder_dim: int = 2048
-    decoder_rates: tuple[int, ...] = (8, 6, 5, 2, 2, 2)
+    encoder_dim: Size = 128
+    encoder_rates: Strides = (2, 5, 8, 8)
+    latent_dim: Size = 64
+    decoder_dim: Size = 2048
+    decoder_rates: Strides = (8, 6, 5, 2, 2, 2)
     depthwise: bool = True
-    sample_rate: int = 16000
-    out_sample_rate: int = 48000
+    sample_rate: SampleRate = 16000
+    out_sample_rate: SampleRate = 48000
     use_noise_block: bool = False
-    sr_bin_boundaries: tuple[int, ...] | None = (20000, 30000, 40000)
+    sr_bin_boundaries: Annotated[tuple[SampleRate, ...], Meta(max_length=100)] | None = (
+        20000, 30000, 40000
+    )  # fmt: skip
     cond_type: str = "scale_bias"
-    cond_dim: int = 128
+    cond_dim: Size = 128
     cond_out_layer: bool = False
 
-    def __post_init__(self) -> None:
-        unsupported = {
-            "depthwise": not self.depthwise,
-            "use_noise_block": self.use_noise_block,
-            "cond_out_layer": self.cond_out_layer,
-            "cond_type": not self.cond_type.startswith("scale_bias"),
-        }
-        for name, is_unsupported in unsupported.items():
-            if is_unsupported:
-                value = getattr(self, name)
-                raise CheckpointError(f"audio_vae_config: {name} {value!r} is not supported")
+    fixed: ClassVar = ("depthwise", "use_noise_block", "cond_out_layer")
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """From the parsed `config.json`."""
-        found = values.get("audio_vae_config") or {}
-        if not isinstance(found, Mapping):
-            raise CheckpointError("config.json: audio_vae_config is no object")
-        lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
-        return cls.from_dict({**found, **lists}, "audio_vae_config")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        kind = self.cond_type
+        require(kind.startswith("scale_bias"), f"cond_type {kind!r} is not supported")
 
     @property
     def encoder_hop(self) -> int:
@@ -166,6 +186,40 @@ class VaeConfig(_FromDict):
         if self.sr_bin_boundaries is None:
             return None
         return sum(boundary < self.out_sample_rate for boundary in self.sr_bin_boundaries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Root(Settings):
+    """The file itself."""
+
+    lm_config: TransformerConfig
+    encoder_config: LocalConfig
+    dit_config: LocalConfig
+    audio_vae_config: VaeConfig = VaeConfig()
+    residual_lm_num_layers: NumLayers = 8
+    residual_lm_no_rope: bool = False
+    patch_size: Annotated[int, Meta(ge=1, le=64)] = 4
+    feat_dim: Size = 64
+    scalar_quantization_latent_dim: Size = 512
+    scalar_quantization_scale: Size = 9
+    max_length: NumPositions = 8192
+
+    # read by the trainer or by other loaders, never at inference
+    ignored: ClassVar = frozenset(
+        {
+            "architecture", "architectures", "auto_map", "device", "dtype", "model_type",
+            "torch_dtype", "transformers_version",
+        }
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        one, other = self.feat_dim, self.audio_vae_config.latent_dim
+        require(one == other, f"feat_dim {one} and audio_vae_config.latent_dim {other} differ")
+        for name in ("encoder_config", "dit_config"):
+            try:
+                getattr(self, name).stack(self.lm_config)
+            except ValueError as err:
+                raise ValueError(f"{name}: {err}") from err
 
 
 @dataclass(frozen=True)
@@ -191,51 +245,31 @@ class VoxCPM2Config:
     dit_mean_mode: bool
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read the parsed `config.json`.
 
         Raises:
-            CheckpointError: a needed key is missing or a setting is not supported.
+            CheckpointError: a field is missing, of another type, out of range or not supported.
         """
-        for key in ("lm_config", "encoder_config", "dit_config"):
-            if not isinstance(values.get(key), dict):
-                raise CheckpointError(f"config.json lacks {key}")
-        language = values["lm_config"]
-        encoder = LocalConfig.from_dict(values["encoder_config"], "encoder_config")
-        dit = LocalConfig.from_dict(values["dit_config"], "dit_config")
-
-        def local(config: LocalConfig) -> TransformerConfig:
-            changes = {
-                "hidden_size": config.hidden_dim, "intermediate_size": config.ffn_dim,
-                "num_attention_heads": config.num_heads, "num_hidden_layers": config.num_layers,
-                "kv_channels": config.kv_channels, "vocab_size": 0,
-            }  # fmt: skip
-            return TransformerConfig.from_dict({**language, **changes}, "lm_config")
-
-        residual = {
-            "num_hidden_layers": values.get("residual_lm_num_layers", 8),
-            "no_rope": values.get("residual_lm_no_rope", False),
-            "vocab_size": 0,
-        }
-        config = cls(
-            lm=TransformerConfig.from_dict(language, "lm_config"),
-            residual_lm=TransformerConfig.from_dict({**language, **residual}, "lm_config"),
-            encoder=local(encoder),
-            dit=local(dit),
-            vae=VaeConfig.of(values),
-            patch_size=values.get("patch_size", 4),
-            feat_dim=values.get("feat_dim", 64),
-            fsq_dim=values.get("scalar_quantization_latent_dim", 512),
-            fsq_scale=values.get("scalar_quantization_scale", 9),
-            max_length=values.get("max_length", 8192),
-            dit_mean_mode=dit.dit_mean_mode,
+        root = _Root.read(values, CONFIG)
+        language = root.lm_config
+        return cls(
+            lm=language,
+            residual_lm=replace(
+                language,
+                num_hidden_layers=root.residual_lm_num_layers,
+                no_rope=root.residual_lm_no_rope,
+            ),
+            encoder=root.encoder_config.stack(language),
+            dit=root.dit_config.stack(language),
+            vae=root.audio_vae_config,
+            patch_size=root.patch_size,
+            feat_dim=root.feat_dim,
+            fsq_dim=root.scalar_quantization_latent_dim,
+            fsq_scale=root.scalar_quantization_scale,
+            max_length=root.max_length,
+            dit_mean_mode=root.dit_config.dit_mean_mode,
         )
-        if config.vae.latent_dim != config.feat_dim:
-            raise CheckpointError(
-                f"config.json: feat_dim {config.feat_dim} and the AudioVAE's latent_dim "
-                f"{config.vae.latent_dim} differ"
-            )
-        return config
 
     def shortened(self) -> Self:
         """The same with two layers a stack, the first and the last: those between are like them."""
@@ -251,11 +285,5 @@ class VoxCPM2Config:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        path = folder / "config.json"
-        try:
-            values = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as err:
-            raise CheckpointError(f"{path} cannot be read: {err}") from err
-        if not isinstance(values, dict):
-            raise CheckpointError(f"{path} holds no JSON object")
-        return cls.from_dict(values)
+        """Read a checkpoint folder's file; raises CheckpointError as `from_dict`."""
+        return cls.from_dict(read_json(folder / CONFIG))

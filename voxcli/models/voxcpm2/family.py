@@ -59,9 +59,9 @@ class VoxCPM2Family(ModelFamily):
         return str(config.get("architecture", "")).lower() == self.name
 
     def facts(self, folder: Path, config: Mapping[str, Any]) -> ModelFacts:
-        from voxcli.models.voxcpm2.config import VaeConfig
+        from voxcli.models.voxcpm2.config import VoxCPM2Config
 
-        vae = VaeConfig.of(config)
+        vae = VoxCPM2Config.from_dict(config).vae
         return ModelFacts(self.name, vae.out_sample_rate, vae.sample_rate, self.declaration)
 
     def can_say(self, folder: Path) -> Callable[[str], bool]:
@@ -116,6 +116,6 @@ class VoxCPM2Family(ModelFamily):
         from voxcli.models.voxcpm2.loading import random_model
         from voxcli.models.voxcpm2.tokenize import tokenizer_for_random
 
-        sizes = VoxCPM2Config.from_dict(dict(config))
+        sizes = VoxCPM2Config.from_dict(config)
         tokenizer = tokenizer_for_random(folder, sizes.lm.vocab_size)
         return random_model(sizes, device, dtype, tokenizer=tokenizer, is_native=is_native)

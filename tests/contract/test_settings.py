@@ -1,0 +1,122 @@
+"""One field of a checkpoint's JSON files is another: it loads, or the file and field are named."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import TINY, TINY_MEAN, write_random_checkpoint
+from qwen3_tts import tiny
+
+from voxcli.errors import CheckpointError
+from voxcli.hub.checkpoint import inspect_checkpoint
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+from voxcli.models.voxcpm2.config import VoxCPM2Config
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+MISSING = object()
+VALUES = (
+    None, True, "", "text", "1", [], [[]], {}, {"a": 1}, [0], ["a"], 0, 1, -1, 7, 2**31, 2**63,
+    10**400, 0.5, 1e300, math.nan, -math.inf, "\ud800", MISSING,
+)  # fmt: skip
+MAX_GROWTH = 400 << 20  # bytes that no tiny checkpoint needs
+
+
+def _tiny(folder: Path) -> None:
+    write_random_checkpoint(folder, TINY, 11)
+
+
+def _mean(folder: Path) -> None:
+    write_random_checkpoint(folder, TINY_MEAN, 11)
+
+
+CHECKPOINTS: dict[str, Callable[[Path], object]] = {
+    "voxcpm2": _tiny,
+    "voxcpm2_mean": _mean,
+    "base_1b7": lambda folder: tiny.write(folder.parent, folder.name),
+    "cv_0b6": lambda folder: tiny.write(folder.parent, folder.name),
+}
+FILES = ("config.json", "generation_config.json", "speech_tokenizer/config.json")
+
+
+def fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths of all values of a JSON object; of a list's or a table's entries, the first."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        is_table = str(path[-1:]).endswith(("_id',)", "_dialect',)"))
+        for key, inner in list(value.items())[: 1 if is_table else None]:
+            yield from fields(inner, (*path, key))
+    if isinstance(value, list) and value:
+        yield from fields(value[0], (*path, 0))
+
+
+def changed(root: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    root = json.loads(json.dumps(root))
+    place: Any = root
+    for key in path[:-1]:
+        place = place[key]
+    if value is MISSING:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return root
+
+
+def settings(folder: Path) -> object:
+    """What the checkpoint's files say to its family, as the commands ask before anything loads."""
+    checkpoint = inspect_checkpoint(folder)
+    facts = checkpoint.family.facts(folder, checkpoint.config)
+    if checkpoint.family.name == "voxcpm2":
+        return VoxCPM2Config.load(folder), facts
+    return Qwen3TTSConfig.load(folder), facts
+
+
+def load(folder: Path) -> None:
+    inspect_checkpoint(folder).family.load(folder, torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_changed_field_loads_or_is_named(name: str, file: str, tmp_path: Path) -> None:
+    if not name.startswith("voxcpm2") or file == "config.json":
+        check_every_field(name, file, tmp_path)
+
+
+def check_every_field(name: str, file: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    CHECKPOINTS[name](folder)
+    load(folder)
+    as_it_was = settings(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    root = json.loads((folder / file).read_text("utf-8"))
+    faults = []
+    for path in fields(root):
+        for value in VALUES:
+            (folder / file).write_text(json.dumps(changed(root, path, value)), "utf-8")
+            try:
+                if settings(folder) != as_it_was:  # else the same would be loaded again
+                    load(folder)
+            except CheckpointError as err:
+                if not is_good(str(err), file, path):
+                    faults.append((path, value, str(err)))
+            except Exception as err:  # what a user would see a traceback of
+                faults.append((path, value, repr(err)))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) << 10
+    assert not faults, f"{len(faults)}:\n" + "\n".join(map(str, faults))
+    assert grown < MAX_GROWTH
+
+
+def is_good(message: str, file: str, path: tuple[str | int, ...]) -> bool:
+    """Whether the file is named, and the field, its block or the weight that does not fit."""
+    names = {key for key in path if isinstance(key, str)}
+    is_named = file in message and any(name in message for name in names)
+    has_no_place = "weight" in message and file.rpartition("/")[2] in message
+    return (is_named or has_no_place) and message.isprintable()
