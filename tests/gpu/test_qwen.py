@@ -111,10 +111,10 @@ def test_prompts_and_steps_of_the_fused_talker_are_those_of_the_plain_one(
     plain, fused, *_ = plain_and_fused(model)
     x = torch.randn(B, 20, model.width, device=DEVICE).to(HALF)
     slots = torch.arange(B, device=DEVICE).flip(0)
-    starts, last = torch.zeros_like(slots), torch.full_like(slots, 19)
+    starts = torch.zeros_like(slots)
     caches = [stack.new_cache(NUM_SLOTS, NUM_POSITIONS) for stack in (plain, fused)]
     found = [
-        stack.prefill_rows(x, cache, slots, starts, last)
+        stack.prefill_rows(x, cache, slots, starts)
         for stack, cache in zip((plain, fused), caches, strict=True)
     ]
     assert error(found[1], found[0]) < ERROR

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from voxcli import kernels
+from voxcli.models.causal import Block, FusedCausalLayers, finish
 from voxcli.models.data import Rows, StepOutput
 from voxcli.models.kv_cache import KVCache
-from voxcli.models.qwen3_tts.backbone import Block, FrameStack, SlotStack
+from voxcli.models.qwen3_tts.backbone import FrameStack, SlotStack
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.predictor import Predictor
 from voxcli.models.qwen3_tts.sizes import StackConfig
@@ -45,57 +46,8 @@ def supports(config: Qwen3TTSConfig, device: torch.device, dtype: torch.dtype) -
     )
 
 
-def _finish(block: Block, attended: Tensor, residual: Tensor, eps: float) -> Tensor:
-    """Output projection and feed-forward; `residual` may be written over."""
-    from voxcli.kernels.linear import linear_add, rms_swiglu
-
-    x = linear_add(attended, block.output.weight, residual)
-    inner = rms_swiglu(x, block.mlp_norm, eps, block.gate_up.weight)
-    return linear_add(inner, block.down.weight, x)
-
-
-class FusedSlotStack(SlotStack):
-    """`SlotStack` in five kernels a layer and decode step."""
-
-    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
-        cache = super().new_cache(num_slots, num_positions)
-        cache.add_scratch(self.num_heads)
-        return cache
-
-    def prefill_rows(
-        self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor, last: Tensor
-    ) -> Tensor:
-        from voxcli.kernels.attention import prompt_attention
-        from voxcli.kernels.linear import rms_linear
-        from voxcli.kernels.rows import rms_norm
-
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = prompt_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
-                self.num_heads, self.scale, block.head_norm, self.eps,
-            )  # fmt: skip
-            x = _finish(block, attended, x, self.eps)
-        ends = x[torch.arange(len(x), device=x.device), last]
-        return rms_norm(ends, self.norm, self.eps)
-
-    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
-        from voxcli.kernels.attention import decode_attention
-        from voxcli.kernels.linear import rms_linear
-        from voxcli.kernels.rows import rms_norm
-
-        assert cache.scratch is not None
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = decode_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], rows.slots,
-                rows.positions, self.num_heads, self.scale, cache.scratch, block.head_norm,
-                self.eps,
-            )  # fmt: skip
-            x = _finish(block, attended, x, self.eps)
-        return rms_norm(x, self.norm, self.eps)
+class FusedSlotStack(FusedCausalLayers, SlotStack):
+    """`SlotStack` over fused kernels."""
 
 
 class FusedFrameStack(FrameStack):
@@ -135,7 +87,7 @@ class FusedFrameStack(FrameStack):
             )  # fmt: skip
             if block is self.blocks[-1]:  # nobody reads position 0 any more
                 attended, x = attended[:, 1].contiguous(), x[:, 1].contiguous()
-            x = _finish(block, attended, x, self.eps)
+            x = finish(block, attended, x, self.eps)
         return x
 
     def step(self, x: Tensor, cache: KVCache, position: int) -> Tensor:
@@ -150,7 +102,7 @@ class FusedFrameStack(FrameStack):
                 qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, positions,
                 self.num_heads, self.scale, self._scratch, block.head_norm, self.eps,
             )  # fmt: skip
-            x = _finish(block, attended, x, self.eps)
+            x = finish(block, attended, x, self.eps)
         return x
 
     def scores(self, x: Tensor, head: Tensor) -> Tensor:

@@ -258,7 +258,8 @@ class Qwen3TTS:
         inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
         x = self._embed_rows(inputs)
-        state.hidden[slots] = self.talker.stack.prefill_rows(x, state.cache, slots, starts, last)
+        said = self.talker.stack.prefill_rows(x, state.cache, slots, starts)
+        state.hidden[slots] = said[torch.arange(len(said), device=said.device), last]
         state.seen.index_fill_(0, slots, False)
         state.code2wav.reset(slots)
 

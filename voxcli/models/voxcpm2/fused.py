@@ -18,9 +18,7 @@ from torch import Tensor
 from voxcli import kernels
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
-from voxcli.layers.norm import rms_norm
-from voxcli.models.data import Rows
-from voxcli.models.kv_cache import KVCache
+from voxcli.models.causal import FusedCausalLayers
 from voxcli.models.voxcpm2.acoustic import LocalDiT
 from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
@@ -102,46 +100,8 @@ class FusedLocalStack(LocalStack):
         return normed if keep.stop is None else normed[:, : keep.stop - start]
 
 
-class FusedCausalStack(CausalStack):
-    """`CausalStack` in five kernels a layer and decode step."""
-
-    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
-        cache = super().new_cache(num_slots, num_positions)
-        cache.add_scratch(self.num_heads)
-        return cache
-
-    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
-        from voxcli.kernels.attention import prompt_attention
-        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
-
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = prompt_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
-                self.num_heads, self.scale,
-            )  # fmt: skip
-            x = linear_add(attended, block.output.weight, x)
-            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
-            x = linear_add(inner, block.down.weight, x)
-        return rms_norm(x, self.norm, self.eps)
-
-    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
-        from voxcli.kernels.attention import decode_attention
-        from voxcli.kernels.linear import linear_add, rms_linear, rms_swiglu
-
-        assert cache.scratch is not None
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = decode_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], rows.slots,
-                rows.positions, self.num_heads, self.scale, cache.scratch,
-            )  # fmt: skip
-            x = linear_add(attended, block.output.weight, x)
-            inner = rms_swiglu(x, block.mlp_norm, self.eps, block.gate_up.weight)
-            x = linear_add(inner, block.down.weight, x)
-        return rms_norm(x, self.norm, self.eps)
+class FusedCausalStack(FusedCausalLayers, CausalStack):
+    """`CausalStack` over fused kernels."""
 
 
 class FusedLocalDiT(LocalDiT):

@@ -27,6 +27,7 @@ from voxcli.errors import CheckpointError
 from voxcli.kernels import is_available
 from voxcli.layers.memory import upload
 from voxcli.layers.noise import normal
+from voxcli.models.causal import ends_of
 from voxcli.models.data import (
     HostRow,
     Input,
@@ -40,7 +41,6 @@ from voxcli.models.data import (
 )
 from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2 import vae_weights, weights
-from voxcli.models.voxcpm2.backbone import ends_of
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.family import Parameters, VoxCPM2Family
 from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt, lay_out, with_space

@@ -19,6 +19,7 @@ from torch import Tensor
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
 from voxcli.kernels.native_product import NativeLinear
+from voxcli.models.causal import ends_of
 from voxcli.models.data import Rows
 from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2.backbone import (
@@ -26,7 +27,6 @@ from voxcli.models.voxcpm2.backbone import (
     LocalStack,
     Repeats,
     Stack,
-    ends_of,
 )
 
 MIN_SHARED = 32  # positions; with fewer, each thread would read all weights for too little

@@ -10,8 +10,9 @@ from typing import TypeVar
 import torch
 
 from voxcli.layers.rope import interleave_heads
+from voxcli.models.causal import Block
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder, ScalarQuantizer, TimeMlp
-from voxcli.models.voxcpm2.backbone import Block, CausalStack, LocalStack, Stack
+from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Stack
 from voxcli.models.voxcpm2.config import TransformerConfig, VoxCPM2Config
 from voxcli.models.voxcpm2.fused import FusedCausalStack, FusedLocalDiT, FusedLocalStack, supports
 from voxcli.models.voxcpm2.native_layers import NativeCausalStack, NativeLocalStack

@@ -1,0 +1,258 @@
+"""Causal transformer layers over slots, of whatever family.
+
+A family says what a block projects to and how it finishes; here is how positions are cached and
+attended to. `CausalLayers` keeps a key/value row for every slot and runs prompts or one position of
+each running request. Knows no tokens, no audio and no requests.
+
+On CPU the host's rows attend one by one, each over its own length: no padding is computed, and a
+row's bits do not depend on its neighbours. Elsewhere slots and positions are tensors and attention
+is masked, so that a step asks nothing of the host.
+
+Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value heads, `C` head width,
+`F` inner width.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from voxcli.layers.attention import attend, attend_slots
+from voxcli.layers.fp8 import Fp8Linear
+from voxcli.layers.linear import Linear
+from voxcli.layers.norm import rms_norm
+from voxcli.models.data import HostRow, Rows
+from voxcli.models.kv_cache import KVCache, Past
+
+Span = tuple[int, int, int]  # slot, first position and length
+
+
+def ends_of(spans: Sequence[Span]) -> list[int]:
+    """Rows of the last positions of spans that lie one behind the other."""
+    return [end - 1 for end in accumulate(length for _, _, length in spans)]
+
+
+@dataclass
+class Block:
+    """Weights of one layer.
+
+    Attributes:
+        head_norm: `[H + G, C]`, of each query head and each key head, or None.
+    """
+
+    input_norm: Tensor  # [D]
+    qkv: Linear | Fp8Linear  # D -> (H + 2 G) C, queries first
+    output: Linear | Fp8Linear  # H C -> D
+    mlp_norm: Tensor  # [D]
+    gate_up: Linear | Fp8Linear  # D -> 2 F, gate first
+    down: Linear | Fp8Linear  # F -> D
+    head_norm: Tensor | None = None
+
+
+class Layers(ABC):
+    """Blocks and their sizes.
+
+    Attributes:
+        rotation: rotary factors of each position, or None.
+        scale: of the scores of attention.
+    """
+
+    blocks: list[Block]
+    norm: Tensor
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    scale: float
+    eps: float
+    rotation: Tensor | None
+
+    @abstractmethod
+    def _project(self, block: Block, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, ...]:
+        """Queries `[..., H, C]`, keys and values `[..., G, C]` of `x [..., D]`."""
+
+    @abstractmethod
+    def _finish(self, block: Block, attended: Tensor, residual: Tensor) -> Tensor:
+        """Output projection, feed-forward and both residual adds; `[..., D]`."""
+
+    def _rotation_at(self, positions: Tensor | slice) -> Tensor | None:
+        return None if self.rotation is None else self.rotation[positions]
+
+
+class CausalLayers(Layers):
+    """A causal language model over slots; it has no embedding and no head of its own.
+
+    What its methods return is normalised.
+    """
+
+    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
+        """A zeroed cache; on CPU its pages cost no memory until a request writes them."""
+        return KVCache.zeroed(
+            len(self.blocks), num_slots, self.num_kv_heads, num_positions, self.head_dim,
+            self.norm.dtype, self.norm.device,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ prompts
+
+    def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
+        """Run positions `start ..` of one request and fill its cache row; `[N, D] -> [N, D]`."""
+        N = len(x)
+        end = start + N
+        rotation = self._rotation_at(slice(start, end))
+        groups = self.num_heads // self.num_kv_heads
+        mask = None
+        if start:
+            mask = torch.ones(N, end, dtype=torch.bool, device=x.device).tril(start)
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = self._project(block, x, rotation)
+            row_keys, row_values = cache.keys[layer, slot], cache.values[layer, slot]  # [G, N, C]
+            row_keys[:, start:end] = keys.transpose(0, 1)
+            row_values[:, start:end] = values.transpose(0, 1)
+            attended = F.scaled_dot_product_attention(
+                queries.transpose(0, 1).unsqueeze(0),
+                row_keys[:, :end].repeat_interleave(groups, dim=0).unsqueeze(0),
+                row_values[:, :end].repeat_interleave(groups, dim=0).unsqueeze(0),
+                attn_mask=mask, is_causal=mask is None, scale=self.scale,
+            )  # fmt: skip  # [1, H, N, C]
+            x = self._finish(block, attended[0].transpose(0, 1).flatten(1), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    def prefill_spans(self, x: Tensor, cache: KVCache, spans: Sequence[Span]) -> Tensor:
+        """`prefill` of several requests, one behind the other; `[N, D] -> [N, D]`."""
+        parts = zip(x.split([length for _, _, length in spans]), spans, strict=True)
+        done = [self.prefill(part, cache, slot, start) for part, (slot, start, _) in parts]
+        return done[0] if len(done) == 1 else torch.cat(done)
+
+    def prefill_ends(self, x: Tensor, cache: KVCache, spans: Sequence[Span]) -> Tensor:
+        """`prefill_spans` where only the last position of each is read; `[N, D] -> [spans, D]`."""
+        every = self.prefill_spans(x, cache, spans)
+        return torch.stack([every[end] for end in ends_of(spans)])
+
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
+        """Spans of prompts from positions `starts [B]` on, in tensors alone; `[B, N, D]` to same.
+
+        Positions behind a prompt's last are computed and cached too, as far as the slot goes;
+        decoding overwrites each one before it is read.
+        """
+        B, N, _ = x.shape
+        most = cache.keys.shape[3]
+        # NOTE: what is behind the slot's end lands on its last position, which no prompt reaches
+        offsets = torch.arange(N, device=x.device)
+        positions = (starts.unsqueeze(1) + offsets).clamp(max=most - 1)
+        places = torch.arange(most, device=x.device)
+        stale = (places >= (starts + N).unsqueeze(1)).view(B, 1, most, 1)
+        seen = (places <= positions.unsqueeze(2)).unsqueeze(1)  # [B, 1, N, most]
+        rotation = self._rotation_at(positions)
+        groups = self.num_heads // self.num_kv_heads
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = self._project(block, x, rotation)  # [B, N, heads, C]
+            cache.keys[layer][slots.unsqueeze(1), :, positions] = keys
+            cache.values[layer][slots.unsqueeze(1), :, positions] = values
+            k = cache.keys[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
+            v = cache.values[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
+            attended = F.scaled_dot_product_attention(
+                queries.transpose(1, 2), k, v, attn_mask=seen, scale=self.scale
+            )  # [B, H, N, C]
+            x = self._finish(block, attended.transpose(1, 2).flatten(2), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    # ------------------------------------------------------------ decode
+
+    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
+        """One position of each row; `[B, D] -> [B, D]`."""
+        if rows.host is not None:
+            return self._decode_row_by_row(x, cache, rows, rows.host)
+        rotation = self._rotation_at(rows.positions)
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = self._project(block, x, rotation)
+            layer_keys, layer_values = cache.keys[layer], cache.values[layer]
+            layer_keys[rows.slots, :, rows.positions] = keys
+            layer_values[rows.slots, :, rows.positions] = values
+            attended = attend_slots(
+                queries, layer_keys, layer_values, rows.slots, rows.positions, self.scale
+            )
+            x = self._finish(block, attended.flatten(1), x)
+        return rms_norm(x, self.norm, self.eps)
+
+    def _decode_row_by_row(
+        self, x: Tensor, cache: KVCache, rows: Rows, host: Sequence[HostRow]
+    ) -> Tensor:
+        """`decode` on the CPU: each row attends over its own length; views are made once a step."""
+        B = len(x)
+        num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
+        x = F.pad(x, (0, 0, 0, num_extra))
+        rotation = self._rotation_at(F.pad(rows.positions, (0, num_extra)))
+        attended = x.new_zeros(len(x), self.num_heads * self.head_dim)
+        grouped = attended.view(len(x), self.num_kv_heads, -1, self.head_dim)
+        outputs = grouped.unbind(0)  # [G, H/G, C] each
+        past = [Past.of(cache, row.slot, row.position) for row in host]
+        for layer, block in enumerate(self.blocks):
+            queries, keys, values = (
+                part.unbind(0) for part in self._project(block, x, rotation)
+            )  # [H, C], [G, C], [G, C] of each row
+            for row, own in enumerate(past):
+                own.new_keys[layer].copy_(keys[row])
+                own.new_values[layer].copy_(values[row])
+                q = queries[row].view(self.num_kv_heads, -1, self.head_dim)
+                mixed = attend(q, own.keys[layer], own.values[layer], self.scale)
+                outputs[row].copy_(mixed)
+            x = self._finish(block, attended, x)
+        return rms_norm(x[:B], self.norm, self.eps)
+
+
+class FusedCausalLayers(CausalLayers):
+    """`CausalLayers` in five kernels a layer and decode step, on CUDA in bf16 and fp8.
+
+    Weights, state and results (up to rounding) are the parent's, so the parent is the reference.
+    """
+
+    def new_cache(self, num_slots: int, num_positions: int) -> KVCache:
+        cache = super().new_cache(num_slots, num_positions)
+        cache.add_scratch(self.num_heads)
+        return cache
+
+    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
+        from voxcli.kernels.attention import prompt_attention
+        from voxcli.kernels.linear import rms_linear
+        from voxcli.kernels.rows import rms_norm as fused_norm
+
+        x = x.clone()  # a residual may be written over
+        for layer, block in enumerate(self.blocks):
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            attended = prompt_attention(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
+                self.num_heads, self.scale, block.head_norm, self.eps,
+            )  # fmt: skip
+            x = finish(block, attended, x, self.eps)
+        return fused_norm(x, self.norm, self.eps)
+
+    def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
+        from voxcli.kernels.attention import decode_attention
+        from voxcli.kernels.linear import rms_linear
+        from voxcli.kernels.rows import rms_norm as fused_norm
+
+        assert cache.scratch is not None
+        x = x.clone()  # a residual may be written over
+        for layer, block in enumerate(self.blocks):
+            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+            attended = decode_attention(
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], rows.slots,
+                rows.positions, self.num_heads, self.scale, cache.scratch, block.head_norm,
+                self.eps,
+            )  # fmt: skip
+            x = finish(block, attended, x, self.eps)
+        return fused_norm(x, self.norm, self.eps)
+
+
+def finish(block: Block, attended: Tensor, residual: Tensor, eps: float) -> Tensor:
+    """Output projection and feed-forward in fused kernels; `residual` may be written over."""
+    from voxcli.kernels.linear import linear_add, rms_swiglu
+
+    x = linear_add(attended, block.output.weight, residual)
+    inner = rms_swiglu(x, block.mlp_norm, eps, block.gate_up.weight)
+    return linear_add(inner, block.down.weight, x)
