@@ -209,6 +209,7 @@ def test_no_text_waits_for_uploads_and_too_many_of_these_are_refused(
             thread.start()
         until(lambda: running.service.uploads.num_open == most)
         assert ask(client).status_code == 200
+        assert client.get("/v1/audio/voices").status_code == 200
         busy = upload(client, "another")
         assert busy.status_code == 429
         assert int(busy.headers["retry-after"]) >= 1
