@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import httpx
 import numpy as np
@@ -27,6 +30,8 @@ from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 
+TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
+LONG = " ".join(f"Sentence number {word} is here." for word in ("one", "two", "six", "ten") * 15)
 WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for milliseconds
 
 
@@ -183,3 +188,39 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/health", timeout=WAIT_S).status_code == 200
     except httpx.TransportError:
         return False
+
+
+def begin(running: Running, text: str = TEXT, **fields: Any) -> socket.socket:
+    """Ask for a stream on a bare socket."""
+    host, port = running.url.removeprefix("http://").split(":")
+    raw = socket.create_connection((host, int(port)), timeout=20)
+    body = json.dumps(
+        {"model": "fake", "input": text, "response_format": "pcm", "stream": True, **fields}
+    ).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    head += "Connection: close\r\n"
+    raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return raw
+
+
+def rest(raw: socket.socket) -> bytes:
+    with raw:
+        parts = []
+        try:
+            while part := raw.recv(1 << 16):
+                parts.append(part)
+        except OSError:
+            pass
+        return b"".join(parts)
+
+
+def rest_until_end(raw: socket.socket) -> bool:
+    """Whether a chunked answer comes to its proper end."""
+    data = b""
+    with raw:
+        while not data.endswith(b"0\r\n\r\n"):
+            part = raw.recv(1 << 16)
+            if not part:
+                return False
+            data += part
+    return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,7 +9,18 @@ from typing import Any
 
 import pytest
 from fakes import fake_engine
-from running import Behind, GatedModel, Running, engine_for, run_server, until
+from running import (
+    LONG,
+    TEXT,
+    Behind,
+    GatedModel,
+    begin,
+    engine_for,
+    rest,
+    rest_until_end,
+    run_server,
+    until,
+)
 
 from voxcli.config import SamplingParams
 from voxcli.engine.base import Setup, Speech, SpeechSession, Wanted
@@ -23,32 +32,6 @@ from voxcli.server import listener, response
 from voxcli.server.limits import WorkerLimits
 from voxcli.server.worker import EngineWorker, Job, State
 from voxcli.utterance import AudioChunk, Utterance
-
-TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
-LONG = " ".join(f"Sentence number {word} is here." for word in ("one", "two", "six", "ten") * 15)
-
-
-def begin(running: Running, text: str = TEXT, **fields: Any) -> socket.socket:
-    """Ask for a stream on a bare socket."""
-    host, port = running.url.removeprefix("http://").split(":")
-    raw = socket.create_connection((host, int(port)), timeout=20)
-    body = json.dumps(
-        {"model": "fake", "input": text, "response_format": "pcm", "stream": True, **fields}
-    ).encode()
-    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-    raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    return raw
-
-
-def rest(raw: socket.socket) -> bytes:
-    with raw:
-        parts = []
-        try:
-            while part := raw.recv(1 << 16):
-                parts.append(part)
-        except OSError:
-            pass
-        return b"".join(parts)
 
 
 @pytest.fixture
@@ -80,18 +63,6 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
         until(lambda: running.worker.num_waiting == 0)
         running.model.gate.set()
         assert rest_until_end(first)
-
-
-def rest_until_end(raw: socket.socket) -> bool:
-    """Whether a chunked answer comes to its proper end."""
-    data = b""
-    with raw:
-        while not data.endswith(b"0\r\n\r\n"):
-            part = raw.recv(1 << 16)
-            if not part:
-                return False
-            data += part
-    return True
 
 
 def test_too_many_are_refused_with_429_and_when_to_come_back() -> None:

@@ -146,7 +146,7 @@ class WholeFile:
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     try:
-        return tempfile.TemporaryDirectory(prefix="voxcli-")
+        return tempfile.TemporaryDirectory(prefix="voxcli-", ignore_cleanup_errors=True)
     except OSError as err:
         raise OutputError(f"no temporary folder: {err.strerror}") from err
 

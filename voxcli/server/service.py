@@ -23,7 +23,8 @@ from voxcli.voices import VoiceStore
 
 NUM_PLANNERS = 2
 MAX_PLANS = 128  # that wait: more than the streams and the queue of a server
-MAX_UPLOADS = 8  # that wait: recordings, and the list of voices
+MAX_UPLOADS = 8  # that wait
+MAX_FILES = 64  # that wait: lists of voices, most of all
 
 T = TypeVar("T")
 
@@ -37,7 +38,8 @@ class Service:
         num_restarts: fresh processes that went on after a fault.
         store: of the saved voices.
         planners: for texts and orders.
-        uploads: for recordings, and for files of voices and models that are read whole.
+        uploads: for recordings.
+        files: for those of voices and models, which are read whole.
     """
 
     worker: EngineWorker
@@ -48,6 +50,7 @@ class Service:
     metrics: Metrics = field(init=False)
     planners: Desk = field(init=False, repr=False)
     uploads: Desk = field(init=False, repr=False)
+    files: Desk = field(init=False, repr=False)
     encoder: Encoder = field(init=False, repr=False)
     _checksums: dict[bool, str] = field(init=False, repr=False, default_factory=dict)
 
@@ -56,6 +59,7 @@ class Service:
         planners = Desk("texts", NUM_PLANNERS, max_waiting=MAX_PLANS)
         object.__setattr__(self, "planners", planners)
         object.__setattr__(self, "uploads", Desk("uploads", 1, max_waiting=MAX_UPLOADS))
+        object.__setattr__(self, "files", Desk("questions", 1, max_waiting=MAX_FILES))
         object.__setattr__(self, "encoder", Encoder(self.worker))
 
     @property
@@ -112,4 +116,4 @@ class Service:
             return self._checksums[of_encoder]
 
         known = self._checksums.get(of_encoder)
-        return await self.uploads.run(once) if known is None else known
+        return await self.files.run(once) if known is None else known

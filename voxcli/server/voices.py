@@ -33,7 +33,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 async def list_voices(request: Request) -> VoiceList:
     """The model's own voices, and the saved ones."""
     service: Service = request.app.state.service
-    saved = await service.uploads.run(lambda: _rows(service.store))
+    saved = await service.files.run(lambda: _rows(service.store))
     presets = [VoiceRow(name=name) for name in service.facts.voices]
     return VoiceList(voices=[DEFAULT, *presets, *saved])
 
@@ -61,8 +61,8 @@ async def create_voice(
     )
     recording = voice.recording
     encoded = voice.encoded(await service.encode(recording, uses_of(recording)))
-    await service.uploads.run(lambda: service.store.add(encoded))
-    return await service.uploads.run(lambda: _row(service.store, name))
+    await service.files.run(lambda: service.store.add(encoded))
+    return await service.files.run(lambda: _row(service.store, name))
 
 
 @router.delete("/v1/audio/voices/{name}", responses=_REFUSALS)
@@ -70,8 +70,8 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
     """Remove a saved voice; answers with what it was."""
     service: Service = request.app.state.service
     try:
-        row = await service.uploads.run(lambda: _row(service.store, name))
-        await service.uploads.run(lambda: service.store.remove(name))
+        row = await service.files.run(lambda: _row(service.store, name))
+        await service.files.run(lambda: service.store.remove(name))
     except VoiceNotFoundError as err:
         raise ApiError(404, http_message(err), code="voice_not_found", param="name") from err
     return row
