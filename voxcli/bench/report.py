@@ -160,7 +160,7 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     if not path.parent.is_dir():
         hint = f"run: mkdir -p '{path.parent}'"
         raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
-    files.check_regular(path)
+    files.check_regular(path, "give the name of a file; --json - writes to stdout")
     if path.exists() and not overwrite:
         raise files.exists_error(path)
     try:
