@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from checkpoints import TINY, write_random_checkpoint
+from oddities import VALUES, changed, fields
 from qwen3_tts import tiny
 
 from voxcli.errors import CheckpointError
@@ -22,11 +21,6 @@ from voxcli.models.voxcpm2.config import VoxCPM2Config
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MISSING = object()
-VALUES = (
-    None, True, "", "text", "1", [], [[]], {}, {"a": 1}, [0], ["a"], 0, 1, -1, 7, 2**31, 2**63,
-    10**400, 0.5, 1e300, math.nan, -math.inf, "\ud800", MISSING,
-)  # fmt: skip
 MAX_ENTRIES = 4
 VOCABULARIES = [("voxcpm2", "tokenizer.json"), ("cv_0b6", "vocab.json")]
 MAX_GROWTH = 400 << 20  # bytes that no tiny checkpoint needs
@@ -48,30 +42,6 @@ FILES = [
     ("cv_0b6", "generation_config.json"),
     ("cv_0b6", "speech_tokenizer/config.json"),
 ]
-
-
-def fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Paths of all values of a JSON object; of a list's or a table's entries, the first."""
-    if path:
-        yield path
-    if isinstance(value, dict):
-        is_table = str(path[-1:]).endswith(("_id',)", "_dialect',)"))
-        for key, inner in list(value.items())[: 1 if is_table else None]:
-            yield from fields(inner, (*path, key))
-    if isinstance(value, list) and value:
-        yield from fields(value[0], (*path, 0))
-
-
-def changed(root: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
-    root = json.loads(json.dumps(root))
-    place: Any = root
-    for key in path[:-1]:
-        place = place[key]
-    if value is MISSING:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return root
 
 
 def settings(folder: Path) -> object:
