@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -13,6 +14,10 @@ from browser import CHROMIUM
 from needs import need
 
 import voxcli  # noqa: F401  before torch, whose idle threads would spin beside other processes
+
+# A shell's background job ignores Ctrl-C, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="voxcli")  # a socket's path must be short
 os.environ["VOXCLI_ENGINE"] = "native"  # a developer's running server speaks in no test but its own

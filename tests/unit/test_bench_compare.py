@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from browser import Browser
+from oddities import VALUES, changed, fields
 
-from voxcli.bench.compare import Verdict, compare
+from voxcli.bench.compare import Verdict, compare, differences
 from voxcli.bench.html import report_as_html
 from voxcli.bench.markdown import BEGIN, END, main, refreshed
 from voxcli.bench.metrics import DEFINITIONS, Run, cell_statistics
@@ -324,6 +326,17 @@ def test_reports_of_the_former_version_are_read_and_compared(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="steps: None and 10"):
         compare([plain], [load_report(path)], 0.05)
     assert not any(change.is_regression for change in compare([report], [load_report(path)], 0.05))
+
+
+def test_a_report_with_one_field_changed_is_compared_or_refused(tmp_path: Path) -> None:
+    report, path = made_up(1), tmp_path / "odd.json"
+    for place in fields(report):
+        for value in VALUES[::3]:
+            path.write_text(json.dumps(changed(report, place, value)))
+            with suppress(UsageError):
+                other = load_report(path)
+                compare([report], [other], 0.05)
+                differences([report, other])
 
 
 @pytest.mark.usefixtures("chromium")

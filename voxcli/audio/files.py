@@ -52,14 +52,13 @@ def exists_error(path: Path) -> OutputExistsError:
     )
 
 
-def check_regular(path: Path) -> None:
+def check_regular(path: Path, hint: str = "give the name of a file") -> None:
     """Raise OutputError for a pipe, a device or a socket: a file cannot take its place.
 
     /dev is all of that kind: "/dev/stdout" may happen to be a file.
     """
     is_device = path.is_absolute() and path.parts[1:2] == ("dev",) and path.parts[2:3] != ("shm",)
     if path.exists() and (is_device or not (path.is_file() or path.is_dir())):
-        hint = "to write to a pipe or a device, use '-o -' and redirect stdout to it"
         raise OutputError(f"{path} is no regular file", hint=hint)
 
 

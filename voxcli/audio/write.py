@@ -34,6 +34,7 @@ __all__ = [
     "open_stdout",
 ]
 
+STDOUT_HINT = "give the name of a file; 'voxcli speak -o -' writes to stdout, for pipes and devices"
 SILENT_DBFS = -60.0  # RMS over the whole file; the noise floor of a quiet room recording
 
 
@@ -83,7 +84,7 @@ def check_output(
             raise OutputError(
                 f"{path} is a folder", hint=f"give a file in it: {target / 'out.wav'}"
             )
-        files.check_regular(target)
+        files.check_regular(target, STDOUT_HINT)
         _check_name(target)
         audio_format = resolve_format(target, bits)
         if rate is not None:

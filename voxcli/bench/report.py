@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.audio import files
 from voxcli.bench.metrics import DEFINITIONS, Run
+from voxcli.bench.readable import check_readable
 from voxcli.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -82,14 +83,22 @@ def load_report(path: Path) -> Report:
         UsageError: not there, or no report of this format.
     """
     try:
-        report = json.loads(path.read_text("utf-8"))
+        report: Any = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as err:
         raise UsageError(f"{path} cannot be read: {err}", hint="give a report of --json") from err
     found = report.get("format") if isinstance(report, dict) else None
     if found not in (FORMAT, FORMER):
         hint = f"give a file that 'voxcli bench --json' wrote ({FORMAT})"
         raise UsageError(f"{path} is no report: its format is {found!r}", hint=hint)
-    return translated(report)
+    if found == FORMER:
+        try:
+            report = translated(report)
+        except (KeyError, TypeError, AttributeError) as err:
+            message = f"{path} is damaged: it lacks options, cells or runs"
+            raise UsageError(message, hint="give a report of --json") from err
+    check_readable(report, path)
+    readable: Report = report
+    return readable
 
 
 def translated(report: Report) -> Report:
@@ -160,7 +169,7 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     if not path.parent.is_dir():
         hint = f"run: mkdir -p '{path.parent}'"
         raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
-    files.check_regular(path)
+    files.check_regular(path, "give the name of a file; --json - writes to stdout")
     if path.exists() and not overwrite:
         raise files.exists_error(path)
     try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -98,6 +99,21 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} holds no JSON object")
     return values
+
+
+@contextmanager
+def read_by_library(files: str) -> Iterator[None]:
+    """What a library raises at a damaged file is a CheckpointError that names it.
+
+    Of tokenizers that is a bare Exception for most faults, and for some a panic of Rust, which is
+    no Exception.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as err:
+        raise CheckpointError(f"{files} cannot be read: {err}") from err
 
 
 def shown(value: object) -> str:

@@ -20,6 +20,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from voxcli.errors import CheckpointError
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+from voxcli.models.settings import read_by_library
 
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -77,10 +78,8 @@ def load_tokenizer(folder: Path, config: Qwen3TTSConfig) -> TextTokenizer:
         CheckpointError: a file is missing or damaged, or of another model.
     """
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
-    try:
+    with read_by_library(f"{vocabulary} or {merges.name}"):
         model = models.BPE.from_file(str(vocabulary), str(merges))
-    except Exception as err:  # the library raises bare Exception for every fault of the files
-        raise CheckpointError(f"{vocabulary} or {merges.name} cannot be read: {err}") from err
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

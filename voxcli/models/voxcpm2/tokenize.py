@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from voxcli.errors import CheckpointError
+from voxcli.models.settings import read_by_library
 
 WORD_START = "▁"
 AUDIO_START = 101  # the text is over, speech begins
@@ -27,17 +27,19 @@ def _is_chinese(token: str) -> bool:
 class TextTokenizer:
     """The checkpoint's tokenizer with the Chinese split.
 
+    Attributes:
+        num_ids: one more than the largest id.
+
     Raises:
         CheckpointError: tokenizer.json is missing or damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         path = folder / "tokenizer.json"
-        try:
+        with read_by_library(str(path)):
             self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as err:  # the library raises bare Exception for every fault of the file
-            raise CheckpointError(f"{path} cannot be read: {err}") from err
         vocabulary = self._tokenizer.get_vocab()
+        self.num_ids = 1 + max(vocabulary.values(), default=0)
         self._unknown = vocabulary.get("<unk>", 0)
         self._split: dict[int, list[int]] = {}
         for token, token_id in vocabulary.items():
