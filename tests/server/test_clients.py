@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import http.client
+import io
 import os
 import socket
 import subprocess
@@ -13,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import soundfile
 from fakes import fake_engine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,7 +38,9 @@ from running import (
     run_server,
     until,
 )
+from starlette import formparsers
 
+from voxcli.audio import files
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.engine.base import Wanted
 from voxcli.engine.remote import transport, wire
@@ -87,11 +92,11 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ------------------------------------------------------------------------ who leaves
 
 
-@pytest.mark.parametrize("how", ["whole", "stream"])
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "pcm"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [(name, "whole") for name in FORMATS] + [(name, "stream") for name in encode.STREAMED],
+)
 def test_whoever_leaves_in_the_middle_of_an_encoding_ends_nothing(name: str, how: str) -> None:
-    if how == "stream" and name not in encode.STREAMED:
-        pytest.skip("exists as a whole file alone")
     script = Path(__file__).with_name("leaving.py")
     done = subprocess.run([sys.executable, script, name, how], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -222,10 +227,6 @@ def test_no_text_waits_for_uploads_and_too_many_of_these_are_refused(
 def test_a_bomb_of_an_upload_is_refused_by_its_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import io
-
-    import soundfile
-
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     data = io.BytesIO()
     with soundfile.SoundFile(data, "w", 48_000, 8, "PCM_16", format="FLAC") as file:
@@ -609,7 +610,7 @@ def test_a_voice_is_read_once_until_it_changes(
         assert len(reads) == 2
 
 
-@pytest.mark.parametrize("where", ["folder", "file", "voice"])
+@pytest.mark.parametrize("where", ["folder", "file", "voice", "upload"])
 def test_a_full_disk_is_the_servers_fault_and_is_in_its_log(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -618,14 +619,14 @@ def test_a_full_disk_is_the_servers_fault_and_is_in_its_log(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    from voxcli.audio import files
-
     with run_server() as running, running.client() as client:
         if where == "folder":
             monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+        elif where == "upload":
+            monkeypatch.setattr(formparsers, "SpooledTemporaryFile", full)
         else:
             monkeypatch.setattr(files, "create", full)
-        answer = upload(client, "clara") if where == "voice" else ask(client)
+        answer = upload(client, "clara") if where in ("voice", "upload") else ask(client)
     assert answer.status_code == 507, answer.text
     error = answer.json()["error"]
     assert error["message"] == "the server cannot write its files; see its log"
@@ -672,8 +673,6 @@ def test_metrics_say_how_many_settings_are_spoken() -> None:
 
 def test_whoever_leaves_while_the_engine_is_asked_harms_nobody() -> None:
     """On a card the engine's thread encodes recordings between its steps."""
-    from dataclasses import replace
-
     engine = engine_for(GatedModel())
     engine.facts = replace(engine.facts, can_encode_beside=False)
     with run_server(engine=engine) as running:

@@ -133,7 +133,7 @@ async def checksum(service: Service, request: Request) -> Response:
 
 async def _order(service: Service, request: Request, kind: type[T], what: str = "utterance") -> T:
     """What the client asks, read beside the event loop: it may be megabytes of a recording."""
-    body = await request.body()
+    body = b"".join([piece async for piece in request.stream()])  # `body()` would keep it
     return await service.beside(lambda: wire.read_order(kind, body, what))
 
 
