@@ -271,7 +271,8 @@ def test_saved_voices_are_listed_shown_exported_and_removed(run: Run, model: Fak
     assert [(row["name"], row["models"], row["text"]) for row in listed] == [("emma", ["fake"], "")]
     assert "facts.snr_db" in run("voices", "show", "emma")[1]
     assert run("voices", "export", "emma")[:2] == (0, "emma.safetensors\n")
-    assert run("voices", "export", "emma")[0] == 2
+    assert run("voices", "export", "emma")[:2] == (0, "emma-2.safetensors\n")
+    assert run("voices", "export", "emma", "-o", "emma.safetensors")[0] == 2
     assert run("voices", "import", "emma.safetensors", "--name", "bea")[0] == 0
     assert run("voices", "remove", "emma", "--json")[0] == 0
     assert [row["name"] for row in json.loads(run("voices", "list", "--json")[1])["voices"]] == [
