@@ -128,6 +128,22 @@ def test_words_of_the_segments_are_the_words_of_the_text(text: str, max_chars: i
         ("nl", "Dat is o.a. een goed idee voor morgen."),
         ("it", "Il sig. Rossi arriva domani."),
         ("pl", "W dniu 3. maja było zimno."),
+        ("de", "Der Krieg begann vor dem 2. Weltkrieg in diesem Land."),
+        ("de", "Er zahlt 30 Euro inkl. Versand und Verpackung."),
+        ("fr", "Hier soir, Mme. Durand a chanté pour M. Dupont."),
+        ("fr", "Le livre de J. Verne compte, cf. p. 12, trois parties."),
+        ("es", "La Sra. López vive en la Avda. Goya, n. 5."),
+        ("it", "Abita in via Roma n. 5, si veda a pag. 12 del libro."),
+        ("pt", "O Prof. Alves mora na Av. Paulista há anos."),
+        ("ru", "Ехать ок. 3 ч. без пересадок до г. Тверь."),
+        ("ru", "«Иди сюда!» — крикнул он брату."),
+        ("nl", "Dhr. De Vries komt om 3 uur, d.w.z. te laat."),
+        ("da", "Han kom d. 3. maj med hr. Jensen og dr. Berg."),
+        ("sv", "Han kom kl. 5 med dr. Berg och fru Ek."),
+        ("fi", "Hän tuli esim. Matin kanssa klo 5. toukokuuta."),
+        ("pl", "Mieszka przy ul. Długiej obok dr. Nowaka i św. Jana."),
+        ("zh", "“快过来！”他大声地对弟弟喊道，然后跑开了。"),
+        ("ja", "「はい。」と答えて、彼女は静かに部屋を出た。"),
     ],
 )
 def test_abbreviations_and_ordinals_of_a_language_end_no_sentence(language: str, text: str) -> None:
@@ -135,6 +151,22 @@ def test_abbreviations_and_ordinals_of_a_language_end_no_sentence(language: str,
     assert whole.text == text
     ends = [part.text for part in segment(f"{text} {text}", len(text) + 2, language)]
     assert ends == [text, text]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "after"),
+    [
+        ("de", "Er ist 42.", "Danach kam sie."),
+        ("fr", "Il est parti en 1990.", "Elle reste."),
+        ("es", "Vive en Madrid.", "Ella no."),
+        ("ru", "Он уехал.", "Она осталась."),
+        ("nl", "Hij kwam om 3 uur.", "Zij niet."),
+        ("pl", "Poszedł do domu.", "Ona nie."),
+        ("it", "Vive a Roma.", "Lei no."),
+    ],
+)
+def test_a_sentence_that_ends_is_cut(language: str, text: str, after: str) -> None:
+    assert next(part.text for part in segment(f"{text} {after}", len(text) + 3, language)) == text
 
 
 @settings(derandomize=True, max_examples=300, deadline=None, database=None)

@@ -170,6 +170,7 @@ def describe(
                 "language": plan.text.language,
                 "segments": [segment.text for segment in plan.text.segments],
                 "unspeakable": [str(lost) for lost in plan.text.unspeakable],
+                "directions": list(plan.text.directions),
                 "estimated_audio_s": round(plan.estimated_audio_s, 2),
                 "seed": plan.seed,
                 "parameters": dict(plan.parameters),

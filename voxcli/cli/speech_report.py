@@ -49,9 +49,11 @@ def show_plan(plan: Plan, add_facts: Callable[[dict[str, Any]], None], *, is_jso
 
 
 def warn_unspeakable(plan: Plan) -> None:
-    """What is left out of a text, because the model has no sound for it."""
+    """What is left out of a text: what the model has no sound for, and directions to an engine."""
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
+    for direction in plan.text.directions:
+        output.warn(f"'{direction}' is not followed: it is left out and makes no pause or sound")
 
 
 def warn_setup(engine: SpeechEngine, *, is_quiet: bool) -> None:

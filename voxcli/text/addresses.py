@@ -1,132 +1,262 @@
 """English: web and mail addresses, file paths, versions and handles, as they are read aloud.
 
-Runs before the numbers, so digits inside an address are left for them. Knows only common
-top-level domains, so that "end.Then" is not one.
+Figures inside an address are said one by one. Knows only common top-level domains, so that
+"end.Then" is not one.
 """
 
 from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft
+from voxcli.text.acronyms import acronym
+from voxcli.text.spell import cardinal, digits, number, year
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
 
 _TLDS = (
-    " "
-    "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|au|nz|jp|cn|kr|in|br|ru|pl|se|no|dk|fi|ie|us|cloud|online|site|store|blog|tech|xyz"
+    "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|"
+    "au|nz|jp|cn|kr|in|br|ru|pl|se|no|dk|fi|ie|us|cloud|online|site|store|blog|tech|xyz|"
+    "internal|local|lan|localhost|corp|example|test"
 )
 _EXTENSIONS = (
-    " "
-    "txt|md|rst|csv|tsv|json|jsonl|xml|yaml|yml|toml|ini|cfg|conf|log|srt|vtt|html?|css|js|ts|py|rs|go|cpp|hpp|java|sh|bat|exe|dll|zip|tar|gz|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|wav|mp3|mp4|flac|ogg"
+    "txt|md|rst|csv|tsv|json|jsonl|xml|yaml|yml|toml|ini|cfg|conf|log|srt|vtt|html?|css|js|ts|py|"
+    "rs|go|cpp|hpp|java|sh|bat|exe|dll|zip|tar|gz|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|wav|mp3|"
+    "mp4|flac|ogg"
 )
+_PATH = r"(?:/[^\s<>\"“”,;]{0,1000})?"
 _EMAIL = re.compile(
-    r"(?<![\w.+-])(?:mailto:)?(?P<user>[A-Za-z0-9_.+-]{1,64})@(?P<host>[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,5})"
+    r"(?<![\w+-])(?<!\w\.)(?:mailto:)?(?P<user>[A-Za-z0-9_.+&-]{1,64})"
+    rf"@(?P<host>[A-Za-z0-9-]{{1,63}}(?:\.[A-Za-z0-9-]{{1,63}}){{1,5}})(?P<path>{_PATH})"
 )
 _URL = re.compile(
     r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://|www\.)(?P<rest>[^\s<>\"“”]{1,2000})", re.I
 )
 _DOMAIN = re.compile(
-    rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})(?![\w-]|\.\w)"
-    r"(?:/[^\s<>\"“”,;]{0,1000})?)"
+    rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})"
+    rf"(?![\w-]|\.\w|\s?@)(?::\d{{2,5}})?{_PATH})"
+)
+# Small letters on both sides of a point: "db01.internal", "test.abc"; no sentence begins so.
+_HOST = re.compile(
+    r"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{1,62}\.(?!(?:the|and|but|so|or|he|she|it|we|you|"
+    r"they|this|that|"
+    r"then|when|i|a|an|in|on|of|to|is|was|for|with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)\b)"
+    r"[a-z]{2,5})(?![\w.-]|\s?@)"
 )
 _FILE = re.compile(
-    rf"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{{1,64}}(?:\.[A-Za-z0-9_-]{{1,32}}){{0,3}})\.(?P<ext>{_EXTENSIONS})\b(?!\.\w)"
+    r"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,32}){0,3})"
+    rf"\.(?P<ext>{_EXTENSIONS})\b(?!\.\w)"
 )
-_UNIX_PATH = re.compile(r"(?<![\w/.~)\]$€£¥])(?:~|\.{1,2})?(?:/[\w.@+-]{1,100}){1,30}/?(?<![.])")
+_UNIX_PATH = re.compile(
+    r"(?<![\w/.~)\]$€£¥])(?:~|\.{1,2})?(?:/\.?[\w@+-][\w.@+-]{0,100}){1,30}/?(?<![.])"
+)
 _WINDOWS_PATH = re.compile(
     r"(?<!\w)(?P<drive>[A-Za-z]):(?P<rest>(?:\\[^\\/:*?\"<>|\s]{1,100}){1,30}\\?)"
 )
 _VERSION = re.compile(
-    r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,5}(?:\.\d{1,5}){2,4})(?![\w.]?\d)", re.I
+    r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,5}(?:\.\d{1,5}){2,4})"
+    r"(?P<suffix>-(?:alpha|beta|rc|dev)\.?\d{0,3}|:\d{2,5}|/\d{1,2})?(?![\w.]?\d|\w)",
+    re.I,
 )
 _DATE = re.compile(
-    r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|[12]\d|3[01])"
+    r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|"
+    r"[12]\d|3[01])"
 )
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:\.\d{3}){2}|[1-9]\d{0,2}(?:\.000){2,}")  # 1.000.000
-_V_NUMBER = re.compile(r"(?<!\w)v\.? ?(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)")
+_V_NUMBER = re.compile(
+    r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
+)
+_DOTTED = re.compile(
+    r"(?<![\w.…/])\.(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
+    r"(?<![\w.])\.NET\b"
+)
 _HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
-_HASHTAG = re.compile(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,60})")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HASHTAG = re.compile(
+    r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
+    r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}(?!-?\d)|\d{1,4}[A-Za-z]\w{0,60})"
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
 _WORDS = {
     ".": "dot", "/": "slash", "\\": "backslash", "-": "dash", "_": "underscore",
     "?": "question mark", "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde",
     ":": "colon", "+": "plus", "@": "at",
 }  # fmt: skip
-_MARK = re.compile(r"[^\w\s]|_")
+_PART = re.compile(r"\d+|[^\W\d_]+|[^\w\s]|_")
+_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2}|html?", re.I)
+_COUNTRIES = frozenset(
+    [
+        "io",
+        "uk",
+        "us",
+        "ai",
+        "tv",
+        "eu",
+        "de",
+        "py",
+        "js",
+        "ts",
+        "fr",
+        "es",
+        "it",
+        "nl",
+        "be",
+        "ch",
+        "at",
+        "ca",
+        "au",
+        "in",
+        "ie",
+        "se",
+        "fi",
+    ]
+)
 _TRAILING = re.compile(r"[.,;:!?'\")\]}*]+$")
+_SAID = {"txt": "text", "json": "jason", "yaml": "yaml", "zip": "zip", "log": "log", "java": "java",
+         "jpeg": "J peg"}  # fmt: skip
 
 
-def addresses(draft: Draft) -> None:
-    """Say addresses, paths, file names, versions, @handles and #tags."""
-    draft.sub(_EMAIL, _email, "address")
-    draft.sub(_URL, _url, "address")
-    draft.sub(_DOMAIN, _url, "address")
-    if "\\" in draft.text:
-        draft.sub(_WINDOWS_PATH, _windows, "address")
-    draft.sub(_UNIX_PATH, _path, "address")
-    draft.sub(
-        _FILE, lambda m: f"{_said(m.group('name'))} dot {_extension(m.group('ext'))}", "address"
+def said(text: str, silent: str = "") -> str:
+    """An address part by part: letters as words, figures one by one, signs by their names."""
+    spoken: list[str] = []
+    last = ""
+    for part in _PART.findall(text):
+        if part.isdecimal():
+            spoken.append(_figures(part))
+        elif part[0].isalpha():
+            is_spelled = _SPELLED.fullmatch(part) or (last == "." and part in _COUNTRIES)
+            loud = _loud(part) if part.isupper() and len(part) > 1 else part
+            spoken.append(" ".join(part.upper()) if is_spelled else loud)
+        elif part not in silent:
+            spoken.append(_WORDS.get(part, ""))
+        last = part
+    return " ".join(filter(None, spoken))
+
+
+def _loud(part: str) -> str:
+    """A part in capitals: endings of addresses are words, the rest as capitals are."""
+    is_ending = part.lower() in (
+        "com",
+        "org",
+        "net",
+        "edu",
+        "gov",
+        "info",
+        "biz",
+        "app",
+        "dev",
+        "co",
     )
-    draft.sub(_VERSION, _version, "number")
-    draft.sub(_V_NUMBER, lambda m: f"version {m.group('number')}", "number")
-    draft.sub(_HANDLE, lambda m: f"at {_said(m.group('name'), '_')}", "address")
-    draft.sub(
-        _HASHTAG, lambda m: f"hashtag {_CAMEL.sub(' ', _said(m.group('name'), '_'))}", "address"
-    )
+    return part.lower() if is_ending else acronym(part)
 
 
-def _said(text: str, silent: str = "") -> str:
-    spoken = _MARK.sub(
-        lambda m: " " if m.group() in silent else f" {_WORDS.get(m.group(), '')} ", text
-    )
-    return " ".join(spoken.split())
+def _figures(text: str) -> str:
+    if re.fullmatch(r"19\d\d|20[0-3]\d", text):
+        return year(int(text))
+    return number(text) if len(text) < 2 or re.fullmatch(r"[1-9]000", text) else digits(text)
 
 
 def _extension(extension: str) -> str:
-    known = {
-        "txt": "text",
-        "json": "jason",
-        "yaml": "yaml",
-        "zip": "zip",
-        "log": "log",
-        "java": "java",
-    }
-    return known.get(extension.lower()) or " ".join(extension.upper())
+    letters = (digits(char) if char.isdecimal() else char for char in extension.upper())
+    return _SAID.get(extension.lower()) or " ".join(letters)
+
+
+def _ending(name: str) -> str:
+    """ ".zip" or ".gitignore" by itself."""
+    return _extension(name) if re.fullmatch(_EXTENSIONS, name) else said(name)
 
 
 def _email(match: re.Match[str]) -> str:
-    host = match.group("host").rstrip(".-")
-    tail = match.group("host")[len(host) :]
-    return f"{_said(match.group('user'))} at {_said(host)}{tail}"
+    host, path, tail = match["host"].rstrip(".-"), match["path"], ""
+    if path:
+        path, tail = _without_ending(path)
+    else:
+        tail = match["host"][len(host) :]
+    user = said(_CAMEL.sub(" ", match["user"]))
+    return f"{user} at {said(host)} {said(path)}".rstrip() + tail
+
+
+def _without_ending(address: str) -> tuple[str, str]:
+    """The address, and the marks of the sentence after it."""
+    tail = _TRAILING.search(address)
+    if tail and not (tail.group()[0] == ")" and "(" in address):
+        return address[: tail.start()], tail.group()
+    return address, ""
 
 
 def _url(match: re.Match[str]) -> str | None:
     """Host and path; the query and the fragment are noise to a listener and only recorded."""
-    rest = match.group("rest")
-    tail = _TRAILING.search(rest)
-    ending = ""
-    if tail and not (tail.group()[0] == ")" and "(" in rest):
-        rest, ending = rest[: tail.start()], tail.group()
-    address = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/")
-    spoken = _said(address.removeprefix("www."))
+    rest, ending = _without_ending(match["rest"])
+    address = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/").removeprefix("www.")
+    stem, dot, extension = address.rpartition(".")
+    if dot and "/" in stem and re.fullmatch(_EXTENSIONS, extension):
+        spoken = f"{said(stem)} dot {_extension(extension)}"
+    else:
+        spoken = said(address)
     return f"{spoken}{ending}" if spoken else None
 
 
 def _windows(match: re.Match[str]) -> str:
-    body = match.group("rest").rstrip(".,;")
-    return f"{match.group('drive').upper()} colon {_said(body)}{match.group('rest')[len(body) :]}"
+    body = match["rest"].rstrip(".,;")
+    return f"{match['drive'].upper()} colon {said(body)}{match['rest'][len(body) :]}"
 
 
 def _path(match: re.Match[str]) -> str | None:
     path = match.group()
-    return _said(path) if path.count("/") > 1 or path[0] in "~." or len(path) > 3 else None
+    return said(path) if path.count("/") > 1 or path[0] in "~." or len(path) > 3 else None
 
 
 def _version(match: re.Match[str]) -> str | None:
-    if _DATE.fullmatch(match.group()):
+    """Four numbers are a machine's address, whose figures are said one by one."""
+    written = match["number"]
+    if _DATE.fullmatch(written):
         return None
-    if _GROUPED.fullmatch(match.group()):
-        return match.group().replace(".", ",")
-    point = " dot " if match.group("number").count(".") == 3 else " point "
-    spoken = point.join(match.group("number").split("."))
-    return f"version {spoken}" if match.group("v") else spoken
+    if _GROUPED.fullmatch(written):
+        return None
+    parts = written.split(".")
+    if len(parts) == 4 and not match["v"]:
+        port = match["suffix"] or ""
+        tail = f" {_WORDS[port[0]]} {number(port[1:])}" if port[:1] in (":", "/") else ""
+        return " dot ".join(digits(part) for part in parts) + tail
+    if (match["suffix"] or "")[:1] in (":", "/"):
+        return None
+    spoken = " point ".join(digits(p) if p[0] == "0" else cardinal(int(p)) for p in parts)
+    suffix = said(match["suffix"] or "", "-.")
+    return f"{'version ' if match['v'] else ''}{spoken} {suffix}".rstrip()
+
+
+def _hashtag(match: re.Match[str]) -> str:
+    words = said(_CAMEL.sub(" ", match["name"]), "_")
+    return f"hashtag {words}"
+
+
+_WORD = CAPITAL + SMALL + DIGIT
+_HAS_AT = re.compile("@")
+_HAS_SCHEME = re.compile(r"://|\bwww\.", re.I)
+_HAS_INNER_STOP = re.compile(r"\w\.\w")
+ADDRESSES = (
+    Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
+    Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),
+    Recogniser("address", _WORD, _DOMAIN, _url, ".", _HAS_INNER_STOP),
+    Recogniser("address", CAPITAL + SMALL, _WINDOWS_PATH, _windows, ":\\"),
+    Recogniser("address", "/~.", _UNIX_PATH, _path),
+    Recogniser(
+        "address",
+        _WORD + "_",
+        _FILE,
+        lambda m: f"{said(m['name'])} dot {_extension(m['ext'])}",
+        ".",
+        _HAS_INNER_STOP,
+    ),
+    Recogniser("address", SMALL + DIGIT, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_INNER_STOP),
+    Recogniser(
+        "number",
+        CAPITAL + SMALL,
+        _V_NUMBER,
+        lambda m: f"version {number(m['number'])}",
+        DIGIT,
+        re.compile(r"[vV]\.? ?\d"),
+    ),
+    Recogniser("address", ".", _DOTTED, lambda m: f" dot {_ending(m['name'] or 'net')}"),
+    Recogniser("address", "@", _HANDLE, lambda m: f"at {said(_CAMEL.sub(' ', m['name']), '_')}"),
+    Recogniser("address", "#", _HASHTAG, _hashtag),
+)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+DIRECTION = "direction"  # the kind of what speaks to an engine, "[pause 1s]"
+
 Replace = Callable[[re.Match[str]], str | None]
 
 
@@ -48,12 +50,20 @@ class Draft:
     text: str
     changes: list[Change] = field(default_factory=list)
 
-    def sub(self, pattern: re.Pattern[str], replace: str | Replace, kind: str) -> None:
+    def sub(
+        self, pattern: re.Pattern[str], replace: str | Replace, kind: str, needs: str = ""
+    ) -> None:
         """Replace every match; a `replace` function may return None to leave a match alone.
+
+        Args:
+            needs: what every match has in it; a text without it is not searched.
 
         NOTE: `pattern` must be linear on any input: bounded repeats, or a look-behind that allows
         one start a token. `tests/unit/test_text_speed.py` tries hostile texts.
         """
+
+        if needs not in self.text:
+            return
 
         def apply(match: re.Match[str]) -> str:
             before = match.group()

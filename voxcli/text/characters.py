@@ -33,21 +33,32 @@ _STYLED = re.compile(
 )
 _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
+# A space that does not break between figures parts thousands; a quotation opens after a stop.
+_SPACED_FIGURES = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
+_OPENING = re.compile("(?<=[^\\W\\d_][.,!?])(?=[“«])|(?<=[”»])(?=[“«])")
+
 _PICTURE = (
-    "\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u231a\u231b\u2328\u23cf\u23e9-\u23fa"
+    "\U0001f000-\U0001faff\u2600-\u2668\u266a-\u266c\u2670-\u27bf\u2b00-\u2bff\u231a\u231b\u2328\u23cf\u23e9-\u23fa"
     "\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2934\u2935\u3297\u3299"
 )
 _EMOJI = re.compile(
-    f"(?P<key>[#*0-9])\ufe0f?\u20e3|[{_PICTURE}][{_PICTURE}\ufe0e\ufe0f\u200d\U000e0020-\U000e007f]*"
+    "(?P<key>[#*0-9])\ufe0f?\u20e3|"
+    f"[{_PICTURE}][{_PICTURE}\ufe0e\ufe0f\u200d\U000e0020-\U000e007f]*"
 )
-_EMOTICON = re.compile(r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3|\^_?\^)(?=[\s.,!?]|$)")
+_EMOTICON = re.compile(
+    r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3(?=\s*(?:[.,!?\n]|$))|"
+    r"\^_?\^)(?=[\s.,!?]|$)"
+)
 
+_STAR = re.compile(r"(?<=\d)[ -]?★(?!★)")
+_HEART = re.compile(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
 _MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
 
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fromkeys("“”„‟″«»「」『』", '"')})
 _QUOTE = re.compile("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
 _ELLIPSIS = re.compile(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
 _HYPHEN = re.compile("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
+_ANY_DASH = re.compile("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
 _DASH = re.compile(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
 
 
@@ -59,12 +70,15 @@ def has_content(text: str) -> bool:
 def clean(draft: Draft, language: str) -> None:
     """Newlines, broken encodings, entities, control and invisible characters; then NFC."""
     draft.text = _NEWLINES.sub("\n", draft.text).replace("\u2029", "\n\n")
-    if _MOJIBAKE.search(draft.text):
+    if not draft.text.isascii() and _MOJIBAKE.search(draft.text):
         _mend(draft)
-    draft.sub(_ENTITY, _entity, "entity")
-    draft.sub(_CONTROL, " ", "control")
-    draft.sub(_INVISIBLE, "", "invisible")
+    draft.sub(_ENTITY, _entity, "entity", "&")
+    if not draft.text.isprintable():
+        draft.sub(_CONTROL, " ", "control")
+        draft.sub(_INVISIBLE, "", "invisible")
     draft.text = unicodedata.normalize("NFC", draft.text)
+    if language == "en" and not draft.text.isascii():
+        draft.text = _SPACED_FIGURES.sub(",", draft.text)
 
 
 def _mend(draft: Draft) -> None:
@@ -89,6 +103,10 @@ def emoji(draft: Draft, language: str) -> None:
     A listener wants the sentence, not "face with tears of joy" after it; but a text of one emoji
     must not become silence.
     """
+    draft.sub(_HEART, "love" if language == "en" else " ", "symbol", "<3")
+    draft.sub(_EMOTICON, " ", "emoji")
+    if draft.text.isascii():
+        return
     bare = _EMOJI.sub(lambda m: m.group("key") or "", draft.text)
     only = language == "en" and len(draft.text) < _MAX_NAMED and not any(c.isalnum() for c in bare)
 
@@ -97,8 +115,10 @@ def emoji(draft: Draft, language: str) -> None:
             return match.group("key")
         return f" {_names(match.group())} " if only else " "
 
+    if language == "en":
+        draft.sub(_HEART, "love", "symbol")
+        draft.sub(_STAR, " star", "symbol", "★")
     draft.sub(_EMOJI, replace, "emoji")
-    draft.sub(_EMOTICON, " ", "emoji")
 
 
 def _names(pictures: str) -> str:
@@ -112,17 +132,23 @@ def _names(pictures: str) -> str:
 
 def straighten(draft: Draft) -> None:
     """English: full-width, styled and typographic characters to the plain ones a voice knows."""
-    draft.sub(_JOINERS, "", "invisible")
-    draft.sub(_STYLED, _compatible, "letter")
-    draft.sub(_WIDE, _compatible, "letter")
-    draft.text = _SPACES.sub(" ", draft.text)
-    draft.sub(_ELLIPSIS, "...", "punctuation")
+    if not draft.text.isascii():
+        draft.sub(_JOINERS, "", "invisible")
+        draft.sub(_STYLED, _compatible, "letter")
+        draft.sub(_WIDE, _compatible, "letter")
+        draft.text = _OPENING.sub(" ", draft.text)
+        draft.text = _SPACES.sub(" ", draft.text)
+        draft.sub(_ELLIPSIS, "...", "punctuation", "…")
+        draft.sub(_HYPHEN, "-", "dash")
+    draft.sub(_ELLIPSIS, "...", "punctuation", "....")
+    draft.sub(_ELLIPSIS, "...", "punctuation", ". .")
     draft.sub(_QUOTE, lambda m: m.group().translate(_QUOTES), "quote")
-    draft.sub(_HYPHEN, "-", "dash")
 
 
 def dashes(draft: Draft) -> None:
     """English: every dash that is a pause becomes " — "; after numbers, which need the hyphens."""
+    if not _ANY_DASH.search(draft.text):
+        return
     draft.sub(_DASH, lambda m: "-" if m.group() == "–" else " — ", "dash")
 
 

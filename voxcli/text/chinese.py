@@ -48,6 +48,7 @@ _RAISED = re.compile(
     rf"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[{RAISED}]{{1,3}}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
 _SPAN = re.compile(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
+_FRACTION = re.compile(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
 _ABOUT = re.compile(r"(?<![\w~])[~∼≈]\s?(?=\d)")
 _FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
 _SENTENCE = re.compile(r"[^\n。！？；]{1,400}[。！？；]*")
@@ -57,6 +58,7 @@ def write_out(draft: Draft) -> None:
     """Name units, powers and "~"; before brackets go and after formulas."""
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
     draft.sub(_ABOUT, "约", "symbol")
+    draft.sub(_FRACTION, lambda m: f"{m['lower']}分之{m['upper']}", "number")
     draft.sub(_MEASURE, _measure, "unit")
     draft.sub(_RAISED, _power, "number")
     draft.sub(_SPAN, "到", "number")

@@ -1,30 +1,37 @@
-"""English: dates, clock times, years, decades and telephone numbers.
+"""English: dates, years, decades and eras.
 
 Numeric dates are read month first (03/04/2026 is March fourth) unless that is no date; dates with
 the year first and dates with dots are unambiguous by custom. Knows no calendar beyond the ordinary
-one; names cut short are written out before (`weekdays.py`).
+one; weekdays cut short are written out before (`weekdays.py`).
 """
 
 from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, ends_sentence, led
 
 _MONTHS_LIST = (
     "January February March April May June July August September October November December"
 )
 _MONTHS = _MONTHS_LIST.split()
-_SHORT = {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
-_MONTH = rf"(?P<month>{'|'.join(_MONTHS)}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
-_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_SHORT = {name[:3].lower(): name for name in _MONTHS} | {"sept": "September"}
+_MONTH = (
+    rf"(?P<month>(?i:{'|'.join(_MONTHS)}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?))"
+)
+_NTH = r"(?:st|nd|rd|th|ST|ND|RD|TH)"
+_DAY = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?P<nth>{_NTH})?"
+_TO = rf"\s?[-–]\s?(?P<to>0?[1-9]|[12]\d|3[01]){_NTH}?"
 _YEAR = r"(?P<year>1\d{3}|20\d{2})(?![\d%]|,\d|\.\d)"
 # What may follow "March 4" without a year: anything but a noun it could count ("March 30 people").
 _AFTER_DAY = (
-    r"(?!\d|[:/%]|[.,]\d|-\d|st\b|nd\b|rd\b|th\b)(?=\s*(?:[^\w\s]|$|[A-Z]|\d{1,2}:\d\d|(?:at|and|to|in|on|from|"
-    r"until|till|or|through|is|was|were|for|by|with|the|a|we|i|he|she|they|it|this|that|when|before|"
-    r"after|between|as|will|has|had|of|but|because|if|so|there|my|our|his|her)\b))"
+    r"(?!\d|[:/%]|[.,]\d|st\b|nd\b|rd\b|th\b)(?=\s*(?:[^\w\s]|$|[A-Z]|\d{1,2}:\d\d|(?:at|and|"
+    r"to|in|on|from|"
+    r"until|till|or|through|is|was|were|for|by|with|the|a|we|i|he|she|they|it|this|that|when|"
+    r"before|"
+    r"after|between|as|will|has|had|of(?! (?:them|us|you|these|those)\b)|but|because|if|so|"
+    r"there|my|our|his|her|twenty|nineteen)\b))"
 )
 
 _ISO = re.compile(
@@ -32,96 +39,84 @@ _ISO = re.compile(
     r"(?P<day>0[1-9]|[12]\d|3[01]|[1-9])(?:T(?=\d\d:)|(?![\w./-]*\d))"
 )
 _NUMERIC = re.compile(
-    r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<year>\d{4}|\d{2})(?![\w/-]|\.\d)"
+    r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<year>\d{4}|"
+    r"\d{2})(?![\w/-]|\.\d)"
 )
-_MONTH_DAY_YEAR = re.compile(rf"\b{_MONTH}\s{_DAY},?\s(?P<year>\d{{4}})(?!\d)")
+_MONTH_DAYS = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY}{_TO}(?!\w|-)(?:,\s{_YEAR})?")
+_MONTH_DAY_YEAR = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY},?[\s-](?P<year>\d{{4}})(?!\d|,\d)")
 _DAY_MONTH = re.compile(
-    rf"(?<![\w.,/$£€-])(?P<the>[Tt]he )?{_DAY}"
-    r"(?:\s?[-–]\s?(?P<to>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?)?"
+    rf"(?<![\w.,/$£€-]){_DAY}(?:{_TO})?"
     rf"(?:\s?(?P<of>of\s)|[\s/-]|\.\s(?=\w{{3,9}}\.?\s\d{{4}})){_MONTH}(?!\w)(?:,?[\s/-]{_YEAR})?"
 )
-_MONTH_DAYS = re.compile(
-    rf"\b{_MONTH}\s{_DAY}\s?[-–]\s?(?P<to>0?[1-9]|[12]\d|3[01])\b(?!-)(?:,\s{_YEAR})?"
-)
-_MONTH_DAY = re.compile(rf"\b{_MONTH}\s{_DAY}{_AFTER_DAY}")
-_MONTH_YEAR = re.compile(rf"\b{_MONTH}(?:,?\s|-){_YEAR}")
+_MONTH_DAY = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
+_MONTH_YEAR = re.compile(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
 _DAY_NUMERIC = re.compile(
-    r"(?P<lead>\b(?:\w{3,6}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s)"
-    r"(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])(?![\w/%]|[.,]\d)(?!\s(?:of|inch|cup|mile)\b)"
+    r"(?<!\w)(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])(?![\w/%]|[.,]\d)(?!\s(?:of|inch|"
+    r"cup|mile)\b)"
 )
-
-_TIME = re.compile(
-    r"(?<![\w:.])(?P<hour>[01]?\d|2[0-4])(?::|\.(?=[0-5]\d\s?[ap]\.?m\b))(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{1,6})?)?(?![\d:])"
-    r"(?:\s?(?P<half>[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b)))?(?:\s?(?P<zone>Z\b|UTC\b|GMT\b|[+-](?:0\d|1[0-4]):?[0-5]\d\b))?"
-    r"|(?<![\w:.,])(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b))"
+_DATED = re.compile(
+    r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s"
 )
-_TIME_RANGE = re.compile(r"(?<=\d|m)\s?[-–]\s?(?=\d{1,2}(?::[0-5]\d|\s?[ap]\.?m\b))", re.I)
-_HALF_ALONE = re.compile(r"(?<![\w.])(?P<half>[AaPp]\.\s?[Mm]\.)")
+_MONTH_OF = re.compile(
+    r"(?<![\w/.-])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
+)
+_QUARTER = re.compile(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)")
 
-_DECADE = re.compile(
-    r"(?<![\w.,$£€])(?P<early>(?:(?:his|her|their|my|your|our|the|early|mid|late|in)[ -])|['’])?"
-    r"(?P<number>(?:1\d|20)\d0|\d0)['’]?s\b",
+
+_DECADE = re.compile(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s(?!\w)")
+_OF_A_DECADE = re.compile(
+    r"(?:\b(?:his|her|their|my|your|our|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|to|or|"
+    r"through)[ -]|['’]|"
+    r"s\s?[-–]\s?)",
     re.I,
 )
+_LASTING = re.compile(
+    r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|over|"
+    r"than|up to|by|a|an|per|timeout|of|at|only|just|another|≈|~)(?: of| for| to)?[ =:]\s?$",
+    re.I,
+)
+_IN = re.compile(r"(?<!the )\bin $")  # "in 20s" lasts
+_SEVERAL = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all) $"
+)
+_STYLED = re.compile(
+    r"\s(?:kids?|music|movies?|films?|style|fashion|era|songs?|hits?|pop|rock|band|bands|child|"
+    r"children|babies|baby|party|night|nostalgia|vibes?|show|shows|sitcoms?|generation)\b"
+)
 _YEARS = re.compile(
-    r"(?<![\w.,/-])(?P<a>1[1-9]\d\d|20\d\d)(?:\s?[-–]\s?|/(?=\d\d\b))(?P<b>1[1-9]\d\d|20\d\d|\d\d)(?![\w/-]|[.,]\d)"
+    r"(?<![\w.,/-])(?P<a>1\d{3}|20\d\d)(?:\s?[-–]\s?|/(?=(?:\d\d|20\d\d|"
+    r"1\d{3})\b))(?P<b>1[1-9]\d\d|20\d\d|"
+    r"\d\d)(?![\w/-]|[.,]\d|\s(?:kg|km|m|g|lb|lbs|ft|miles|people|feet|MB|GB|Hz|W|V|K)\b)"
+)
+_YEARS_LED = re.compile(
+    r"(?P<lead>[Ff]rom|[Bb]etween)\s(?P<a>1\d{3}|20\d\d)\s(?P<to>to|and|until|till|"
+    r"through)\s(?P<b>1\d{3}|20\d\d)"
+    r"(?![\w/-]|[.,]\d|\s(?:feet|miles|men|dollars|pounds|people|euros|meters|steps|words|kg|"
+    r"km|m)\b)"
 )
 _ERA = re.compile(
-    r"(?<![\w.,])(?P<number>\d{1,4})\s?(?P<era>B\.?C\.?E?\.?|C\.?E\.|A\.?D\.?)(?!\w)"
-    r"|\b(?P<ad>A\.?D\.?)\s(?P<ad_year>\d{1,4})\b"
+    r"(?<![\w.,])(?:(?P<from>\d{1,4})\s?[-–]\s?)?(?P<number>\d{1,4})\s?(?P<era>B\.?C\.?E?\.?|"
+    r"C\.?E\.|A\.?D\.?)(?!\w)"
 )
-_SHORT_YEAR = re.compile(r"(?<!\w)'(?P<number>\d\d)(?![\w'])")
-
-_PHONE = re.compile(
-    r"(?<![\w.,-])(?:(?P<plus>\+)(?P<country>\d{1,3})[ .-]?|1[ .-])?"
-    r"(?:\((?P<area>\d{3})\)[ .-]?|(?P<area2>\d{3})[ .-])?"
-    r"(?P<a>\d{3})(?P<gap>[ .-])(?P<b>\d{4})(?![\w-]|\.\d)"
+_AD = re.compile(r"(?<!\w)A\.?D\.?\s(?P<year>\d{1,4})\b")
+_SHORT_YEAR = re.compile(r"'(?P<number>\d\d)(?![\w'])")
+_CIRCA = re.compile(r"(?<!\w)ca?\.\s?(?=\d{3,4}(?![\w,.]\d|\w))")
+_ABOUT_YEAR = re.compile(
+    r"(?<!\w)(?P<word>[Ii]n|[Ss]ince|[Uu]ntil|[Yy]ear|[Bb]y|[Cc]irca|[Bb]efore|[Aa]fter|"
+    r"[Oo]f)\s(?P<year>10\d\d|(?<=[Yy]ear )[1-9]\d{3})(?![\w,.]\d|\w|\s[a-z]+s\b)"
 )
-_INTERNATIONAL = re.compile(r"(?<!\w)\+(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
-_CALL = re.compile(
-    r"\b(?P<verb>[Cc]all|[Dd]ial|[Pp]hone|[Rr]ing|[Tt]ext)\s(?P<number>\d{3,6})(?![\w:%]|[.,/-]\d)"
-)
-_CODE = re.compile(r"(?<![\w.,/-])\d{2,6}(?:-\d{1,6}){2,5}(?![\w-])")
-
-
-def dates(draft: Draft) -> None:
-    """Say dates, then decades, spans of years and eras."""
-    draft.sub(_ISO, _iso, "date")
-    draft.sub(_NUMERIC, _numeric, "date")
-    draft.sub(_DAY_NUMERIC, _day_numeric, "date")
-    draft.sub(_MONTH_DAYS, _month_days, "date")
-    draft.sub(_MONTH_DAY_YEAR, _month_day_year, "date")
-    draft.sub(_DAY_MONTH, _day_month, "date")
-    draft.sub(_MONTH_YEAR, lambda m: f"{_month(m)} {year(int(m.group('year')))}", "date")
-    draft.sub(_MONTH_DAY, lambda m: f"{_month(m)} {ordinal(int(m.group('day')))}", "date")
-    draft.sub(_DECADE, _decade, "date")
-    draft.sub(_YEARS, _years, "date")
-    draft.sub(_ERA, _era, "date")
-
-
-def times(draft: Draft) -> None:
-    """Say clock times and what is left of a.m. and p.m."""
-    draft.sub(_TIME_RANGE, " to ", "time")
-    draft.sub(_TIME, _time, "time")
-    draft.sub(_HALF_ALONE, lambda m: _half(m.group("half"), m), "time")
-
-
-def phones(draft: Draft) -> None:
-    """Say telephone numbers and hyphened codes digit by digit."""
-    draft.sub(_PHONE, _phone, "phone")
-    draft.sub(_INTERNATIONAL, lambda m: f"plus {_groups(m.group('number'))}", "phone")
-    draft.sub(_CALL, lambda m: f"{m.group('verb')} {digits(m.group('number'))}", "phone")
-    draft.sub(_CODE, lambda m: _groups(m.group()), "phone")
-
-
-def short_years(draft: Draft) -> None:
-    """Say '98; after times, which have no apostrophe, and decades, which do."""
-    draft.sub(_SHORT_YEAR, lambda m: number(m.group("number")), "date")
 
 
 def _month(match: re.Match[str]) -> str:
-    name = match.group("month").rstrip(".")
-    return _SHORT.get(name, name)
+    name = match["month"].rstrip(".").lower()
+    return _SHORT.get(name) or name.capitalize()
+
+
+def _is_word(match: re.Match[str]) -> bool:
+    """ "may" and "march" in small letters are words unless a year or "5th" shows a date."""
+    is_small = match["month"] in ("may", "march", "mar", "dec", "oct", "sept", "sep")
+    groups = match.groupdict()
+    return is_small and not (groups.get("year") or groups.get("nth") or match["month"][0] in "dos")
 
 
 def _date(month: int, day: int, of_year: int) -> str:
@@ -129,125 +124,155 @@ def _date(month: int, day: int, of_year: int) -> str:
 
 
 def _iso(match: re.Match[str]) -> str:
-    spoken = _date(int(match.group("month")), int(match.group("day")), int(match.group("year")))
+    spoken = _date(int(match["month"]), int(match["day"]), int(match["year"]))
     return f"{spoken} " if match.group().endswith("T") else spoken
 
 
 def _numeric(match: re.Match[str]) -> str | None:
-    a, b, digits_of_year = int(match.group("a")), int(match.group("b")), match.group("year")
+    a, b, digits_of_year = int(match["a"]), int(match["b"]), match["year"]
     of_year = int(digits_of_year)
     if len(digits_of_year) == 2:
-        if match.group("sep") != "/":
+        if match["sep"] != "/":
             return None  # 1.2.34 and 10-20-30 are more often something else
         of_year += 1900 if of_year >= 50 else 2000
-    day_first = match.group("sep") == "." or a > 12
+    day_first = match["sep"] == "." or a > 12
     month, day = (b, a) if day_first else (a, b)
     if month > 12:
         month, day = day, month
     return _date(month, day, of_year) if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
-def _day_numeric(match: re.Match[str]) -> str:
-    month, day = _MONTHS[int(match.group("a")) - 1], ordinal(int(match.group("b")))
-    return f"{match.group('lead')}{month} {day}"
+def _day_numeric(match: re.Match[str]) -> str | None:
+    if not led(match, _DATED):
+        return None
+    return f"{_MONTHS[int(match['a']) - 1]} {ordinal(int(match['b']))}"
 
 
-def _month_days(match: re.Match[str]) -> str:
-    days = (
-        f"{_month(match)} {ordinal(int(match.group('day')))} to {ordinal(int(match.group('to')))}"
-    )
-    return f"{days}, {year(int(match.group('year')))}" if match.group("year") else days
+def _month_days(match: re.Match[str]) -> str | None:
+    if _is_word(match):
+        return None
+    days = f"{_month(match)} {ordinal(int(match['day']))} to {ordinal(int(match['to']))}"
+    return f"{days}, {year(int(match['year']))}" if match["year"] else days
 
 
 def _month_day_year(match: re.Match[str]) -> str:
-    day = ordinal(int(match.group("day")))
-    return f"{_month(match)} {day}, {year(int(match.group('year')))}"
+    return f"{_month(match)} {ordinal(int(match['day']))}, {year(int(match['year']))}"
+
+
+def _month_day(match: re.Match[str]) -> str | None:
+    return None if _is_word(match) else f"{_month(match)} {ordinal(int(match['day']))}"
+
+
+_THE = re.compile(r"\b[Tt]he\s")
+_AFTER_MONTH = re.compile(rf"\b{_MONTH}\s", re.I)
 
 
 def _day_month(match: re.Match[str]) -> str | None:
-    if _month(match) == "March" and match.group("month") == "Mar" and not match.group("year"):
+    if match["month"] in ("Mar", "may", "mar", "march") and not (match["year"] or match["nth"]):
         return None
-    days = f"{match.group('the') or 'the '}{ordinal(int(match.group('day')))}"
-    if match.group("to"):
-        days += f" to the {ordinal(int(match.group('to')))}"
+    if led(match, _AFTER_MONTH):
+        return None  # "Nov. 5-Dec. 2" is two dates
+    days = f"{'' if led(match, _THE) else 'the '}{ordinal(int(match['day']))}"
+    if match["to"]:
+        days += f" to the {ordinal(int(match['to']))}"
+    stop = "." if match.group().endswith(".") and ends_sentence(match) else ""
     spoken = f"{days} of {_month(match)}"
-    return f"{spoken}, {year(int(match.group('year')))}" if match.group("year") else spoken
+    return f"{spoken}, {year(int(match['year']))}" if match["year"] else f"{spoken}{stop}"
+
+
+def _quarter(match: re.Match[str]) -> str:
+    the = "" if led(match, _THE) else "the "
+    written = match["year"]
+    said = year(int(written)) if len(written) == 4 else number(written)
+    return f"{the}{ordinal(int(match['quarter']))} quarter of {said}"
 
 
 def _decade(match: re.Match[str]) -> str | None:
-    lead, value = match.group("early") or "", int(match.group("number"))
-    if value < 100 and not lead:
-        return None  # "20s" may be seconds
-    spoken = plural(cardinal(value) if value % 1000 == 0 else year(value))
-    return f"{lead.replace('’', '').replace(chr(39), '')}{spoken}"
+    """ "90s" is a decade unless it lasts; "20s" lasts unless something shows a decade."""
+    value = int(match["number"])
+    if value < 100:
+        before = match.string[max(0, match.start() - 16) : match.start()]
+        is_decade = (
+            match["mark"]
+            or (led(match, _OF_A_DECADE) and not _IN.search(before))
+            or _SEVERAL.search(before)
+            or _STYLED.match(match.string, match.end())
+        )
+        if not is_decade and (value < 50 or _LASTING.search(before)):
+            return None
+    if match.start() and match.string[match.start() - 1] in "$£€.,":
+        return None
+    return plural(cardinal(value) if value % 1000 == 0 else year(value))
 
 
 def _years(match: re.Match[str]) -> str:
-    b = match.group("b")
-    return f"{year(int(match.group('a')))} to {year(int(b)) if len(b) == 4 else number(b)}"
+    return f"{year(int(match['a']))} to {_short(match['b'])}"
+
+
+def _short(written: str) -> str:
+    """A year of four or two figures: "05" is "oh five"."""
+    if len(written) == 4:
+        return year(int(written))
+    return number(written) if written[0] != "0" else digits(written, "oh")
+
+
+def _old(n: int) -> str:
+    """A year of three figures as one of four is said: 753 is "seven fifty-three"."""
+    if not 100 < n < 1000 or n % 100 == 0:
+        return year(n)
+    hundreds, rest = divmod(n, 100)
+    return f"{cardinal(hundreds)} {'oh ' if rest < 10 else ''}{cardinal(rest)}"
 
 
 def _era(match: re.Match[str]) -> str:
-    if match.group("ad"):
-        return f"A D {year(int(match.group('ad_year')))}"
-    era = match.group("era")
-    dot = "." if era.endswith(".") and _ends_sentence(match) else ""
-    return f"{year(int(match.group('number')))} {' '.join(era.replace('.', ''))}{dot}"
+    era = match["era"]
+    dot = "." if era.endswith(".") and ends_sentence(match) else ""
+    lead = f"{_old(int(match['from']))} to " if match["from"] else ""
+    return f"{lead}{_old(int(match['number']))} {' '.join(era.replace('.', ''))}{dot}"
 
 
-def _time(match: re.Match[str]) -> str:
-    if match.group("only"):
-        return f"{cardinal(int(match.group('only')))} {_half(match.group('only_half'), match)}"
-    hour, minute, second = (match.group(name) for name in ("hour", "minute", "second"))
-    half = _half(match.group("half"), match) if match.group("half") else ""
-    words = cardinal(int(hour))
-    if int(minute) == 0 and not half:
-        words += " o'clock" if 0 < int(hour) <= 12 else " hundred" if hour != "0" else " hours"
-    elif int(minute):
-        words += f" {'oh ' if int(minute) < 10 else ''}{cardinal(int(minute))}"
-    if second and int(second):
-        words += f" and {cardinal(int(second))} second{'' if int(second) == 1 else 's'}"
-    zone = _zone(match.group("zone") or "")
-    return " ".join(filter(None, (words, half, zone)))
-
-
-def _zone(name: str) -> str:
-    """ "+05:30" is "U T C plus five thirty"."""
-    if name[:1] not in ("+", "-"):
-        return {"Z": "U T C", "UTC": "U T C", "GMT": "G M T"}.get(name, "")
-    hours, minutes = int(name[1:3]), int(name[-2:])
-    shift = " ".join(cardinal(n) for n in (hours, minutes) if n)
-    sign = "plus" if name[0] == "+" else "minus"
-    return f"U T C {sign} {shift}" if shift else "U T C"
-
-
-def _half(text: str, match: re.Match[str]) -> str:
-    dot = "." if text.endswith(".") and _ends_sentence(match) else ""
-    return f"{text[0].upper()} M{dot}"
-
-
-_SENTENCE_END = re.compile(r"[\"')\]]{0,3}(?:\s*$|\n|\s+[\"'(]?[A-Z])")
-
-
-def _ends_sentence(match: re.Match[str]) -> bool:
-    """Whether the full stop of an abbreviation also ends the sentence."""
-    return bool(_SENTENCE_END.match(match.string, match.end()))
-
-
-def _phone(match: re.Match[str]) -> str | None:
-    area = match.group("area") or match.group("area2")
-    country = match.group("country")
-    if not area and (match.group("plus") or match.group("gap") == " "):
-        return None
-    parts = [digits(match.group(name), "oh") for name in ("a", "b")]
-    if area:
-        parts.insert(0, digits(area, "oh"))
-    if country:
-        parts.insert(0, f"plus {digits(country, 'oh')}")
-    elif area and match.group().startswith("1"):
-        parts.insert(0, "one")
-    return ", ".join(parts)
-
-
-def _groups(text: str) -> str:
-    return ", ".join(filter(None, (digits(part, "oh") for part in re.split(r"[ .()-]+", text))))
+_ANY = CAPITAL + SMALL
+_HAS_MONTH = re.compile("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec", re.I)
+DATES = (
+    Recogniser("date", DIGIT, _ISO, _iso),
+    Recogniser("date", DIGIT, _NUMERIC, _numeric),
+    Recogniser("date", DIGIT, _DAY_NUMERIC, _day_numeric),
+    Recogniser("date", _ANY, _MONTH_DAYS, _month_days, DIGIT, _HAS_MONTH),
+    Recogniser("date", _ANY, _MONTH_DAY_YEAR, _month_day_year, DIGIT, _HAS_MONTH),
+    Recogniser("date", DIGIT, _DAY_MONTH, _day_month, search=_HAS_MONTH),
+    Recogniser(
+        "date",
+        _ANY,
+        _MONTH_YEAR,
+        lambda m: f"{_month(m)} {year(int(m['year']))}",
+        DIGIT,
+        _HAS_MONTH,
+    ),
+    Recogniser("date", _ANY, _MONTH_DAY, _month_day, DIGIT, _HAS_MONTH),
+    Recogniser("date", DIGIT, _QUARTER, _quarter),
+    Recogniser(
+        "date", DIGIT, _MONTH_OF, lambda m: f"{_MONTHS[int(m['month']) - 1]} {year(int(m['year']))}"
+    ),
+    Recogniser("date", "'" + DIGIT, _DECADE, _decade),
+    Recogniser("date", DIGIT, _YEARS, _years),
+    Recogniser(
+        "date",
+        _ANY,
+        _YEARS_LED,
+        lambda m: f"{m['lead']} {year(int(m['a']))} {m['to']} {year(int(m['b']))}",
+        DIGIT,
+        re.compile(r"(?:rom|etween) \d"),
+    ),
+    Recogniser("date", DIGIT, _ERA, _era),
+    Recogniser("date", SMALL, _CIRCA, lambda m: "circa ", DIGIT + "."),
+    Recogniser("date", CAPITAL, _AD, lambda m: f"A D {_old(int(m['year']))}", DIGIT),
+    Recogniser(
+        "date",
+        _ANY,
+        _ABOUT_YEAR,
+        lambda m: f"{m['word']} {year(int(m['year']))}",
+        DIGIT,
+        re.compile(r"[a-z] [1-9]\d{3}"),
+    ),
+)
+SHORT_YEARS = (Recogniser("date", "'", _SHORT_YEAR, lambda m: _short(m["number"])),)

@@ -33,6 +33,10 @@ _LOWERED = re.compile(
     re.ASCII,  # a Chinese character beside is no part of it
 )
 _EVIDENCE = re.compile(f"[₀-₉ₓ{RAISED}⁺⁻]")
+_CANDIDATE = re.compile(
+    f"[{RAISED}]ᵐ?[A-Z]|[A-Za-z)][0-9(+^−₀-₉ₓ{RAISED}⁺⁻-]|[a-zA-Z](?:Cl|Br|CN|OH|As)|"
+    "[a-z][OSIFNPC](?![a-z])"
+)
 _SYMBOL = re.compile("[A-Z][a-z]?")
 _FIGURE = re.compile("[₀-₉]")
 _COUNT = r"(?:[2-9]|[1-9]\d)"
@@ -46,6 +50,14 @@ _PLAIN = re.compile(
 _LONG_ROW = re.compile(r"[A-Z]{4,}\d+")
 _METALS = "Na|Li|Mg|Ca|Sr|Ba|Al|Cr|Mn|Fe|Ni|Cu|Zn|Ag|Cd|Hg|Pb"
 _ION = re.compile(rf"(?<![\w.])(?:(?:{_METALS})\^?[2-4]?\+(?![\w+])|(?:Cl|Br)-(?![\w-]))", re.ASCII)
+_POLYATOMIC = (
+    "SO4|SO3|HSO4|S2O3|CO3|HCO3|PO4|HPO4|H2PO4|NO3|NO2|NH4|ClO4|ClO3|ClO2|ClO|MnO4|CrO4|Cr2O7|"
+    "OH|CN|SCN|C2O4|SiO3|"
+    "AsO4|BF4|PF6|CH3COO|HCOO|H3O|BO3|IO3|BrO3"
+)
+_CHARGED = re.compile(
+    rf"(?<![\w.])(?P<formula>{_POLYATOMIC})(?P<charge>\^?[1-4]?[+\-−])(?![\w+\-−])", re.ASCII
+)
 _SALT = re.compile(
     rf"(?<!\w)(?:[HK](?:Cl|Br)|(?:{_METALS})(?:Cl|Br|I|F|OH|O|S|CN)|GaAs|GaN|InP|SiC)(?![\w'’])",
     re.ASCII,
@@ -59,8 +71,11 @@ _SIGNS = {
 
 def formulas(draft: Draft, language: str) -> None:
     """Say formulas, in English or Chinese; before superscripts, subscripts and numbers."""
+    if not _CANDIDATE.search(draft.text):
+        return
     if _EVIDENCE.search(draft.text):
         draft.sub(_LOWERED, lambda m: _lowered(m, language), "formula")
+    draft.sub(_CHARGED, lambda m: _said(f"{m['formula']} {m['charge']}", language), "formula")
     draft.sub(_PLAIN, lambda m: _plain(m, language), "formula")
     draft.sub(_ION, lambda m: _said(m.group(), language), "formula")
     draft.sub(_SALT, lambda m: _said(m.group(), language), "formula")

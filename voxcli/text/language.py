@@ -182,6 +182,8 @@ def _latin(sample: str) -> str:
             hits[code] += count
     english_kinds, english_hits = kinds.pop("en", 0), hits.pop("en", 0)
     marked = [word for word in lowered if not word.isascii()]
+    if not kinds and not marked:
+        return "en" if english_kinds else UNKNOWN
     others = [code for code in _SMALL_WORDS if code != "en"]
     marks = {code: _marks(code, marked) for code in others} if marked else dict.fromkeys(others, 0)
     best = max(others, key=lambda code: (kinds[code] + marks[code], hits[code]))

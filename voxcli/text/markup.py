@@ -16,7 +16,8 @@ _FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
 _COMMENT = re.compile(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
 # What a browser does not show either; one that is never closed hides nothing.
 _UNSEEN = re.compile(
-    r"<(?P<name>script|style|template|noscript|head|svg|math|iframe|object|canvas|select)\b[^<>\n]{0,300}>"
+    r"<(?P<name>script|style|template|noscript|head|svg|math|iframe|object|canvas|"
+    r"select)\b[^<>\n]{0,300}>"
     r"(?:(?!<(?P=name)\b)[\s\S]){0,20000}?</(?P=name)\s{0,8}>",
     re.I,
 )
@@ -25,18 +26,35 @@ _DECLARATION = re.compile(
 )
 _BREAK_TAG = re.compile(
     r"</?(?:address|article|aside|blockquote|body|br|button|caption|center|dd|div|dl|dt|fieldset|"
-    r"figcaption|figure|footer|form|h[1-6]|header|hr|html|legend|li|main|nav|ol|option|p|pre|section|"
+    r"figcaption|figure|footer|form|h[1-6]|header|hr|html|legend|li|main|nav|ol|option|p|pre|"
+    r"section|"
     r"summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|ul)(?:\s[^<>\n]{0,300})?/?>",
     re.I,
 )
+# Attributes of a tag have values, but for a few; "a<b and c>d" has no tag.
+_ATTRIBUTE = (
+    r"\s{1,4}(?:[A-Za-z_:][\w:.-]{0,40}\s{0,2}=\s{0,2}(?:\"[^\"<>]{0,300}\"|'[^'<>]{0,300}'|"
+    r"[^\s\"'<>=]{1,300})"
+    r"|(?:autoplay|checked|controls|default|disabled|hidden|loop|muted|open|readonly|required|"
+    r"reversed|selected)\b)"
+)
 _TAG = re.compile(
-    r"</?(?:a|abbr|acronym|audio|b|base|bdi|bdo|big|break|c|cite|code|col|colgroup|data|del|details|"
+    r"</?(?:a|abbr|acronym|audio|b|base|bdi|bdo|big|break|c|cite|code|col|colgroup|data|del|"
+    r"details|"
     r"dfn|em|embed|emphasis|font|i|img|input|ins|kbd|label|link|map|mark|meta|output|param|phoneme|"
-    r"picture|prosody|q|rp|rt|ruby|s|samp|say-as|small|source|span|speak|strike|strong|sub|sup|time|"
-    r"track|tt|u|v|var|video|voice|wbr)(?:[\s.][^<>\n]{0,300})?/?>",
+    r"picture|prosody|q|rp|rt|ruby|s|samp|say-as|small|source|span|speak|strike|strong|sub|sup|"
+    r"time|"
+    rf"track|tt|u|v|var|video|voice|wbr)(?:\.[\w.]{{1,40}})?(?:{_ATTRIBUTE}){{0,12}}\s{{0,4}}/?>"
+    r"|<v(?:\.[\w.]{1,40})?\s[A-Z][^<>\n]{0,80}>",
     re.I,
 )
-_PLACEHOLDER = re.compile(r"</?(?P<name>[A-Za-z][A-Za-z_-]{1,30})/?>")  # "the <script> tag"
+# What Perl marks: "C<done>".
+_MARKED = re.compile(r"(?<=\b[BCEFILSX])<(?P<text>[^<>\s]{1,80})>")
+# "the <script> tag", and the types of a program: "Map<String, Integer>".
+_PLACEHOLDER = re.compile(
+    r"</?(?P<name>[A-Z]|[A-Za-z][A-Za-z_:-]{1,30}|"
+    r"(?<=\w<)[A-Z]\w{0,30}(?:, ?[A-Z]\w{0,30}){0,4})/?>"
+)
 _TABLE_RULE = re.compile(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
@@ -44,7 +62,7 @@ _TABLE_ROW = re.compile(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
 _RULE = re.compile(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
 _HEADING = re.compile(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
 _SETEXT = re.compile(r"^(?P<text>[^\s\n][^\n]{0,200})\n[ ]{0,3}(?:={2,}|-{3,})[ ]{0,8}$", _L)
-_QUOTED = re.compile(r"^[ ]{0,3}(?:>[ ]?){1,20}(?=[^\n>=])", _L)
+_QUOTED = re.compile(r"^[ ]{0,3}(?:>[ ]?){1,20}(?<!>(?=[\d$€£.-]))(?=[^\n>=])", _L)
 _BULLET = re.compile(
     r"^[ \t]{0,16}(?:[-*+•‣◦▪●·][ \t]{1,4})(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$", _L
 )
@@ -57,10 +75,14 @@ _DEFINITION = re.compile(
 )
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,40}\]:?")
 _LINK = re.compile(
-    r"!?\[(?P<text>[^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)|\[[^\[\]\n]{0,80}\])"
+    r"!?\[(?P<text>[^\[\]\n]{0,500})\]"
+    r"\([^()\n]{0,1000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)"
 )
-_AUTOLINK = re.compile(r"<(?P<text>(?:https?://|mailto:)[^<>\s]{1,1000})>")
-_CITATION = re.compile(r"(?<=[\w.,;:!?\"”’)])\[\d{1,3}(?:[,–-] ?\d{1,3}){0,5}\](?!\()")
+_REFERENCE = re.compile(r"(?<!\w)!?\[(?P<text>[^\[\]\n]{0,500})\]\[[^\[\]\n]{0,80}\]")
+_AUTOLINK = re.compile(
+    r"<(?P<text>(?:https?://|mailto:)[^<>\s]{1,1000}|"
+    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})>"
+)
 _CODE = re.compile(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
 _STRONG = re.compile(r"(?P<mark>\*\*\*|\*\*|~~|==)(?P<text>[^*~=\n]{1,1000})(?P=mark)")
 _EMPHASIS = re.compile(
@@ -72,6 +94,10 @@ _ESCAPE = re.compile(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
 _ENDED = re.compile(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
+_LINE_MARK = re.compile(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
+_SPAN_MARK = re.compile("[*_]|~~|==")
+
+
 def strip_markup(draft: Draft) -> None:
     """Take Markdown and HTML away and keep the words; list items and headings get a full stop."""
     if "-->" in draft.text:
@@ -80,19 +106,29 @@ def strip_markup(draft: Draft) -> None:
         draft.sub(_UNSEEN, "", "markup")
         draft.sub(_DECLARATION, "", "markup")
     draft.sub(_FENCE, "", "markup")
-    draft.sub(_BREAK_TAG, "\n", "markup")
-    draft.sub(_AUTOLINK, lambda m: m.group("text").removeprefix("mailto:"), "markup")
-    draft.sub(_TAG, "", "markup")
-    draft.sub(_DEFINITION, "", "markup")
-    draft.sub(_FOOTNOTE, "", "markup")
-    _lines(draft)
-    draft.sub(_LINK, lambda m: m.group("text"), "markup")
-    draft.sub(_CITATION, "", "markup")
-    draft.sub(_CODE, lambda m: m.group("text"), "markup")
-    draft.sub(_STRONG, lambda m: m.group("text"), "markup")
-    draft.sub(_EMPHASIS, lambda m: m.group("star") or m.group("two") or m.group("one"), "markup")
-    draft.sub(_PLACEHOLDER, lambda m: f" {m.group('name')} ", "markup")
-    draft.sub(_ESCAPE, lambda m: m.group("text"), "markup")
+    draft.sub(_BREAK_TAG, "\n", "markup", "<")
+    draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup", "<")
+    draft.sub(_TAG, _untagged, "markup", "<")
+    draft.sub(_DEFINITION, "", "markup", "]:")
+    draft.sub(_FOOTNOTE, "", "markup", "[^")
+    if _LINE_MARK.search(draft.text):
+        _lines(draft)
+    draft.sub(_LINK, lambda m: m["text"], "markup", "](")
+    draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
+    draft.sub(_CODE, lambda m: m["text"], "markup", "`")
+    if _SPAN_MARK.search(draft.text):
+        draft.sub(_STRONG, lambda m: m["text"], "markup")
+        draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
+    draft.sub(_MARKED, lambda m: f" {m['text']} ", "markup", "<")
+    draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup", "<")
+    draft.sub(_ESCAPE, lambda m: m["text"], "markup", "\\")
+
+
+def _untagged(match: re.Match[str]) -> str:
+    """Nothing for a tag inside a word, a space after a stop."""
+    before = match.string[match.start() - 1 : match.start()]
+    after = match.string[match.end() : match.end() + 1]
+    return " " if before and before in ".,;:!?" and after.isalnum() else ""
 
 
 def _lines(draft: Draft) -> None:

@@ -1,29 +1,70 @@
 """The order of all rules: what a user wrote becomes what is said, every change recorded.
 
-English goes through all rules; Chinese through its own and wetext's; every other language keeps its
-words and digits and loses only markup, marks of notes, emoji and brackets. Knows no voice and no
-model.
+Three stages. Characters and markup are brought to one writing, in every language. Then English is
+told apart into tokens (`tagger.py`): `_TAGGER` has their order. Last, signs and brackets that no
+token took. Chinese has rules of its own and wetext's; every other language keeps its words and
+digits. Knows no voice and no model.
 """
 
 from __future__ import annotations
 
 from voxcli.text import (
-    addresses,
+    acronyms,
     characters,
     chinese,
-    dates,
+    directions,
     formulas,
     markup,
-    money,
     notes,
     numerals,
+    pages,
     quantities,
     raised,
     symbols,
+    tagger,
     weekdays,
     words,
 )
+from voxcli.text.addresses import ADDRESSES
 from voxcli.text.changes import Draft, Normalised
+from voxcli.text.clock import TIMES
+from voxcli.text.dates import DATES, SHORT_YEARS
+from voxcli.text.mathematics import MATHEMATICS
+from voxcli.text.money import MONEY
+from voxcli.text.references import RATIOS, REFERENCES
+from voxcli.text.romans import ROMAN
+from voxcli.text.serials import MIXED, NAMES, SERIALS
+from voxcli.text.streets import STREETS
+from voxcli.text.telephone import TELEPHONE, TELEPHONE_SHAPES
+
+_TAGGER = tagger.Tagger(
+    (
+        *TELEPHONE_SHAPES,
+        *ADDRESSES,
+        *ROMAN,
+        *REFERENCES,
+        *STREETS,
+        *numerals.NUMBERS_FIRST,
+        *symbols.COMPARISONS,
+        *DATES,
+        *TELEPHONE,
+        *TIMES,
+        *MONEY,
+        *quantities.QUANTITIES,
+        *SHORT_YEARS,
+        *RATIOS,
+        *quantities.BARE_UNITS,
+        *words.ABBREVIATED,
+        *NAMES,
+        *MATHEMATICS,
+        *numerals.COUNTED,
+        *SERIALS,
+        *numerals.NUMBERS,
+        *MIXED,
+        *numerals.REST,
+        *acronyms.ACRONYMS,
+    )
+)
 
 
 def normalise(text: str, language: str = "en") -> Normalised:
@@ -38,8 +79,11 @@ def normalise(text: str, language: str = "en") -> Normalised:
     """
     draft = Draft(text)
     characters.clean(draft, language)
+    directions.directions(draft)
+    notes.citations(draft)
     markup.strip_markup(draft)
     characters.emoji(draft, language)
+    pages.join_cut_words(draft)
     draft.text = markup.reflow(draft.text)
     notes.notes(draft)
     if language == "en":
@@ -58,27 +102,16 @@ def normalise(text: str, language: str = "en") -> Normalised:
 
 
 def _english(draft: Draft) -> None:
-    numerals.roman_numerals(draft)  # before letters stand alone: "Round CO₂" is no Round C
     formulas.formulas(draft, "en")
     raised.raised(draft)
     characters.straighten(draft)
-    symbols.comparisons(draft)
-    addresses.addresses(draft)
-    numerals.compatible_numbers(draft)
+    numerals.canonical(draft)
+    quantities.degrees(draft)
     weekdays.weekdays(draft)
-    if any(c.isdigit() for c in draft.text):
-        dates.dates(draft)
-        dates.phones(draft)
-        dates.times(draft)
-        money.money(draft)
-        quantities.units(draft)
-        dates.short_years(draft)
-    quantities.bare_units(draft)
-    words.abbreviations(draft)
-    numerals.powers(draft)
-    numerals.numerals(draft)
+    acronyms.shout(draft)
+    _TAGGER.say(draft)
+    numerals.remaining(draft)
     characters.dashes(draft)
-    words.acronyms(draft)
     symbols.symbols(draft)
     symbols.brackets(draft)
     symbols.silence(draft)

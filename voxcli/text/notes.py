@@ -14,6 +14,7 @@ import re
 from voxcli.text.changes import Draft
 from voxcli.text.characters import RAISED
 
+_RAISED_ANY = re.compile(f"[{RAISED}]")
 _MARKS = rf"(?P<marks>[{RAISED}]{{1,3}}(?:[,˒⁻–][{RAISED}]{{1,3}})*)"
 _STOPS = ".,;:!?…。！？"
 _CJK = "\u3040-\u30ff\u3400-\u9fff"
@@ -60,14 +61,61 @@ _SIGN_AFTER = re.compile(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
 _OPERATOR = re.compile(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")
 
 
+_CITED = r"\[\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,8}\]"
+_WORDED = (
+    r"\[(?:[a-h]|(?<=[a-z]{4}\[)i|[ivx]{2,4}|(?:note|nb|lower-alpha|upper-alpha|n|fn|"
+    r"footnote)\.? ?\d{1,3}|"
+    r"citations? needed|"
+    r"clarification needed|verification needed|failed verification|page needed|when|who|which|"
+    r"by whom|"
+    r"according to whom|where|why|how|dubious|dubious[ –-]{1,3}discuss|original research|"
+    r"better source needed|disputed|"
+    r"vague|update|edit|sic|not in citation given|dead link|full citation needed|year needed|"
+    r"quote|specify|further explanation needed)\??\]"
+)
+_ANY_NOTE = rf"(?:{_CITED}|{_WORDED})"
+# In a row, as a list, as a range: "[1][2]", "[7]-[9]", "[1,2] and [5]".
+_BRACKETED = re.compile(
+    rf"(?:(?<=[^\W\d_]{{2}})|(?<=[\d%€$£.,;:!?\"”’)。，！？])|"
+    rf"(?P<space>(?<=[\w.,;:!?\"”’)€$£%])[ \u00a0]))(?P<all>{_ANY_NOTE}(?:\s?(?:[-–,;]|and|"
+    rf"&)?\s?{_ANY_NOTE}){{0,8}})(?!\(|\w{{0,30}}\]|\[)"
+)
+_REFERRED = re.compile(
+    r"(?:\b(?:[Ss]ee|[Ii]n|[Bb]y|[Ff]rom|[Oo]f|[Rr]efs?|[Rr]eferences?|[Tt]o|[Cc]f|[Ww]ith|"
+    r"[Uu]sing|[Cc]ompare|[Ee]q|[Ff]ig)\.?)$"
+)
+_WIDE = re.compile(f"[{_CJK}]")
+_ZERO = re.compile(r"\[0")
+
+
+def _bracketed(match: re.Match[str]) -> str | None:
+    """Left out, unless the sentence speaks of the note, or the bracket is an index."""
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    if _ZERO.match(match["all"]) or (match["all"] == "[sic]"):
+        return None
+    if match["space"] and _REFERRED.search(before):
+        return None
+    following = match.string[match.end() : match.end() + 1]
+    return " " if following.isalnum() and not _WIDE.match(following) else ""
+
+
+def citations(draft: Draft) -> None:
+    """Take out marks of notes in brackets; before markup, where "[1][2]" is a link."""
+    if "[" in draft.text:
+        draft.sub(_BRACKETED, _bracketed, "markup")
+
+
 def notes(draft: Draft) -> None:
-    """Take out marks of notes; before the rules of powers."""
+    """Take out raised marks of notes; before the rules of powers."""
+    if not _RAISED_ANY.search(draft.text):
+        return
     draft.sub(_AFTER_SIGN, lambda m: m["price"] or "", "markup")
     draft.sub(_AFTER_WORD, _after_word, "markup")
     draft.sub(_AFTER_BRACKET, _after_bracket, "markup")
     draft.sub(_NOTE_ITSELF, lambda m: f"{m['mark'].translate(_FIGURES)}, ", "markup")
 
 
+_NUMERAL = re.compile("[IVX]{2}")
 _FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
@@ -97,7 +145,8 @@ def _is_noted_word(base: str, match: re.Match[str]) -> bool:
     if len(word) == 1:
         return base.isupper() and label in _NUMBERED  # Table A
     if len(word) == 2:
-        return word in _SHORT_WORDS or match["marks"] == "¹"
+        is_numeral = label in _NUMBERED and bool(_NUMERAL.fullmatch(base))
+        return word in _SHORT_WORDS or match["marks"] == "¹" or is_numeral
     return not (word in _POWERED or word.endswith(_LENGTHS) or label == "per")
 
 

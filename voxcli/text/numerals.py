@@ -1,16 +1,17 @@
-"""English: every other number: ordinals, fractions, ranges, scores, negatives, Roman, plain, mixed.
+"""English: every other number: ordinals, fractions, ranges, lists, separators, plain ones.
 
-Runs after dates, times, money and units took theirs. After it no digit is left in the text.
+Knows dates, times, money and units only as what other recognisers have taken already. After it no
+figure is left in the text.
 """
 
 from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft, apart
-from voxcli.text.characters import RAISED
-from voxcli.text.quantities import NUM, START, mixed
-from voxcli.text.spell import cardinal, fraction, number, ordinal, plural, roman, year
+from voxcli.text.changes import Draft
+from voxcli.text.quantities import NUM, START, amount
+from voxcli.text.spell import cardinal, fraction, mixed, number, ordinal, plain, plural
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -18,115 +19,80 @@ _VULGAR = {
     "⅑": "1/9", "⅒": "1/10",
 }  # fmt: skip
 _VULGAR_PATTERN = re.compile(f"(?P<whole>(?<=\\d) ?)?(?P<char>[{''.join(_VULGAR)}])")
+_SWISS = re.compile(r"(?<![\w.,])\d{1,3}(?:'\d{3}){1,4}(?!\w)")  # 1'250'000
 _SLASH = re.compile("(?<=\\d)[\u2044\u2215](?=\\d)")
 _SCIENTIFIC = re.compile(r"(?<![\w.])(?P<a>\d{1,9}(?:\.\d{1,9})?)[eE](?P<b>[-+]?\d{1,3})(?!\w)")
 _SPACED = re.compile(
-    r"(?<![\w.,+-])(?<!\d )(?P<number>[1-9]\d{0,2}(?: \d{3}){2,4})(?![\d,-]| \d|\.\d)"
+    r"(?<![\w.,+-])(?<!\d )[1-9]\d{0,2}(?:(?: \d{3}){2,4}|(?: 000)|(?: \d{3})(?= (?:people|"
+    r"years|men|women|times|"
+    r"copies|words|soldiers|inhabitants|votes|francs|pounds|dollars|euros|troops|tons|tonnes|"
+    r"steps|items)\b))(?![\d,-]| \d|\.\d)"
 )
 _CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
+_LIST = re.compile(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
+_PAIR = re.compile(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
+_DECIMAL_COMMA = re.compile(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
+_EUROPEAN = re.compile(
+    r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
+)
 _TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
-_CLAUSE = re.compile(r"(?<=\d)\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9])\))?")
-_ATTACHED = re.compile(  # 2.5x, PM2.5
-    r"(?<![\w.])\d+\.\d+(?=[^\W\d_])|(?<=[^\W\d_])\d{1,9}\.\d{1,9}(?!\w|\.\d)"
+_LETTERED = re.compile(  # 2.5x
+    r"(?<![\w.])\d+\.\d+(?=[^\W\d_])"
 )
-_POWER = re.compile(
-    r"(?<=[\w)])(?:\^?(?P<char>[²³])|\^(?P<power>-?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
+_SCALE = re.compile(
+    rf"{START}(?:(?P<from>{NUM})\s?[-–]\s?)?(?P<number>{NUM})\s?(?P<scale>k|K(?=\s[a-z])|bn|mn|"
+    r"mil(?=\s[a-z]))\b(?!/|['’])"
 )
-_RAISED = re.compile("[²³]")
-_TIMES = re.compile(r"(?<=\d)(?:\s?[*×·]\s?|\s[xX]\s|x)(?=\d)")
-_POWER_OF_TEN = re.compile(r"(?:10|ten) (?:to the power of|squared|cubed)\b")
-_OPERATORS = re.compile(
-    r"(?<=[\d)])\s?(?P<sign>[+÷=])\s?(?=[-(]?\d)|(?<=\d)\s(?P<minus>[-−])\s(?=\d)"
-)
-_NUMBER_SIGN = re.compile(r"#\s?(?=\d)|\b[Nn]os?\.\s?(?=\d)|№\s?")
-_APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
-_SUFFIX = re.compile(rf"{START}(?P<number>{NUM})\s?(?P<scale>k|bn|mn)\b(?!/)")
 _ORDINAL = re.compile(
-    r"(?<![\w.])(?<!\d,)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?:st|nd|rd|th)\b", re.I
+    r"(?<![\w.])(?<!\d,)(?<!\d/)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?P<nth>st|nd|rd|"
+    r"th)(?P<more>['’]s)?(?!\w)",
+    re.I,
+)
+_SHORT_ORDINAL = re.compile(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
+_MANY_TIMES = re.compile(
+    r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
 )
 _FRACTION = re.compile(
-    r"(?<![\w./])(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![\w/]|\.\d)"
+    r"(?<![\w./])(?:(?P<whole>\d{1,6})(?: |"
+    r"-(?=\d/\d)))?(?P<upper>\d{1,5})(?P<space>\s?)/(?P=space)(?P<lower>\d{1,5})(?P<nth>(?:st|"
+    r"nd|rd|th)s?(?!\w))?(?![\w/]|\.\d)",
+    re.I,
 )
-_RATIO = re.compile(rf"{START}(?P<a>{NUM}):(?P<b>{NUM})(?![\w:])")
-_RANGE = re.compile(rf"{START}(?P<a>{NUM})(?P<dash>[-–])(?P<b>{NUM})(?![\w-])")
-_NEGATIVE = re.compile(r"(?<![\w)\]-])[-−](?=\.?\d)")
-_PLUS = re.compile(r"(?<!\w)\+(?=\d)|(?<=\d)\+(?!\w)")
-_ABOUT_YEAR = re.compile(
-    r"\b(?P<word>[Ii]n|[Ss]ince|[Uu]ntil|[Yy]ear)\s(?P<year>10\d\d)\b(?![,.]\d)"
-)
-_PLAIN = re.compile(rf"(?<!\w){NUM}(?![\w])")
+_SIGN = re.compile(r"(?<!\w)[-−+±](?=\.?[\d²³])")
+_DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
+_INNER_STOP = re.compile(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
+_NTH_RANGE = re.compile(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
+_RANGE = re.compile(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
+_APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
+_NUMBER_SIGN = re.compile(r"(?<!\w)#\s?(?=\d|[A-Z]-?\d)|№\s?")
+_NUMBER_WORD = re.compile(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
 _COUNTED = re.compile(
-    r"\s(?:feet|miles|men|dollars|pounds|years|people|euros|meters|steps|times|words)\b"
+    r"\s(?:feet|miles|men|women|dollars|pounds|years|people|euros|meters|metres|steps|times|"
+    r"words|pages|"
+    r"votes|jobs|troops|soldiers|items|points|copies|students|workers|employees|homes|calories|"
+    r"kilometers|"
+    r"kilometres|tons|tonnes|acres|copies|cars|units|members|patients|cases|deaths|square|"
+    r"cubic|million)\b"
 )
-_MIXED = re.compile(r"(?<!\w)(?=\w{0,60}\d)\w{2,60}(?!\w)")
-_RUNS = re.compile(r"\d+|[^\W\d_]+|_+")
+_PLAIN = re.compile(rf"(?<!\w)(?!(?<=\.)\.){NUM}(?!\w)")
+_FIGURES = re.compile("[0-9]+")
 _REST = re.compile(r"\d+")
 
-_ENDS = rf"[{RAISED}]{{0,3}}(?!\w|['’]|-\w)"  # with the mark of a note, which is not said
-_NUMERAL = r"(?P<roman>[IVXLC]{1,7})"
-_NUMBERED = re.compile(
-    r"\b(?P<word>Chapter|Part|Volume|Vol\.|Book|Act|Scene|Section|Figure|Table|Appendix|War|Phase|Level|"
-    r"Round|Bowl|Article|Title|Unit|Stage|Mark|Episode|Class|Type|Annex|Tier|Division|Canto|Psalm|"
-    rf"CHAPTER|PART|BOOK|ACT|SCENE|VOLUME|SECTION) {_NUMERAL}{_ENDS}"
-)
-_MONARCH = re.compile(
-    r"\b(?P<word>(?:King|Queen|Pope|Emperor|Tsar|Prince) [A-Z][a-z]{2,15}|Henry|Louis|George|"
-    r"Elizabeth|Charles|Edward|William|James|Richard|Philip|Pius|Napoleon|Catherine|Nicholas|"
-    r"Frederick|Alexander|John Paul|Benedict|Leo|Gregory|Innocent|Clement|Ramesses|Ptolemy|Gustav|"
-    r"Christian|Ivan|Peter|Otto|Mehmed|Wilhelm) "
-    rf"(?P<roman>[IVX]{{2,6}}|[VX]){_ENDS}"
-)
-_CENTURY = re.compile(r"\b(?P<roman>[IVX]{1,5})(?P<word>(?:th)? (?:century|Century|Olympi\w+))")
 
-
-def roman_numerals(draft: Draft) -> None:
-    """Say Roman numerals, but only after a word that is numbered so: Chapter IV, Henry VIII."""
-    draft.sub(_NUMBERED, _numbered, "number")
-    draft.sub(_MONARCH, _monarch, "number")
-    draft.sub(_CENTURY, _century, "number")
-
-
-def numerals(draft: Draft) -> None:
-    """Say every digit that is left."""
-    draft.sub(_NUMBER_SIGN, "number ", "abbreviation")
-    draft.sub(_TIMES, _times, "symbol")
-    draft.sub(_OPERATORS, _operator, "symbol")
-    draft.sub(_SUFFIX, _suffix, "number")
-    draft.sub(_ORDINAL, _ordinal, "number")
-    draft.sub(_FRACTION, _fraction, "number")
-    draft.sub(_CHAIN, lambda m: ", ".join(map(number, m.group().split("-"))), "number")
-    draft.sub(_RATIO, lambda m: f"{number(m.group('a'))} to {number(m.group('b'))}", "number")
-    draft.sub(_RANGE, lambda m: f"{_plain(m.group('a'))} to {_plain(m.group('b'))}", "number")
-    draft.sub(_NEGATIVE, "minus ", "number")
-    draft.sub(_PLUS, lambda m: " plus ", "symbol")
-    draft.sub(_ABOUT_YEAR, lambda m: f"{m.group('word')} {year(int(m.group('year')))}", "number")
-    draft.sub(_ATTACHED, lambda m: apart(number(m.group()), m), "number")
-    draft.sub(_PLAIN, _in_context, "number")
-    draft.sub(_MIXED, _mixed, "number")
-    draft.sub(_REST, lambda m: f" {number(m.group())} ", "number")
-
-
-def _times(match: re.Match[str]) -> str:
-    """Sizes are "3 by 4", but a number times a power of ten is one number."""
-    is_size = match.group().strip() in "xX×"
-    return " by " if is_size and not _POWER_OF_TEN.match(match.string, match.end()) else " times "
-
-
-def compatible_numbers(draft: Draft) -> None:
-    """Vulgar fractions and the like to plain digits; before all other number rules."""
-    draft.sub(_APPROXIMATE, "about ", "symbol")
-    draft.sub(
-        _VULGAR_PATTERN,
-        _vulgar,
-        "number",
-    )
+def canonical(draft: Draft) -> None:
+    """Vulgar fractions to plain figures, before tokens are told apart."""
+    if any(char in draft.text for char in _VULGAR):
+        draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     draft.text = _SLASH.sub("/", draft.text)
-    draft.sub(_SCIENTIFIC, _scientific, "number")
-    draft.sub(_SPACED, lambda m: m.group().replace(" ", ","), "number")
-    draft.sub(_TENS_OF, lambda m: plural(number(m.group("number")).removeprefix("one ")), "number")
-    draft.sub(
-        _CLAUSE, lambda m: f" {m.group('a').upper()} {m.group('b') or ''}".rstrip(), "bracket"
-    )
+    draft.text = _SCIENTIFIC.sub(lambda m: f"{m['a']}×10^{int(m['b'])}", draft.text)
+    if "'" in draft.text:
+        draft.sub(_SWISS, lambda m: m.group().replace("'", ","), "number")
+
+
+def remaining(draft: Draft) -> None:
+    """Figures that no token took, when another one ended inside their row."""
+    if _FIGURES.search(draft.text):
+        draft.sub(_FIGURES, lambda m: f" {number(m.group())} ", "number")
 
 
 def _vulgar(match: re.Match[str]) -> str:
@@ -135,81 +101,151 @@ def _vulgar(match: re.Match[str]) -> str:
     return f"{'' if match['whole'] is None else ' '}{_VULGAR[match['char']]}{after}"
 
 
-def powers(draft: Draft) -> None:
-    """x², 2^10, x^(n+1); after units, which have squares of their own. A lone ² is a number."""
-    draft.sub(_POWER, _power, "symbol")
-    draft.sub(_RAISED, lambda m: "2" if m.group() == "²" else "3", "number")
+def _signed(match: re.Match[str]) -> str | None:
+    before = match.string[match.start() - 1 : match.start()] if match.start() else ""
+    if before in (")", "]", "-") and match.group() in "-−":
+        return None
+    return {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus "}[match.group()]
 
 
-def _numbered(match: re.Match[str]) -> str | None:
-    value = roman(match.group("roman"))
-    return f"{match.group('word')} {cardinal(value)}" if value else None
+_AFTER_NUMBER = re.compile(r"(?<=\d)\+(?!\w)")
 
 
-def _monarch(match: re.Match[str]) -> str | None:
-    value = roman(match.group("roman"))
-    return f"{match.group('word')} the {ordinal(value)}" if value else None
+def _scale(match: re.Match[str]) -> str:
+    scale = {"k": "thousand", "bn": "billion", "mn": "million", "mil": "million"}[
+        match["scale"].lower()
+    ]
+    lead = f"{number(match['from'])} to " if match["from"] else ""
+    return f"{lead}{number(match['number'])} {scale}"
 
 
-def _century(match: re.Match[str]) -> str | None:
-    value = roman(match.group("roman"))
-    return f"{ordinal(value)}{match.group('word').removeprefix('th')}" if value else None
-
-
-def _power(match: re.Match[str]) -> str:
-    power = match["power"] or ("2" if match["char"] == "²" else "3")
-    if power in ("2", "3"):
-        words = " squared" if power == "2" else " cubed"
-    else:
-        said = power.strip("()").replace("-", " minus ").replace("+", " plus ")
-        words = f" to the power of {' '.join(said.split())}"
-    return words + (" " if match.string[match.end() : match.end() + 1].isalnum() else "")
-
-
-def _scientific(match: re.Match[str]) -> str:
-    exponent = match.group("b").replace("-", "minus ").lstrip("+")
-    return f"{match.group('a')} times ten to the power of {exponent}"
-
-
-def _operator(match: re.Match[str]) -> str:
-    names = {"+": "plus", "÷": "divided by", "=": "equals"}
-    return f" {names[match.group('sign')] if match.group('sign') else 'minus'} "
-
-
-def _suffix(match: re.Match[str]) -> str:
-    scale = {"k": "thousand", "bn": "billion", "mn": "million"}[match.group("scale")]
-    return f"{number(match.group('number'))} {scale}"
+_ENDING = {"1": "st", "2": "nd", "3": "rd"}
 
 
 def _ordinal(match: re.Match[str]) -> str | None:
-    value = int(match.group("number").replace(",", ""))
-    return ordinal(value) if value < 10**15 else None
+    """A wrong ending is said as it is written: "1th", "4rd"."""
+    written = match["number"].replace(",", "")
+    value = int(written)
+    if value >= 10**15:
+        return None
+    right = "th" if value % 100 in (11, 12, 13) else _ENDING.get(written[-1], "th")
+    more = "'s" if match["more"] else ""
+    if match["nth"].lower() != right:
+        return f"{number(match['number'])} {match['nth'].lower()}{more}"
+    return ordinal(value) + more
 
 
-def _fraction(match: re.Match[str]) -> str:
-    upper, lower = int(match.group("upper")), int(match.group("lower"))
-    whole = match.group("whole")
-    if 0 < upper < lower <= 100 and (lower <= 10 or lower in (12, 16, 20, 24, 25, 32, 50, 64, 100)):
-        part = fraction(upper, lower)
-        return f"{cardinal(int(whole))} and {mixed(part)}" if whole else part
-    lead = f"{cardinal(int(whole))} " if whole else ""
-    between = " " if (upper, lower) in ((24, 7), (9, 11), (50, 50)) else " over "
-    return f"{lead}{cardinal(upper)}{between}{cardinal(lower)}"
+_FIXED = {(24, 7), (9, 11), (50, 50), (20, 20), (7, 11), (365, 24)}
+_PAIRED = re.compile(
+    r"[ -](?:split|rule|mix|blend|chance|odds|beat|beats|time|meter|metre|bar|bars|signature|"
+    r"rhythm|vision|hearing|raid|attack|attacks|season)\b"
+)
+_PRESSURE = re.compile(r"\b(?:blood pressure|BP)(?: of| was| is)? $")
 
 
-def _plain(text: str) -> str:
-    """A number without context; four digits from 1100 on are read as a year is."""
-    return year(int(text)) if re.fullmatch(r"1[1-9]\d\d|20[1-9]\d", text) else number(text)
+def _is_calculated(match: re.Match[str]) -> bool:
+    """Whether an equation is beside the match, or it is a pressure of blood."""
+    before = match.string[max(0, match.start() - 18) : match.start()]
+    after = match.string[match.end() : match.end() + 3].lstrip()
+    return (
+        before.rstrip()[-1:] in ("=", "*", "×", "÷")
+        or after[:1] == "="
+        or bool(_PRESSURE.search(before))
+    )
+
+
+def _fraction(match: re.Match[str]) -> str | None:
+    upper, lower = int(match["upper"]), int(match["lower"])
+    whole = match["whole"]
+    if whole and match["space"]:
+        return None
+    if (upper, lower) in _FIXED and not whole:
+        return f"{cardinal(upper)} {'seven' if lower == 7 else cardinal(lower)}"
+    if lower in (0, 1) or not upper:
+        lead = f"{cardinal(int(whole))} and " if whole else ""
+        return f"{lead}{number(match['upper'])} over {number(match['lower'])}"
+    if not match["nth"] and _PAIRED.match(match.string, match.end()):
+        return f"{cardinal(upper)} {cardinal(lower)}"
+    if not whole and upper >= lower and _is_calculated(match):
+        return f"{cardinal(upper)} over {cardinal(lower)}"
+    if whole:
+        return mixed(int(whole), upper, lower)
+    is_score = (
+        20 < lower < 1000 and upper > 10 and lower not in (24, 32, 50, 64) and not match["nth"]
+    )
+    if is_score and lower <= 300 and upper != 1:
+        return f"{cardinal(upper)} over {cardinal(lower)}"
+    return fraction(upper, lower)
+
+
+_OF_A_CASE = re.compile(r"\b[Nn]o\.\s$")
+
+
+def _range(match: re.Match[str]) -> str:
+    link = "dash" if led(match, _OF_A_CASE) else "to"
+    return f"{plain(match['a'])} {link} {plain(match['b'])}"
+
+
+def _chain(match: re.Match[str]) -> str:
+    return ", ".join(map(number, match.group().split("-")))
+
+
+def _list(match: re.Match[str]) -> str | None:
+    written = match.group()
+    if re.fullmatch(r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d\d){1,4},\d{3}", written):
+        return None
+    return ", ".join(map(number, written.split(",")))
+
+
+def _european(match: re.Match[str]) -> str:
+    return number(match.group().replace(".", "").replace(",", "."))
 
 
 def _in_context(match: re.Match[str]) -> str:
-    counted = _COUNTED.match(match.string, match.end())
-    return number(match.group()) if counted else _plain(match.group())
+    counted = _COUNTED.match(match.string, match.end()) or led(match, _AMOUNT_BEFORE)
+    return number(match.group()) if counted else plain(match.group())
 
 
-def _mixed(match: re.Match[str]) -> str:
-    """Letters and digits in one word: MP3, 3D, B2B, H2O, COVID19."""
-    parts = _RUNS.findall(match.group())
-    return " ".join(
-        _plain(part) if part[0].isdecimal() else part for part in parts if part[0] != "_"
-    )
+_AMOUNT_BEFORE = re.compile(
+    r"(?:\b(?:about|over|nearly|almost|roughly|around|than|approximately|total of|worth)\s|~|"
+    r"[<>] ?)$"
+)
+
+NUMBERS_FIRST = (
+    Recogniser("symbol", "~∼≈", _APPROXIMATE, lambda m: "about ", DIGIT),
+    Recogniser("abbreviation", "#№", _NUMBER_SIGN, lambda m: "number "),
+    Recogniser(
+        "abbreviation",
+        CAPITAL + SMALL,
+        _NUMBER_WORD,
+        lambda m: "numbers " if m["word"].endswith("s") else "number ",
+        DIGIT + ".",
+    ),
+)
+COUNTED = (
+    Recogniser("number", DIGIT, _SPACED, lambda m: number(m.group().replace(" ", ""))),
+    Recogniser(
+        "number", DIGIT, _TENS_OF, lambda m: plural(number(m["number"]).removeprefix("one "))
+    ),
+    Recogniser("number", DIGIT, _SCALE, _scale),
+    Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
+    Recogniser("number", DIGIT, _ORDINAL, _ordinal),
+    Recogniser("number", DIGIT, _SHORT_ORDINAL, lambda m: ordinal(int(m["number"]))),
+    Recogniser("number", DIGIT, _MANY_TIMES, lambda m: f"{number(m['number'])} times"),
+)
+NUMBERS = (
+    Recogniser("number", ".", _DOTS, lambda m: " to ", DIGIT),
+    Recogniser("symbol", ".", _INNER_STOP, lambda m: " dot ", DIGIT + CAPITAL),
+    Recogniser("number", "-–", _NTH_RANGE, lambda m: " to ", DIGIT),
+    Recogniser("number", DIGIT, _EUROPEAN, _european),
+    Recogniser("number", DIGIT, _LIST, _list),
+    Recogniser("number", DIGIT, _PAIR, lambda m: ", ".join(map(number, m.group().split(",")))),
+    Recogniser("number", DIGIT, _DECIMAL_COMMA, lambda m: amount(m.group())),
+    Recogniser("number", DIGIT, _CHAIN, _chain),
+    Recogniser("number", DIGIT + ".", _RANGE, _range),
+    Recogniser("number", "-−+±", _SIGN, _signed),
+    Recogniser("symbol", "+", _AFTER_NUMBER, lambda m: " plus "),
+    Recogniser("number", DIGIT, _LETTERED, lambda m: number(m.group())),
+    Recogniser("number", DIGIT + ".", _PLAIN, _in_context),
+)
+REST = (Recogniser("number", DIGIT, _REST, lambda m: plain(m.group())),)

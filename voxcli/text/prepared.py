@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from voxcli.text.changes import Change
+from voxcli.text.changes import DIRECTION, Change
 
 # Silence after a segment, in seconds.
 PAUSE_PARAGRAPH_S = 0.6
@@ -58,3 +58,9 @@ class PreparedText:
     segments: tuple[Segment, ...]
     changes: tuple[Change, ...]
     unspeakable: tuple[Unspeakable, ...]
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Pauses, sounds and tags for an engine that the text asks for and that are not made."""
+        found = (change.before for change in self.changes if change.kind == DIRECTION)
+        return tuple(dict.fromkeys(found))

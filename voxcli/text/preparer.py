@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable
 
 from voxcli.errors import TextError
-from voxcli.text import characters, markup, symbols
+from voxcli.text import characters, directions, markup, symbols
 from voxcli.text.changes import Draft
 from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
 from voxcli.text.normaliser import normalise
@@ -55,10 +55,12 @@ def prepare(
     else:
         draft = Draft(text)
         characters.clean(draft, spoken)
+        directions.directions(draft)
         draft.text = markup.reflow(draft.text)
         symbols.brackets(draft)
+    unfolded = draft.text
     lost = characters.fold(draft, can_say)
-    if rewrite:
+    if rewrite and draft.text != unfolded:
         symbols.tidy(draft)
     if not any(char.isalnum() for char in draft.text):
         raise TextError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
-from voxcli.text.spell import cardinal, fraction, number, plural
+from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -23,12 +24,20 @@ from voxcli.text.units import (
     unit_name,
 )
 
-# Bounded groups keep it linear; the look-ahead keeps "1,2345" whole.
-NUM = r"(?:\d+(?:,\d{3}(?!\d)){0,6}(?:\.\d+)?|\.\d+)"
+# Bounded groups keep it linear; the look-ahead keeps "1,2345" whole. "5,00,000" is Indian.
+NUM = r"(?:\d{1,2}(?:,\d{2}){1,4},\d{3}(?![\d])(?:\.\d+)?|\d+(?:,\d{3}(?!\d)){0,6}(?:\.\d+)?|\.\d+)"
 START = r"(?<![\w.^])(?<!\d,)(?<!\^-)"
-NO_FRACTION = r"(?<!\d/)"  # the lower number of one; numerals.py says it whole
-SIGN = r"(?P<sign>(?<![\w)\]^])[-+±−])?"
-SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: ""}
+NO_FRACTION = r"(?<!\d/)"  # the lower number of one
+SIGN = rf"(?P<sign>[-+±−](?<![\w)\]^].))?(?(sign)|{START})"  # a sign, or the start of a number
+SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", None: "", "": ""}
+# A comma before one or two figures, as other countries write decimals; thousands after a space.
+_OTHER = (
+    r"\d{1,3}(?:\.\d{3}){1,4},\d{1,4}(?![\d,])|"
+    r"[1-9]\d{0,2}(?:\.\d{3}){2,4}(?![\d.])|\d{1,4},\d{1,2}(?![\d,])|"
+    r"[1-9]\d{0,2}(?: \d{3}){1,3}(?![\d,])(?:\.\d+)?"
+)
+_ANY = rf"(?:{_OTHER}|{NUM})"
+_WORDS = r"(?:hundred|thousand|million|billion|trillion)"
 
 _RAISED = r"(?:[²³]|\^[23])"
 # Units that a slash or a negative power divides by: "/m²/yr", "/(mol·K)", " mol^-1".
@@ -44,83 +53,132 @@ _TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
 _TIMES_PART = re.compile(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
 _LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅])"
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
-_SCALED = rf"(?P<scaled>{NUM}(?:\s?[x×·*]\s?10)?(?:[²³]|\^-?\d{{1,3}}))"  # numerals.py says it
+# Its words are those of a number times a power of ten: "3 × 10⁸", "10²³".
+_SCALED = (
+    r"(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)?)\s?[x×·*]\s?(?=10[²³^]))?(?P<base>\d+)"
+    r"(?:(?P<char>[²³])|\^(?P<power>-?\d{1,3})))"
+)
 _MEASURE = re.compile(
-    rf"{START}{SIGN}(?:(?P<from>{NUM})\s?(?P<between>-|–|to|x|×|by)\s?(?!10[²³^]))?"
-    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{NUM}))[\s-]?(?P<unit>{UNIT}|{_LED}|(?<= )t(?= of\b)"
+    rf"{SIGN}"
+    rf"(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?(?P<between>-|–|to|x|×|by|and|"
+    r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
+    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY})(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
+    rf"(?P<gap>[\s-]?)(?P<unit>{UNIT}|{_LED}|(?<= )t(?= of\b)"
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
-    rf"(?P<power>{_RAISED}|(?<=m)[23](?!\d))?(?P<times>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/°]|\^\d)"
+    rf"(?P<raised>{_RAISED}|(?<=m)[23](?!\d)"
+    rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
-_SPAN = re.compile(
-    rf"{START}(?P<a>{NUM}\s?(?P<unit>(?:{UNIT}|in\b){_RAISED}?))(?:\s?–\s?|-)(?={NUM}\s?(?P=unit)(?!\w))"
-)
-_FREQUENCY = re.compile(
-    rf"{START}{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)"
+_FREQUENCY = re.compile(rf"{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)")
+# "12/kg" is so many of something unnamed.
+_NUMBER_PER = re.compile(
+    rf"{START}(?P<number>{NUM})"
+    rf"(?P<tail>/(?:{alternatives(set(UNITS) - {'in', 'm', 'g', 's', 'h', 'l'})}))(?!\w)"
 )
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = re.compile(
-    rf"(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])(?P<one>\b(?:per|an?|one|each|every) )?"
-    rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<power>{_RAISED})?"
-    rf"(?P<times>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
+    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
+    rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
+    rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )
 _BARE_TAIL = re.compile(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
 _POWERED_TAIL = re.compile(r"[²³^(]|[ms][23]")
-_PER_ALONE = re.compile(
-    rf"(?:(?<=[\w.)])\s?/\s?(?P<area>(?:{LENGTH}){_RAISED})|(?<=[$€£¥])/(?P<price>{PER_UNIT}))(?!\w)"
-)
+_PER_ALONE = re.compile(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
 # Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
 _THINGS = re.compile(
     rf"\b(?!(?:this|his|was|yes|less|class|hours|hrs|mins|secs|days|weeks|months|years|yrs)\b)"
-    rf"(?P<things>[a-z]{{3,20}}s|people|two|three|four|six|O)/(?P<tail>{'|'.join(TIMES)}|mL|µL|L|km|kg|kWh)(?!\w)"
+    rf"(?P<things>[a-z]{{3,20}}s|people|two|three|four|six|O)/(?P<tail>{'|'.join(TIMES)}|mL|µL|"
+    r"L|km|kg|kWh)(?!\w)"
 )
-_DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])")
+_DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])|º(?=\W|$)")
+_COORDINATE = re.compile(
+    r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)"
+    r"?)°\s?(?:(?P<minutes>\d{1,2}(?:\.\d+)?)'\s?)?(?:(?P<seconds>\d{1,2}(?:\.\d+)?)(?:\"|'')\s?)?"
+    r"(?P<side>[NSEW])?(?!\w)"
+)
+_SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _DURATION = re.compile(
     rf"{START}(?:(?P<hours>\d{{1,3}})\s?h(?:rs?|ours?)?\s?(?P<minutes>[0-5]?\d)(?:\s?m(?:in)?s?)?"
-    r"|(?P<only_minutes>\d{1,3})\s?m(?:ins?)?(?=\s?[0-5]?\d\s?s\b))(?:\s?(?P<seconds>[0-5]?\d)\s?s(?:ecs?)?)?(?!\w)"
+    r"|(?P<only_minutes>\d{1,3})\s?m(?:ins?)"
+    r"?(?=\s?[0-5]?\d\s?s\b))(?:\s?(?P<seconds>[0-5]?\d)\s?s(?:ecs?)?)?(?!\w)"
 )
-_INCHES = re.compile(
-    r"(?<=feet )(?P<after_feet>\d{1,2}(?:\.\d)?)\s?in(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
+_FEET = re.compile(
+    r"(?<![\w.])(?P<feet>\d{1,2})\s?(?:ft|feet)\.?\s(?P<inches>\d{1,2}(?:\.\d)?)\s?(?:in|"
+    r"inches)(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
 _FEET_MARK = re.compile(
-    r"(?<![\w.'])(?P<number>\d{1,4})['′](?=\s(?:tall|long|wide|high|deep|by|x)\b)"
+    r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?=\s(?:tall|long|wide|high|"
+    r"deep|by|x|and\s\d)\b)|(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
 )
-_INCH_MARK = re.compile(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d)?)[\"″](?!\w)|[\"\n]")
-_FEET_INCHES = re.compile(r"(?<![\w.])(?P<feet>\d{1,2})['′] ?(?P<inches>1[01]|\d)(?:\"|″|'')(?!\w)")
+_INCH_MARK = re.compile(
+    r"(?<![\w./,])(?P<number>(?:\d{1,3}[ -])?\d{1,2}/\d{1,2}|\d{1,3}(?:\.\d{1,2})?)\"(?!\w)"
+    r"|(?<![\w./])(?P<sized>\d{1,3}(?:\.\d{1,2})?)\"(?=x\d)"
+)
+_FEET_INCHES = re.compile(
+    r"(?<![\w.])(?P<feet>\d{1,2})' ?(?P<inches>1[01]|\d)(?P<half>½| 1/2)?(?:\"|'')(?!\w)"
+    r"|(?<![\w.])(?P<feet2>[4-7])'(?P<inches2>1[01]|\d)(?![\w'\"])"
+)
 _PERCENT = re.compile(
-    rf"{START}{NO_FRACTION}{SIGN}(?:(?P<from>{NUM})\s?%?\s?(?:-|–|to)\s?)?"
-    rf"(?P<number>{NUM})\s?(?P<unit>%|‰|percent\b)"
+    rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?%?\s?(?:-|–|to)\s?)?"
+    rf"(?:(?P<upper>\d{{1,2}})/(?P<lower>\d{{1,2}})|(?P<number>{_ANY}))[\s-]?(?P<unit>%|‰|"
+    r"percent\b|pct\b)"
+)
+# After "a" a measure describes what follows: "a 5 km run".
+_ARTICLE = re.compile(r"\b[Aa]n?\s$")
+_NOUN = re.compile(
+    r"\s(?!(?:and|or|of|to|in|on|at|by|for|from|with|per|a|an|the|is|was|are|were|away|long|"
+    r"wide|tall|high|deep|"
+    r"thick|old|later|ago|each|every|than|more|less|as|if|but|so|after|before|up|down|below|above|"
+    r"yesterday|today|tomorrow|tonight|daily|weekly|north|south|east|west|apart|ahead|behind|"
+    r"long|left|total|"
+    r"faster|slower|heavier|lighter|longer|shorter|higher|lower|because|while|when|since|until|"
+    r"has|have|had|"
+    r"will|would|can|could|may|should|into|over|under|off|out|only|then|now|and|plus|minus|"
+    r"times)\b)[a-z]{3}"
 )
 
 
-def units(draft: Draft) -> None:
-    """Say percentages and measures."""
-    draft.sub(
-        _DEGREES,
-        lambda m: f"°{m.group('scale') or ('C' if m.group('sign') == '℃' else 'F')}",
-        "unit",
-    )
-    draft.sub(_FEET_INCHES, _feet, "unit")
-    draft.sub(_FEET_MARK, lambda m: f"{m['number']} ft", "unit")
-    _inch_marks(draft)
-    draft.sub(_DURATION, _duration, "unit")
-    draft.sub(_PERCENT, _percent, "unit")
+def degrees(draft: Draft) -> None:
+    """Degrees and the micro sign as units write them; before tokens are told apart."""
+    if any(sign in draft.text for sign in "°º℃℉"):
+        draft.sub(
+            _DEGREES,
+            lambda m: "°" + (m["scale"] or {"℃": "C", "℉": "F", None: ""}[m["sign"]]),
+            "unit",
+        )
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
-    draft.sub(_SPAN, lambda m: f"{m['a']} to ", "unit")
-    draft.sub(_FREQUENCY, _frequency, "unit")
-    draft.sub(_MEASURE, _measure, "unit")
-    draft.sub(_INCHES, lambda m: _counted(m["after_feet"], "inch"), "unit")
 
 
-def bare_units(draft: Draft) -> None:
-    """Say units that stand by themselves: "the area in km²", "kg/m³"."""
-    draft.sub(_BARE, _bare, "unit")
-    draft.sub(_PER_ALONE, lambda m: _per(m["area"] or m["price"]), "unit")
-    draft.sub(_THINGS, lambda m: f"{m['things']}{_per(m['tail'])}", "unit")
+def amount(text: str) -> str:
+    """The words of a number in any of the writings of `_ANY`."""
+    if "x" in text or "×" in text:
+        return " by ".join(map(amount, re.split("[x×]", text)))
+    written = "".join(text.split())
+    if written.count(".") > 1:
+        written = written.replace(".", "")
+    if re.fullmatch(r"[\d.]+,(?:\d{1,2}|\d{4,9})|[\d.]*\.\d{3},\d+", written):
+        written = written.replace(".", "")
+        written = written.replace(",", ".")
+    return number(written)
 
 
-def _counted(amount: str, unit: str) -> str:
-    return f"{number(amount)} {unit if amount.lstrip('0') == '1' else plural(unit)}"
+def power_words(match: re.Match[str]) -> str:
+    """ "3 × 10⁸" is "three times ten to the power of eight"."""
+    lead = f"{number(match['factor'])} times " if match["factor"] else ""
+    return f"{lead}{plain(match['base'])} {exponent(match['char'], match['power'])}"
+
+
+def exponent(char: str | None, power: str | None) -> str:
+    """ "squared", "cubed", "to the power of minus three"."""
+    if char or power in ("2", "3"):
+        return "squared" if (char or power) in ("²", "2") else "cubed"
+    assert power is not None
+    sign = "minus " if power[0] in "-−" else ""
+    return f"to the power of {sign}{cardinal(int(power.strip('-−')))}"
+
+
+def _counted(written: str, unit: str) -> str:
+    return f"{number(written)} {unit if written.lstrip('0') == '1' else plural(unit)}"
 
 
 def _duration(match: re.Match[str]) -> str:
@@ -128,50 +186,155 @@ def _duration(match: re.Match[str]) -> str:
     hours, seconds = match["hours"], match["seconds"]
     minutes = match["minutes"] or match["only_minutes"]
     parts = ((hours, "hour"), (minutes, "minute"), (seconds, "second"))
-    return " ".join(_counted(amount, unit) for amount, unit in parts if amount and int(amount))
+    return " ".join(_counted(each, unit) for each, unit in parts if each and int(each))
 
 
-def _inch_marks(draft: Draft) -> None:
+def _is_attribute(match: re.Match[str]) -> bool:
+    """Whether the measure describes a noun: "a 32-bit chip", "a 5 km run"."""
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    return bool(_ARTICLE.search(before) and _NOUN.match(match.string, match.end()))
+
+
+_QUOTE = re.compile(r"(?P<inch>\d)?\"")
+
+
+def _inch_mark(match: re.Match[str]) -> str | None:
     """A quotation mark after a number is an inch where no quotation is open."""
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     is_open = False
-
-    def replace(match: re.Match[str]) -> str | None:
-        nonlocal is_open
-        if match["number"] and not is_open:
-            return f"{match['number']} inch"
-        is_open = match.group() != "\n" and not is_open
+    for quote in _QUOTE.finditer(line):
+        is_open = not is_open if is_open or not quote["inch"] else False
+    if is_open:
         return None
-
-    draft.sub(_INCH_MARK, replace, "unit")
+    is_noun = _ARTICLE.search(line[-8:]) or _NOUN.match(match.string, match.end())
+    written = match["number"] or match["sized"]
+    if "/" in written:
+        whole, upper, lower = re.fullmatch(r"(?:(\d+)[ -])?(\d+)/(\d+)", written).groups()  # type: ignore[union-attr]
+        said = (
+            mixed(int(whole), int(upper), int(lower)) if whole else fraction(int(upper), int(lower))
+        )
+    else:
+        said = number(written)
+    return f"{said} {'inch' if is_noun or written == '1' else 'inches'}"
 
 
 def _percent(match: re.Match[str]) -> str:
-    lead = f"{number(match.group('from'))} to " if match.group("from") else ""
-    unit = "per mille" if match.group("unit") == "‰" else "percent"
-    return f"{SIGNS[match.group('sign')]}{lead}{number(match.group('number'))} {unit}"
+    lead = f"{amount(match['from'])} to " if match["from"] else ""
+    unit = "per mille" if match["unit"] == "‰" else "percent"
+    if match["upper"]:
+        said = fraction(int(match["upper"]), int(match["lower"]))
+    else:
+        said = amount(match["number"])
+    return f"{SIGNS[match['sign']]}{lead}{said} {unit}"
+
+
+def _feet_inches(match: re.Match[str]) -> str:
+    feet, inches = match["feet"] or match["feet2"], match["inches"] or match["inches2"]
+    half = " and a half" if match["half"] else ""
+    return f"{cardinal(int(feet))} foot {cardinal(int(inches))}{half}"
 
 
 def _feet(match: re.Match[str]) -> str:
-    return f"{cardinal(int(match.group('feet')))} foot {cardinal(int(match.group('inches')))}"
+    feet = "foot" if match["feet"] == "1" else "feet"
+    return f"{number(match['feet'])} {feet} {_counted(match['inches'], 'inch')}"
+
+
+def _feet_mark(match: re.Match[str]) -> str:
+    return f"{number(match['number'])} {'foot' if _is_attribute(match) else 'feet'}"
+
+
+def _coordinate(match: re.Match[str]) -> str | None:
+    if not match["minutes"] and not match["side"]:
+        return None
+    parts = [
+        _counted(match[name], name[:-1])
+        for name in ("degrees", "minutes", "seconds")
+        if match[name]
+    ]
+    return " ".join([*parts, *([_SIDES[match["side"]]] if match["side"] else [])])
+
+
+_FONT = re.compile(
+    r"\s?(?:font|type|text|size|bold|italic|Arial|Times|Helvetica|Courier|heading|leading|"
+    r"spacing|margin)"
+)
 
 
 def _measure(match: re.Match[str]) -> str | None:
-    amount = _amount(match)
-    if amount is None:
+    found = _amount(match)
+    if found is None:
         return None
-    words, one = amount
-    if match.group("from"):
-        between = "by" if match.group("between") in ("x", "×", "by") else "to"
-        words, one = f"{number(match.group('from'))} {between} {words}", False
-    unit = _unit(match, match["unit"], one=one)
-    return f"{SIGNS[match.group('sign')]}{words} {unit}{_per(match['tail'])}"
+    words, one = found
+    if match["from"]:
+        between = match["between"]
+        if between in ("and", "or") and "," not in match["from"] and not match["minus"]:
+            link = between
+        else:
+            link = "by" if between in ("x", "×", "by") else "to"
+        minus = "minus " if match["minus"] else ""
+        words, one = f"{amount(match['from'])} {link} {minus}{words}", False
+    if match["words"]:
+        words, one = f"{words} {match['words']}", False
+    is_tight = match["gap"] == "" and bool(_NOUN.match(match.string, match.end()))
+    is_tight = is_tight and (
+        "°" not in match["unit"] or bool(_ANGLE.match(match.string, match.end()))
+    )
+    is_attribute = match["gap"] == "-" or is_tight or _is_attribute(match)
+    sign = match["unit"]
+    if sign == "pt" and (match["gap"] == "" or _FONT.match(match.string, match.end())):
+        said = (
+            "point" if one or is_attribute or _NOUN.match(match.string, match.end()) else "points"
+        )
+    elif sign == "s" and (
+        match["between"] == "x" or (match["gap"] == "" and not _is_lasting(match))
+    ):
+        return None
+    else:
+        said = _unit(match, sign, one=one or is_attribute)
+    return f"{SIGNS[match['sign']]}{words} {said}{_per(match['tail'])}"
+
+
+_LASTING = re.compile(
+    r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|"
+    r"over|than|to|by|an?|"
+    r"per|timeout|of|at|is|was|only|just|another|approximately|and|or|runs?|ran|minutes?|"
+    r"hours?|mins?|first|last|"
+    r"each|time|delay|duration|latency|RTT|ping)(?: of| for)?[ =:(]{0,2}~?$|[~≈<>=:(±]\s?$|\dm\s?$",
+    re.I,
+)
+_LAST = re.compile(
+    r"[,.;:)]|\s?[-/]|\s(?:delay|timeout|pause|clip|video|audio|break|later|ago|long|into|left|"
+    r"interval|countdown|"
+    r"window|wait|faster|slower|exposure|of|each|per|to|and|or|for|after|before|ahead|behind)\b"
+)
+
+
+_ANGLE = re.compile(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
+_NAME_BEFORE = re.compile(r"\b[A-Z]\w*\s$")
+
+
+def _is_lasting(match: re.Match[str]) -> bool:
+    """Whether "4s" is a time; else it is a name or more than one four."""
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    return (
+        bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
+        or "." in (match["number"] or "")
+        or bool(_LASTING.search(before))
+        or (len(match["number"]) == 2 and not _NAME_BEFORE.search(before) and before[-1:] != "-")
+        or (
+            len(match["number"]) < 3
+            and before[-1:].isspace()
+            and not _NAME_BEFORE.search(before)
+            and bool(_LAST.match(match.string, match.end()))
+        )
+    )
 
 
 def _unit(match: re.Match[str], sign: str, *, one: bool) -> str:
     """One unit or a product, whose last part alone is counted: "newton meters"."""
-    parts = [(UNITS.get(sign) or unit_name(sign), match["power"])]
+    parts = [(UNITS.get(sign) or unit_name(sign), match["raised"])]
     parts += [
-        (unit_name(p["unit"]), p["power"]) for p in _TIMES_PART.finditer(match["times"] or "")
+        (unit_name(p["unit"]), p["power"]) for p in _TIMES_PART.finditer(match["product"] or "")
     ]
     last = len(parts) - 1
     return " ".join(powered(*part, one=one or i < last) for i, part in enumerate(parts))
@@ -179,12 +342,12 @@ def _unit(match: re.Match[str], sign: str, *, one: bool) -> str:
 
 def _frequency(match: re.Match[str]) -> str:
     """ "60 min^-1"."""
-    amount = match["scaled"] or number(match["number"])
-    return f"{SIGNS[match['sign']]}{amount}{_per(match['tail'])}"
+    said = power_words(match) if match["scaled"] else number(match["number"])
+    return f"{SIGNS[match['sign']]}{said}{_per(match['tail'])}"
 
 
 def _bare(match: re.Match[str]) -> str | None:
-    sign, power, times, tail = match.group("unit", "power", "times", "tail")
+    sign, power, times, tail = match.group("unit", "raised", "product", "tail")
     is_rate = _BARE_TAIL.match(tail) and (
         (len(sign) > 1 and sign != "in") or sign == "m" or (sign in "gJ" and tail[1:2] in "mk")
     )
@@ -198,7 +361,7 @@ def _bare(match: re.Match[str]) -> str | None:
 def _per(tail: str) -> str:
     """ "/m²/yr" is " per square meter per year"."""
     return "".join(
-        f" per {part['hundred'] or ''}"
+        f" per {'one hundred ' if part['hundred'] else ''}"
         + powered(unit_name(part["unit"]), part["power"], one=not part["hundred"])
         for part in _TAIL_PART.finditer(tail)
     )
@@ -206,21 +369,37 @@ def _per(tail: str) -> str:
 
 def _amount(match: re.Match[str]) -> tuple[str, bool] | None:
     """The number's words, and whether the unit stays singular."""
-    if match.group("scaled"):
-        return match.group("scaled"), False
-    if match.group("number"):
-        return number(match.group("number")), match.group("number") in ("1", "-1")
-    upper, lower = int(match.group("upper")), int(match.group("lower"))
+    if match["scaled"]:
+        return power_words(match), False
+    if match["number"]:
+        return amount(match["number"]), match["number"] == "1"
+    upper, lower = int(match["upper"]), int(match["lower"])
     if match["unit"] in ("mmHg", "mm Hg"):
         return f"{cardinal(upper)} over {cardinal(lower)}", False
     if not 0 < upper < lower:
         return None
-    part = fraction(upper, lower)
-    if match.group("whole"):
-        return f"{cardinal(int(match.group('whole')))} and {mixed(part)}", False
-    return part, True
+    if match["whole"]:
+        return mixed(int(match["whole"]), upper, lower), False
+    return fraction(upper, lower), True
 
 
-def mixed(part: str) -> str:
-    """ "one half" after a whole number is "a half"."""
-    return f"a {part.removeprefix('one ')}" if part.startswith("one ") else part
+_SIGNED = "-−+±"
+QUANTITIES = (
+    Recogniser("unit", DIGIT, _COORDINATE, _coordinate, "°"),
+    Recogniser("unit", DIGIT, _FEET_INCHES, _feet_inches, "'"),
+    Recogniser("unit", DIGIT, _FEET, _feet),
+    Recogniser("unit", DIGIT, _FEET_MARK, _feet_mark),
+    Recogniser("unit", DIGIT, _INCH_MARK, _inch_mark),
+    Recogniser("unit", DIGIT, _DURATION, _duration),
+    Recogniser("unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, search=re.compile("%|‰|per?c")),
+    Recogniser("unit", _SIGNED + DIGIT, _FREQUENCY, _frequency, "^"),
+    Recogniser("unit", _SIGNED + DIGIT + ".", _MEASURE, _measure, DIGIT),
+    Recogniser("unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}"),
+)
+BARE_UNITS = (
+    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=re.compile("[²³^·⋅/]")),
+    Recogniser("unit", "/", _PER_ALONE, lambda m: f" {_per('/' + m['area']).strip()} "),
+    Recogniser(
+        "unit", SMALL + CAPITAL, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"
+    ),
+)

@@ -17,6 +17,7 @@ from voxcli.text.spell import cardinal
 _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
 _LOW_LETTERS = "ₐ-ₜᵢ-ᵪⱼ"
 _LETTER = rf"[^\W\d_{RAISED}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
+_ANY = re.compile(f"[{RAISED}₀-₎⁺⁻{_LETTERS}{_LOW_LETTERS}^]")
 _TERM = rf"(?:[{RAISED}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
 _FRACTION = re.compile(
     rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{RAISED}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
@@ -29,13 +30,15 @@ _LOWERED = re.compile("[₀-₎]")
 _CHARGE = re.compile(rf"(?<=[^\W_])(?P<count>[{RAISED}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
 # After one letter, a digit or a bracket; a negative one after any word ("min⁻¹").
 _EXPONENT = re.compile(
-    rf"(?:(?<=[\d)])|(?<=(?<!{_LETTER}){_LETTER})|(?<={_LETTER})(?=⁻))(?![²³](?![{RAISED}{_LETTERS}⁺⁻]))"
+    rf"(?:(?<=[\d)])|(?<=(?<!{_LETTER}){_LETTER})|"
+    rf"(?<={_LETTER})(?=⁻))(?![²³](?![{RAISED}{_LETTERS}⁺⁻]))"
     rf"(?P<power>[⁺⁻]?{_TERM}(?:[⁺⁻]{_TERM})*)"
 )
 
 # A span of powers of ten, and what is taken from a power; a hyphen after a unit joins ("m²-5").
 _SPAN = re.compile(
-    r"(?P<power>(?<!\w)10(?:[²³]|\^-?\d{1,3}))(?:\s?–\s?|-)(?=(?:\d(?:\.\d{1,3})?\s?[×·x]\s?)?10[²³^])"
+    r"(?P<power>(?<!\w)10(?:[²³]|\^-?\d{1,3}))(?:\s?–\s?|"
+    r"-)(?=(?:\d(?:\.\d{1,3})?\s?[×·x]\s?)?10[²³^])"
 )
 _MINUS = re.compile(
     rf"(?<=[²³])(?:\s?−\s?|(?<![Mm].)(?:-|\s[-–]\s))(?=\d|\(|{_LETTER}(?!{_LETTER}))"
@@ -44,6 +47,8 @@ _MINUS = re.compile(
 
 def raised(draft: Draft) -> None:
     """Superscripts and subscripts to plain characters; before all other number rules."""
+    if not _ANY.search(draft.text):
+        return
     draft.sub(
         _FRACTION, lambda m: f"{'' if m['before'] is None else ' '}{_plain(m['parts'])}", "letter"
     )

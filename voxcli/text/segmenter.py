@@ -24,6 +24,7 @@ from voxcli.text.prepared import (
     PAUSE_SENTENCE_S,
     Segment,
 )
+from voxcli.text.stops import goes_on
 from voxcli.text.words import ABBREVIATIONS, SENTENCE_ENDING, SENTENCE_STARTERS
 
 _OWN_RULES = ("en", "zh", "ja")
@@ -36,6 +37,11 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _CLOSERS = "\"'”’»)\\]」』】）"
 # A mark with its closing quotes, then space; or a CJK mark, which needs none.
 _END = re.compile(f"(?<![.!?…])[.!?…]+[{_CLOSERS}*_]*(?=\\s)|[。！？…]+[{_CLOSERS}]*|[।؟۔]+(?=\\s)")
+_QUOTED = "」』”’"
+# What follows a quotation in the middle of its sentence: 「はい。」と, “好！”他说.
+_REPORTED = re.compile(
+    "[とっなのをがはもへに]|[^。！？，、]{1,14}[说道问答喊叫想][他她我你它]?们?(?=[，。：着]|$)"
+)
 _NEXT = re.compile(r"\s+[\"'“‘«(\[¿¡—-]*\s?(?P<char>\S)")
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"[^\s(\[\"'“‘]*\Z")
@@ -104,21 +110,23 @@ def _sentence_ends(line: str, language: str) -> list[int]:
     from sentencex import segment as sentences  # loaded for the languages that need it
 
     found = (len(line[:end].rstrip()) for end in accumulate(map(len, sentences(language, line))))
-    return [end for end in found if _is_between_words(line, end)]
+    return [
+        end for end in found if _is_between_words(line, end) and not goes_on(line, end, language)
+    ]
 
 
 def _is_between_words(line: str, end: int) -> bool:
-    """Whether a sentence may end there: no word is cut, and none goes on in lower case."""
+    """Whether a sentence may end there: no word is cut."""
     rest = line[end:]
-    return (not rest or rest[0].isspace() or line[end - 1 : end] in _UNSPACED) and not (
-        rest.lstrip()[:1].islower()
-    )
+    return not rest or rest[0].isspace() or line[end - 1 : end] in _UNSPACED
 
 
 def _is_end(line: str, match: re.Match[str]) -> bool:
     marks = match.group()
-    if marks[0] not in ".!?…" or match.end() == len(line):
+    if match.end() == len(line):
         return True
+    if marks[0] not in ".!?…":
+        return not (marks[-1] in _QUOTED and _REPORTED.match(line, match.end()))
     following = _NEXT.match(line, match.end())
     char = following.group("char") if following else ""
     if not marks.startswith(".") or marks.startswith(".."):

@@ -76,12 +76,31 @@ def number(text: str) -> str:
     return f"{words} point {digits(fraction)}".strip() if fraction else words
 
 
+def is_year(text: str) -> bool:
+    """Whether a number without context is read as a year is: four figures from 1100 on."""
+    return (
+        len(text) == 4 and text.isdecimal() and ("1100" <= text < "2000" or "2010" <= text < "2100")
+    )
+
+
+def plain(text: str) -> str:
+    """A number without context: `"1984"` -> "nineteen eighty-four"."""
+    return year(int(text)) if is_year(text) else number(text)
+
+
 def fraction(numerator: int, denominator: int) -> str:
-    """`1, 2` -> "one half"; `3, 4` -> "three quarters"; `2, 3` -> "two thirds"."""
+    """`1, 2` -> "one half"; `3, 4` -> "three quarters"; `22, 3` -> "twenty-two thirds"."""
     part = _FRACTIONS.get(denominator) or ordinal(denominator)
     if numerator != 1:
         part = "halves" if denominator == 2 else f"{part}s"
     return f"{cardinal(numerator)} {part}"
+
+
+def mixed(whole: int, numerator: int, denominator: int) -> str:
+    """`2, 1, 2` -> "two and a half"."""
+    part = fraction(numerator, denominator)
+    part = f"a {part.removeprefix('one ')}" if numerator == 1 else part
+    return f"{cardinal(whole)} and {part}"
 
 
 def plural(noun: str) -> str:
@@ -96,6 +115,8 @@ _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 def roman(text: str) -> int:
     """Value of a Roman numeral, 0 when it is not a well-formed one."""
+    if not _ROMAN.keys() >= set(text):
+        return 0
     values = [_ROMAN[c] for c in text]
     total = sum(-v if v < max(values[i + 1 :], default=0) else v for i, v in enumerate(values))
     return total if total > 0 and _to_roman(total) == text else 0

@@ -11,11 +11,26 @@ import unicodedata
 
 from voxcli.text.changes import Draft, apart
 from voxcli.text.language import GREEK_SIGN
+from voxcli.text.tagger import Recogniser
 
 _NAMED = (
     (re.compile(r"\bC\+\+"), "C plus plus"),
-    (re.compile(r"\b(?P<letter>[CFJ])#"), "{letter} sharp"),
+    (re.compile(r"\b(?P<letter>[A-GJ])#(?=m(?:aj|in)?\d?\b|\d|\W|\Z)"), "{letter} sharp "),
+    (
+        re.compile(
+            r"(?<=[Pp]ress )#|(?<=\b[Hh]it )#(?!\w)|(?<!\S)#(?= (?:key|sign|symbol|"
+            r"button)\b)|(?<=\bthe )#(?!\w)"
+        ),
+        "pound",
+    ),
+    (re.compile(r"\b(?P<letter>[A-G])b(?= (?:major|minor|trumpet|clarinet)\b)"), "{letter} flat"),
+    (re.compile(r"♩(?=\s?=)"), "quarter note"),
+    (re.compile(r"\s?&&\s?"), " and "),
+    (re.compile(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
     (re.compile(r"\bw/o\b"), "without"),
+    (re.compile(r"\bc/o\b"), "care of"),
+    (re.compile(r"\s?°C\b"), " degrees Celsius"),
+    (re.compile(r"\s?°F\b"), " degrees Fahrenheit"),
     (re.compile(r"\bw/(?=\s)"), "with"),
     (re.compile(r"\b(?P<a>[Aa]nd)/(?P<b>or)\b"), "{a} {b}"),
     (
@@ -26,6 +41,9 @@ _NAMED = (
     (re.compile(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (re.compile(r"\s?(?:<-+|[←⇐])\s?"), " from "),
 )
+_ANY = re.compile(
+    r"[^\w\s.,;:!?'\"()\[\]—-]|[-=]>|_|\b[A-G]b [a-z]"
+)  # anything but words and their marks
 _SIGNS = {
     "&": "and", "@": "at", "+": "plus", "%": "percent", "°": "degrees", "©": "copyright",
     "§": "section", "±": "plus or minus", "×": "times", "÷": "divided by", "≈": "approximately",
@@ -33,11 +51,16 @@ _SIGNS = {
     "√": "square root of", "∞": "infinity", "−": "minus", "$": "dollar", "€": "euro",
     "£": "pound", "¥": "yen", "¢": "cents", "№": "number", "¼": "one quarter", "∑": "sum",
     "∆": "delta", "∂": "partial", "∫": "integral of", "∈": "in", "∴": "therefore",
-    "♯": "sharp", "♭": "flat", "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
+    "♯": "sharp", "♭": "flat", "♮": "natural", "₩": "won", "≪": "is much less "
+    "than", "≫": "is much greater than",
+    "∝": "is proportional to", "≡": "is identical to", "∀": "for all", "∃": "there exists",
+    "∪": "union", "∩": "intersection", "∅": "empty set", "∠": "angle", "⊂": "is a subset of",
+    "∉": "not in", "∏": "product", "∇": "nabla", "⇔": "if and only if", "↔": "to",
+    "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
 _SIGN = re.compile(f"[{re.escape(''.join(_SIGNS))}]")
 _EQUALS = re.compile(
-    r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s])<(?=[\s\d])|(?<=[\w\s])>(?=[\s\d]))\s?"
+    r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s)])<(?=[\s\w(])|(?<=[\w\s)])>(?=[\s\w(]))\s?"
 )
 # A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
 _BEFORE_NUMBER = re.compile(
@@ -51,6 +74,7 @@ _COMPARE = {
     ">=": "is at least",
     "!=": "is not equal to",
 }
+_INNER_HASH = re.compile(r"(?<=\w)#(?=\w)")
 _HASH = re.compile(r"#(?=\w)")
 _SLASH = re.compile(r"(?<=\w)\s?/\s?(?=\w)")
 _BACKSLASH = re.compile(r"\\(?=\w)")
@@ -59,12 +83,19 @@ _UNDERSCORE = re.compile(r"_+")
 _POWER = re.compile(r"(?<=\w)\^(?=\w)")
 _SILENT = re.compile(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
 
+_ANY_BRACKET = re.compile("[][(){}（）【】〔〕｛｝]")
 _CALL = re.compile(r"(?<=\w)\(\)")
 _OPTIONAL = re.compile(r"(?<=[^\W\d_])\((?P<s>e?s)\)")
-_OPEN = re.compile(r"\s?[(（\[【〔{｛]\s?")
+_OPEN = re.compile(r"[^\S\n]?[(（\[【〔{｛][^\S\n]?")
 _CLOSE = re.compile(r"\s?[)）\]】〕}｝](?P<next>\s?[,.;:!?，。；：！？、]*)")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff，。！？；：]")
 
+# Whether any of the patterns below can match.
+_UNTIDY = re.compile(
+    r"[!?,;:—\s\"'][!?,;:.]| {2}|[,;:] [,;:.!?]|— [.!?]|[!?]\"|\"\s?\"|'\s?'|[.!?]\"?[^\W\d_]|"
+    r"\.\.\.\w|^[\s,;:.\-—!?]",
+    re.MULTILINE,
+)
 _REPEATED = re.compile(r"(?P<mark>[!?])[!?]+")
 _SPACE_BEFORE = re.compile(r" +(?=[,.;:!?](?:[\s\"')]|$))")
 _COMMAS = re.compile(r"(?:[,;:] ?){2,}")
@@ -72,26 +103,34 @@ _COMMA_STOP = re.compile(r"[,;:—] ?(?=[.!?])")
 _STOP_COMMA = re.compile(r"(?P<stop>[!?][\"']?),(?=\s|$)")
 _LINE_START = re.compile(r"^[ ,;:.\-—!?]+(?=[\w\"'$])|^[\s,;:.\-—!?]+$", re.MULTILINE)
 _SPACES = re.compile(r" {2,}")
-_EMPTY_QUOTES = re.compile(r"\"\s?\"|(?<!\w)'\s?'(?!\w)")
+# A sentence that begins without a space: "It ended.Then we left."
+_GLUED = re.compile(
+    r"(?:(?<=[^\W\d_]{2})[.!?]|(?<=\w)\.\.\.)(?=[A-Z][a-z]+(?![A-Z])|(?<=\.\.\.)\w)|"
+    r"(?<=\w)[.!?]\"(?=[a-z]{2})"
+)
+_EMPTY_QUOTES = re.compile(r"\"\"|(?<![\w.,;:!?])\"\s\"(?!\w)|(?<!\w)'\s?'(?!\w)")
 
 
-def comparisons(draft: Draft) -> None:
-    """Say `<` and `>` that touch a number, before it is words."""
+def _comparison(match: re.Match[str]) -> str:
+    sign = match["sign"]
+    return _AMOUNT[sign] if match["value"] is None else f" {_COMPARE[sign]} "
 
-    def said(match: re.Match[str]) -> str:
-        sign = match.group("sign")
-        return _AMOUNT[sign] if match.group("value") is None else f" {_COMPARE[sign]} "
 
-    draft.sub(_BEFORE_NUMBER, said, "symbol")
+# Before numbers, so that "-5" after one of them is a number below zero.
+COMPARISONS = (Recogniser("symbol", "<>", _BEFORE_NUMBER, _comparison),)
 
 
 def symbols(draft: Draft) -> None:
     """Say signs; take out, recorded, those that have no sound."""
+    if not draft.text.isascii():
+        draft.sub(GREEK_SIGN, _letter, "symbol")
+    if not _ANY.search(draft.text):
+        return
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
-    draft.sub(GREEK_SIGN, _letter, "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
+    draft.sub(_INNER_HASH, " hash ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
     draft.sub(_SLASH, " slash ", "symbol")
     draft.sub(_BACKSLASH, " backslash ", "symbol")
@@ -112,23 +151,35 @@ def _letter(match: re.Match[str]) -> str:
 
 def silence(draft: Draft) -> None:
     """Take out signs without a sound; after `brackets`."""
-    draft.sub(_SILENT, " ", "symbol")
+    if _ANY.search(draft.text):
+        draft.sub(_SILENT, " ", "symbol")
 
 
 def brackets(draft: Draft) -> None:
     """Parentheses and brackets become commas: "(note) Prices rose" is "note, Prices rose"."""
-    draft.sub(_CALL, "", "bracket")
+    if not _ANY_BRACKET.search(draft.text):
+        return
+    draft.sub(_CALL, _call, "bracket")
     draft.sub(_OPTIONAL, lambda m: m.group("s"), "bracket")
     draft.sub(_OPEN, _open, "bracket")
     draft.sub(_CLOSE, _close, "bracket")
+
+
+def _call(match: re.Match[str]) -> str:
+    """Nothing for "()", a space before a figure or a capital: "malloc()ed", "3()20"."""
+    after = match.string[match.end() : match.end() + 1]
+    return " " if after.isalnum() and not after.islower() else ""
 
 
 def _open(match: re.Match[str]) -> str:
     before = match.string[match.start() - 1] if match.start() else ""
     if not before or before in "\n":
         return ""
-    if before in ",.;:!?—([{\"'，。；：！？":
-        return " " if match.group()[0] == " " or match.group()[-1] == " " else ""
+    if before in "，。；：！？、":
+        return ""
+    if before in ",.;:!?—([{\"'":
+        is_apart = before in ",.;:!?" or " " in (match.group()[0], match.group()[-1])
+        return " " if is_apart else ""
     return "，" if _WIDE.match(before) else ", "
 
 
@@ -141,14 +192,16 @@ def _close(match: re.Match[str]) -> str:
     if following or not after or after in "\n\"')]}）】":
         return match.group("next")
     if not before or before in ",.;:!?—([{\n，。；：！？":
-        return gap
+        return gap or (" " if after.isalnum() else "")
     return "，" if _WIDE.match(before) else ", "
 
 
 def tidy(draft: Draft) -> None:
     """Repair punctuation that other rules left side by side; only repeated marks are recorded."""
+    if not _UNTIDY.search(draft.text):
+        return
     draft.sub(_REPEATED, lambda m: "?" if "?" in m.group() else "!", "punctuation")
-    text = _EMPTY_QUOTES.sub("", draft.text)
+    text = _EMPTY_QUOTES.sub(" ", _GLUED.sub(lambda m: f"{m.group()} ", draft.text))
     text = _SPACES.sub(" ", text)
     text = _SPACE_BEFORE.sub("", text)
     text = _COMMAS.sub(lambda m: m.group()[0] + (" " if m.group()[-1] == " " else ""), text)

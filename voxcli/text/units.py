@@ -55,7 +55,17 @@ _OWN = {
     "°F": "degree Fahrenheit", "°": "degree", "Å": "angstrom", "sq ft": "square foot",
     "sq m": "square meter", "fl oz": "fluid ounce", "ppm": "part per million",
     "ppb": "part per billion", "mcg": "microgram", "uF": "microfarad", "uL": "microliter",
-    "kΩ": "kilohm", "MΩ": "megohm", "IU": "international unit", "mEq": "milliequivalent",
+    "KG": "kilogram", "Kg": "kilogram", "Km": "kilometer", "KM": "kilometer",
+    "KPH": "kilometer per hour", "MPH": "mile per hour", "mbps": "megabit per second",
+    "gbps": "gigabit per second", "Kbps": "kilobit per second", "gb": "gigabyte", "mb": "megabyte",
+    "cc": "C C", "mpg": "mile per gallon", "hp": "horsepower", "mo": "month", "mos": "month",
+    "BPM": "beat per minute",
+    "sq. ft": "square foot", "sq in": "square inch", "sq. in": "square inch",
+    "sq. m": "square meter", "sq mi": "square mile", "sq. mi": "square mile",
+    "sq km": "square kilometer", "fl. oz": "fluid ounce", "cu ft": "cubic foot",
+    "cu. ft": "cubic foot", "kn": "knot", "kts": "knot",
+    "kΩ": "kilohm", "MΩ": "megohm", "IU": "international "
+    "unit", "mEq": "milliequivalent",
 }  # fmt: skip
 UNITS = with_prefixes(_BASES, _PREFIXES) | _OWN
 # Units only where another one follows: "N·m", "t/ha", "CFU/mL".
@@ -72,7 +82,7 @@ TIMES = {
 _DIVISORS = {"a": "year", "K": "kelvin", "sr": "steradian"}  # units only after a slash or a dot
 
 LENGTHS = ("meter", "inch", "foot", "yard", "mile")  # their powers are areas and volumes
-_SAME = ("hertz", "molar", "lux")  # their own plurals
+_SAME = ("hertz", "molar", "lux", "C C", "horsepower")  # their own plurals
 
 
 def alternatives(signs: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ MONTHS = {
     "Oct": "October", "Nov": "November", "Dec": "December",
 }  # fmt: skip
 _NAMES = DAYS | MONTHS
+_ANY = re.compile("|".join(sorted({name[:3] for name in _NAMES})))
 _DAY, _MONTH = "|".join(DAYS), "|".join(MONTHS)
 _ANY_DAY = rf"(?:{_DAY}|{'|'.join(dict.fromkeys(DAYS.values()))})\b"
 _ANY_MONTH = rf"(?:{_MONTH}|{'|'.join(MONTHS.values())})\b"
@@ -35,15 +36,19 @@ _WHEN = (
 )
 _DATED = re.compile(rf"(?<![\w.])(?P<name>{_DAY})(?P<dot>\.?)(?=,?\s{_WHEN})")
 _LED = re.compile(
-    r"(?P<lead>\b(?:[Oo]n|[Uu]ntil|[Tt]ill|[Bb]y|[Ee]very|[Nn]ext|[Ll]ast|[Tt]his|[Ss]ince|[Dd]ue)\s)"
+    r"(?P<lead>\b(?:[Oo]n|[Uu]ntil|[Tt]ill|[Bb]y|[Ee]very|[Nn]ext|[Ll]ast|[Tt]his|[Ss]ince|"
+    r"[Dd]ue)\s)"
     rf"(?P<name>{_DAY})(?P<dot>\.?)(?![\w'’-]|\s[A-Z])"
 )
 _SPANS = re.compile(
-    rf"(?<![\w.]){_ANY_DAY}(?:(?:\.?\s?[/&+–-]\s?|\.?,?\s(?:and|or|to|through|thru)\s|\.?,\s){_ANY_DAY}){{1,6}}(?!['’])"
-    rf"|(?<![\w.]){_ANY_MONTH}(?:\.?\s?[/&+–-]\s?|\.?\s(?:and|or|to|through|thru)\s){_ANY_MONTH}(?!['’])"
+    rf"(?<![\w.]){_ANY_DAY}(?:(?:\.?\s?[/&+–-]\s?|\.?,?\s(?:and|or|to|through|thru)\s|"
+    rf"\.?,\s){_ANY_DAY}){{1,6}}(?!['’])"
+    rf"|(?<![\w.]){_ANY_MONTH}(?:\.?\s?[/&+–-]\s?|\.?\s(?:and|or|to|through|"
+    rf"thru)\s){_ANY_MONTH}(?!['’])"
 )
 _MONTH_LED = re.compile(
-    r"(?P<lead>\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Tt]ill|[Ll]ate|[Ee]arly|[Mm]id|[Ll]ast|[Nn]ext|[Tt]his|[Oo]f)[\s-])"
+    r"(?P<lead>\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Tt]ill|[Ll]ate|[Ee]arly|[Mm]id|[Ll]ast|[Nn]ext|"
+    r"[Tt]his|[Oo]f)[\s-])"
     rf"(?P<name>{_MONTH})(?P<dot>\.?)(?![\w'’])(?!\s[A-Z])"
 )
 _MONTH_NUMBERED = re.compile(
@@ -51,11 +56,14 @@ _MONTH_NUMBERED = re.compile(
     rf"|(?<=\d[\s/-])(?P<after>{_MONTH})\b(?=[\s/-]\d{{4}}\b)"
 )
 _ABBREVIATED = re.compile(rf"\b(?P<name>{_DAY}|{_MONTH})\b\.?")
+_SPANNED = re.compile(r"\w[-–]\w")
 _LINKS = re.compile(r"\s?[/&+–-]\s?")
 
 
 def weekdays(draft: Draft) -> None:
     """Write out what is cut short."""
+    if not _ANY.search(draft.text):
+        return
     draft.sub(_SPANS, _span, "date")
     draft.sub(_DATED, lambda m: _NAMES[m.group("name")], "date")
     draft.sub(_LED, _led, "date")
@@ -65,7 +73,7 @@ def weekdays(draft: Draft) -> None:
 
 def _span(match: re.Match[str]) -> str | None:
     """ "Mon-Fri" is a span, "Sat/Sun" are two; whole names alone are left as they are."""
-    if not _ABBREVIATED.search(match.group()):
+    if not _ABBREVIATED.search(match.group()) and not _SPANNED.search(match.group()):
         return None
     whole = _ABBREVIATED.sub(lambda m: _NAMES[m.group("name")], match.group())
     return _LINKS.sub(lambda m: " to " if m.group().strip() in "-–" else " and ", whole)

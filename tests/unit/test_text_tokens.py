@@ -1,0 +1,268 @@
+"""What a token is: decided by its whole neighbourhood, before anything is said."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voxcli.text import normalise
+from voxcli.text.changes import Draft
+from voxcli.text.spell import cardinal, digits, ordinal
+from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, Tagger
+
+FIXED = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+NUMERALS = {
+    1: "I", 2: "II", 3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII", 9: "IX", 10: "X",
+    11: "XI", 12: "XII", 14: "XIV", 16: "XVI", 20: "XX", 23: "XXIII", 34: "XXXIV",
+}  # fmt: skip
+
+
+def said(text: str) -> str:
+    return normalise(text, "en").text
+
+
+def test_the_first_recogniser_owns_a_token_and_no_other_sees_what_it_says() -> None:
+    tagger = Tagger(
+        [
+            Recogniser("word", CAPITAL, re.compile(r"Ten|Two"), lambda m: {"Ten": "10"}.get(m[0])),
+            Recogniser("number", DIGIT, re.compile(r"\d+"), lambda m: "number"),
+            Recogniser("other", CAPITAL, re.compile(r"T\w+"), lambda m: "other"),
+        ]
+    )
+    draft = Draft("Ten Two 5")
+    tagger.say(draft)
+    assert draft.text == "10 other number"
+    assert [change.kind for change in draft.changes] == ["word", "other", "number"]
+
+
+def test_what_is_said_is_kept_apart_from_what_it_touches() -> None:
+    tagger = Tagger([Recogniser("number", DIGIT, re.compile(r"\d"), lambda m: "five")])
+    draft = Draft("a5b 5,5 5!5")
+    tagger.say(draft)
+    assert draft.text == "a five b five, five five! five"
+
+
+@FIXED
+@given(st.sampled_from(["Appendix", "Type", "Part", "Class", "Section", "Figure", "Unit"]))
+def test_a_letter_after_a_counted_noun_is_a_letter(noun: str) -> None:
+    for letter in "ABCDEFGLM":
+        assert said(f"See {noun} {letter} here.") == f"See {noun} {letter} here."
+
+
+@FIXED
+@given(
+    st.sampled_from(["Chapter", "Part", "Act", "Volume", "Phase"]),
+    st.sampled_from(sorted(NUMERALS)),
+)
+def test_a_numeral_after_a_numbered_noun_is_a_number(noun: str, value: int) -> None:
+    assert said(f"In {noun} {NUMERALS[value]} it ends.") == f"In {noun} {cardinal(value)} it ends."
+
+
+@FIXED
+@given(
+    st.sampled_from(["Introduction", "The Storm", "A Long Way Home", "Results and Methods"]),
+    st.sampled_from(sorted(NUMERALS)),
+)
+def test_a_numeral_that_opens_a_line_is_a_number(title: str, value: int) -> None:
+    heading = f"{NUMERALS[value]}. {title}"
+    assert said(heading) == f"{cardinal(value)}. {title}"
+    assert said(f"It ends here.\n\n{heading}").endswith(f"{cardinal(value)}. {title}")
+
+
+@FIXED
+@given(
+    st.sampled_from(["Final Fantasy", "Rocky", "Apollo", "Quest", "Super Bowl"]),
+    st.sampled_from([value for value in NUMERALS if len(NUMERALS[value]) > 1]),
+)
+def test_a_numeral_after_a_name_that_no_list_has_is_a_number(name: str, value: int) -> None:
+    assert said(f"{name} {NUMERALS[value]} is on.") == f"{name} {cardinal(value)} is on."
+
+
+@FIXED
+@given(
+    st.sampled_from(["Darius", "Xerxes", "Henry", "Pope Pius", "King Edward"]),
+    st.sampled_from([value for value in NUMERALS if len(NUMERALS[value]) > 1]),
+)
+def test_a_numeral_after_a_ruler_is_an_ordinal(name: str, value: int) -> None:
+    assert said(f"{name} {NUMERALS[value]} came.") == f"{name} the {ordinal(value)} came."
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("I. too, was there", "I. too, was there"),
+        ("an IV drip, a CD, XP", "an I V drip, a C D, X P"),
+        ("The IV line", "The I V line"),
+        ("WWII ended. WWI began.", "World War two ended. World War one began."),
+        ("Xerxes I and Darius III", "Xerxes the first and Darius the third"),
+        ("Chapters IV and V", "Chapters four and five"),
+    ],
+)
+def test_initials_and_units_are_no_numerals(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@FIXED
+@given(st.from_regex(r"\A[2-9]\d\d[-. ][2-9]\d\d[-. ]\d{4}\Z"))
+def test_a_telephone_number_is_said_figure_by_figure_in_its_groups(number: str) -> None:
+    groups = ", ".join(digits(part, "oh") for part in re.split("[-. ]", number))
+    assert said(f"My number is {number}.") == f"My number is {groups}."
+    assert said(f"1-{number}") == f"one, {groups}"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("020 7946 0958", "oh two oh, seven nine four six, oh nine five eight"),
+        ("06 12 34 56 78", "oh six, one two, three four, five six, seven eight"),
+        ("1-800-FLOWERS", "one, eight oh oh, Flowers"),
+        ("dial 112", "dial one one two"),
+        ("text GO to 40404", "text go to four oh four oh four"),
+        ("my PIN is 0042", "my pin is zero zero four two"),
+        ("192.168.0.12:80", "one nine two dot one six eight dot zero dot one two colon eighty"),
+    ],
+)
+def test_strings_of_figures_are_no_amounts(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@FIXED
+@given(
+    st.sampled_from([("Psalm", "Psalm"), ("Gen.", "Genesis"), ("1 Cor.", "First Corinthians")]),
+    st.integers(1, 150),
+    st.integers(1, 40),
+    st.integers(1, 20),
+)
+def test_a_colon_after_a_book_is_a_verse(
+    book: tuple[str, str], chapter: int, verse: int, more: int
+) -> None:
+    place = f"{cardinal(chapter)}, {cardinal(verse)}"
+    assert said(f"{book[0]} {chapter}:{verse}") == f"{book[1]} {place}"
+    to = f"{place} to {cardinal(verse + more)}"
+    assert said(f"Read {book[0]} {chapter}:{verse}–{verse + more}.") == f"Read {book[1]} {to}."
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("1:2:3", "one to two to three"),
+        ("a 16:10 screen", "a sixteen to ten screen"),
+        ("a ratio of 3:10", "a ratio of three to ten"),
+        ("odds of 10:15", "odds of ten to fifteen"),
+        ("at 10:15", "at ten fifteen"),
+        ("10:30-11:45", "ten thirty to eleven forty-five"),
+    ],
+)
+def test_a_colon_is_a_ratio_or_a_time_by_its_neighbours(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@FIXED
+@given(st.integers(100_000, 10**9))
+def test_indian_groups_are_one_number(value: int) -> None:
+    head, tail = divmod(value, 1000)
+    pairs: list[str] = []
+    while head >= 100:
+        head, pair = divmod(head, 100)
+        pairs.insert(0, f"{pair:02}")
+    written = ",".join([str(head), *pairs, f"{tail:03}"])
+    assert said(f"{written} of them") == f"{cardinal(value)} of them"
+    assert said(f"Rs. {written}") == f"{cardinal(value)} rupees"
+
+
+@FIXED
+@given(st.integers(1, 99), st.integers(1, 99))
+def test_a_decimal_comma_before_a_unit_is_a_point(whole: int, tenths: int) -> None:
+    words = f"{cardinal(whole)} point {digits(str(tenths))}"
+    assert said(f"It weighs {whole},{tenths} kg.") == f"It weighs {words} kilograms."
+
+
+@FIXED
+@given(st.lists(st.integers(0, 99), min_size=3, max_size=8))
+def test_commas_without_spaces_part_a_list(numbers: list[int]) -> None:
+    written = ",".join(map(str, numbers))
+    assert said(f"Say {written} now.") == f"Say {', '.join(map(cardinal, numbers))} now."
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("1.234,56 euros", "one thousand two hundred thirty-four euros and fifty-six cents"),
+        ("25.000 €", "twenty-five thousand euros"),
+        ("10 000 km", "ten thousand kilometers"),
+        ("1'250'000 people", "one million two hundred fifty thousand people"),
+        ("12\u202f500 people", "twelve thousand five hundred people"),
+    ],
+)
+def test_separators_of_other_countries(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@FIXED
+@given(
+    st.integers(2, 99),
+    st.sampled_from(
+        [("-bit chip", " bit chip"), ("pt font", " point font"), ("-kg bag", " kilogram bag")]
+    ),
+)
+def test_a_measure_before_a_noun_stays_singular(value: int, tail: tuple[str, str]) -> None:
+    assert said(f"a {value}{tail[0]}") == f"a {cardinal(value)}{tail[1]}"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("90s kids", "nineties kids"),
+        ("in the 80s", "in the eighties"),
+        ("wait 90s", "wait ninety seconds"),
+        ("It took 4s.", "It took four seconds."),
+        ("1080p and 4K", "ten eighty P and four K"),
+        ("747s, F-16s", "seven forty-sevens, F-sixteens"),
+        ("From 1066 to 1087", "From ten sixty-six to ten eighty-seven"),
+        ("2001–05", "two thousand one to oh five"),
+        ("the 49ers", "the forty-niners"),
+        ("3x - 4", "three x minus four"),
+        ("f(x) = 2", "f of x equals two"),
+        ("a[0]", "a, zero"),
+        ("B♭ and F♯", "B flat and F sharp"),
+        ("SO42- and NH4+", "S O four two minus and N H four plus"),
+    ],
+)
+def test_a_number_with_letters_is_known_by_them(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@FIXED
+@given(
+    st.sampled_from(["U.S.", "U.K.", "D.C.", "p.m.", "etc.", "Inc.", "Ph.D."]),
+    st.sampled_from(["He left.", "She sang.", "The end.", "It rained.", "They know."]),
+)
+def test_an_abbreviation_that_ends_a_sentence_keeps_its_stop(short: str, after: str) -> None:
+    spoken = said(f"It was 5 {short} {after}")
+    assert spoken.endswith(f". {after}")
+    assert spoken.count(".") == 2
+
+
+@pytest.mark.parametrize("after", ["Government", "Navy", "Senate", "census", "dollar"])
+def test_an_abbreviation_in_a_sentence_has_no_stop(after: str) -> None:
+    assert said(f"The U.S. {after} rose.") == f"The U S {after} rose."
+
+
+@FIXED
+@given(
+    st.sampled_from(["IRS", "DMV", "FBI", "HTML", "NSA", "BBC", "DVD", "XML", "NYPD"]),
+    st.sampled_from(["DO NOT USE THE {} FILE", "CALL THE {} NOW", "WHO RUNS THE {} HERE?"]),
+)
+def test_an_acronym_in_a_line_of_capitals_is_spelled(letters: str, line: str) -> None:
+    spoken = said(line.format(letters))
+    assert " ".join(letters) in spoken
+    assert line.split()[0].capitalize() in spoken
+
+
+@FIXED
+@given(st.text(alphabet="ab AxI59010.,-/:;()[]$%°'\"²⁻\n", max_size=24))
+def test_no_figure_is_left_in_what_is_said(text: str) -> None:
+    assert not re.search("[0-9²³]", said(text))

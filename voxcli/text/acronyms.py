@@ -1,0 +1,157 @@
+"""English: rows of capitals: as a word where they are one, else letter by letter.
+
+The bundled voice was never trained on spelled acronyms, so each becomes single letters ("F B I")
+or a word ("Nasa"). A line of capitals becomes words; acronyms that are known, and rows that no
+English word can be, stay in it. Knows no grammar: the common reading wins.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.changes import Draft
+from voxcli.text.tagger import CAPITAL, Recogniser
+from voxcli.text.words import ROADS, TITLES, spaced
+
+_WORDS = {
+    "OK": "okay", "ASCII": "askey", "JPEG": "jay peg", "JSON": "jason", "SQL": "sequel",
+    "GUI": "gooey", "YAML": "yamel", "GIF": "gif", "RAM": "ram", "ROM": "rom", "PIN": "pin",
+    "SIM": "sim", "LAN": "lan", "WAN": "wan", "SIDS": "sids", "AIDS": "aids", "ZIP": "zip",
+    "MIDI": "middy", "CAD": "cad", "MIT": "M I T", "WYSIWYG": "wizzy wig", "ASAP": "A S A P",
+    "AKA": "also known as", "VS": "versus", "ETA": "E T A",
+}  # fmt: skip
+_SPELLED_LIST = (
+    "UK EU UN USA FBI CIA USB CPU GPU API URL PDF TV AI IBM BBC CNN NBA NFL DVD CD PC ID IQ UFO "
+    "DIY FAQ CEO CFO CTO ATM VIP GPS DNA RNA HIV UAE NYC USSR UCLA YMCA YWCA NAACP IEEE ISBN "
+    "USPS AARP ESPN UEFI IAEA AAAS AIIMS EULA IUCN OECD ACLU USMC USDA USAF ICAO IATA IRS NSA EPA "
+    "FAA DEA DMV DHS DOJ TSA SSN SEC ATF CDC FDA NYPD LAPD SUV ATV RV AC DC HR PR CV IOU DOD IRA "
+    "FYI BTW DOB ESL GDP IPO ROI KPI CRM ERP SEO UX UI OS IOS APA MLA AMA NRA NRC EKG ECG MRI ICU "
+    "IVF OCD ADHD PTSD AED EMT BMI UTI HDMI SSD HDD LED LCD OLED PDA GIS IDE SDK JVM AWS EST EDT "
+    "CST CDT MST MDT PST PDT AEST AEDT CET CEST IST JST GMT UTC UPS ISP VPN IPA ISO IEC IMF WTO "
+    "ILO IOC UAW UAV EV AGM ABC NBC CBS PBS NPR UPI AP AFP MTV HBO AMC ESA IPCC AOL UCL LSE EEG "
+    "EEOC UNHCR ASL UHF AOC AFL NHL MLB MLS NCAA UFC AFC NFC USC UNC USCG USGS USN USGA DUI DOA "
+    "POW EOD IED UHD ESG ETF APR AUM IRL AMA OEM ODM OTC RPG FPS MMO NPC AFK ELO IRC"
+)
+_SPELLED = frozenset(_SPELLED_LIST.split())
+_SHORT_WORDS_LIST = (
+    "NO YES NOT ALL AND THE BUT FOR YOU ARE WAS NOW NEW OUT ONE TWO SIX TEN OFF TOO WHO WHY HOW "
+    "CAN MAY GO DO SO UP WE HE SHE IT IS IN ON AT BY TO OF OR IF AS AN BE ME MY HIS HER ITS OUR "
+    "HAS HAD DID GET GOT LET SAY SEE RUN BIG BAD OLD DAY MAN BOY END WAR RED HOT TOP WIN FUN "
+    "TRY USE ANY FEW HEY OH AH HA WOW OW BOO BYE AGO AIR ASK BAR BED BIT BOX BUY CAR CAT CUT "
+    "DOG EAT EGG EYE FAR FIT FLY GUN GUY HIM HIT JOB KEY LAW LAY LEG LIE LOT LOW MAD MOM DAD "
+    "NOR OIL OWN PAY PUT RAW SAD SAT SEA SET SIR SIT SKY SON SUN TAX TEA THY TOY VAN WAY WET "
+    "WON YET ZOO FREE DIM OVER ONLY OPEN STOP WALK WAIT EXIT HERE THEM THIS THAT WITH"
+)
+_SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
+_CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
+# A line of capitals: three words or more, numbers and marks between them. "I" and "A" count.
+_LOUD = rf"(?:{_CAPITALS}|[IA](?![\w.]))(?!\w)"
+_LOUD_PAIR = re.compile(r"[A-Z]{2}[\W\d]|[A-Z]{2}[.!?]?\Z")
+_SHOUT = re.compile(
+    rf"(?<![\w.&]){_LOUD}(?:[\"')]?[ ,!?.:;\-\n]{{1,3}}[\"'(]?(?:{_LOUD}|\d{{1,9}}(?![\w.,]\w|"
+    rf"\w))){{2,400}}(?!\w)"
+)
+_ACRONYM = re.compile(
+    r"(?<!\w)(?P<letters>[A-Z]{2,30})(?P<suffix>s|['’]s|['’]d)?(?![^\W²³]|['’]\w)"
+)
+_IT = re.compile(r"\bIT(?![\w'’])(?<!\.IT)")
+_VOWEL = re.compile("[AEIOUY]")
+
+
+def _shout(match: re.Match[str]) -> str | None:
+    """The words in small letters; acronyms, titles and the halves of a day as they are."""
+    loud = re.findall(_CAPITALS, match.group())
+    if len(loud) < 2 or not any(map(_is_plainly_word, loud)):
+        return None
+
+    def lower(word: re.Match[str]) -> str:
+        text, before = word.group(), word.string[max(0, word.start() - 2) : word.start()]
+        name = text.capitalize()
+        if match.string.startswith(".", match.start() + word.end()):
+            if name in TITLES and name != "St":
+                return name
+            if name in ("St", "Co") or name in ROADS:
+                return {"St": "street", "Co": "company"}.get(name) or ROADS[name].lower()
+        is_half = text in ("AM", "PM") and before.strip().isdecimal()
+        if text in _SPELLED or text in _WORDS or text == "I" or is_half or _is_unsayable(text):
+            return text  # left for the acronym rule
+        return text.lower()
+
+    spoken = re.sub(r"[A-Z]+(?:['’][A-Z]+)?", lower, match.group())
+    spoken = _TITLED_NAME.sub(lambda m: m.group().upper(), spoken)
+    return re.sub(r"(?:^|[.!?] )[a-z]", lambda first: first.group().upper(), spoken)
+
+
+def _is_plainly_word(letters: str) -> bool:
+    is_long = len(letters) > 3 and letters not in _SPELLED and not _is_unsayable(letters)
+    return letters in _SHORT_WORDS or is_long
+
+
+_TITLED_NAME = re.compile(r"(?<=[A-Z][a-z]\. )[a-z]")
+_ONSETS_LIST = (
+    "bl br ch chr cl cr dr dw fl fr gh gl gn gr kl kn kr ll ph phr pl pr ps pt rh sc sch scr "
+    "sh shr sk "
+    "sl sm sn sp sph spl spr sq st str sv sw th thr thw tr ts tw wh wr zh"
+)
+_ONSETS = frozenset(_ONSETS_LIST.upper().split())
+_CODAS_LIST = (
+    "ck ct dd dt ff ft gg gh gn ld lf lk ll lm ln lp lt lc lb lv mb mf mm mn mp nc nd ng nk nn "
+    "nt nx "
+    "ph pp pt rb rc rd rf rg rk rl rm rn rp rr rt rv rx sc sh sk sm sp ss st ch th tt tz wd wk "
+    "wl wn xt zz lz nz rz"
+)
+_CODAS = frozenset(_CODAS_LIST.upper().split())
+_EDGES = re.compile(r"(?P<onset>[^AEIOUY]*)(?P<rest>[A-Z]*?)(?P<coda>[^AEIOUY]*)\Z")
+
+
+def _is_unsayable(letters: str) -> bool:
+    """Whether a row of capitals cannot be an English word: its vowels or its edges say so."""
+    if letters[0] == "X":
+        return len(letters) < 5
+    edges = _EDGES.match(letters.partition("'")[0].partition("’")[0])
+    if edges is None or len(letters) < 2:
+        return False
+    onset, coda = edges["onset"], edges["coda"].removesuffix("S") or "S"
+    is_odd = len(onset) > 1 and onset not in _ONSETS
+    return not edges["rest"] or is_odd or (len(coda) > 1 and coda[-2:] not in _CODAS)
+
+
+def _acronym(match: re.Match[str]) -> str:
+    letters, suffix = match.group("letters"), match.group("suffix") or ""
+    if suffix == "s":
+        suffix = "'s" if not _is_word(letters) else "s"
+    return acronym(letters) + suffix
+
+
+def _is_word(letters: str) -> bool:
+    if letters in _SPELLED:
+        return False
+    if letters in _SHORT_WORDS:
+        return True
+    return (
+        len(letters) > 3
+        and bool(_VOWEL.search(letters))
+        and not re.search(r"[^AEIOUY]{5}", letters)
+    )
+
+
+def acronym(letters: str) -> str:
+    """How a row of capitals is said: a word, or letter by letter."""
+    if letters in _WORDS:
+        return _WORDS[letters]
+    if _is_word(letters):
+        return letters.lower() if letters in _SHORT_WORDS else letters.capitalize()
+    return spaced(letters)
+
+
+def shout(draft: Draft) -> None:
+    """Words in lines of capitals become words; acronyms among them stay for the recogniser."""
+    if _LOUD_PAIR.search(draft.text):
+        draft.sub(_SHOUT, _shout, "capitals")
+
+
+_HAS_CAPITALS = re.compile("[A-Z]{2}")
+ACRONYMS = (
+    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=re.compile(r"\bIT\b")),
+    Recogniser("acronym", CAPITAL, _ACRONYM, _acronym, search=_HAS_CAPITALS),
+)

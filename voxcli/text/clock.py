@@ -1,0 +1,152 @@
+"""English: times of day, what a clock counts, and their zones.
+
+A colon is a ratio beside the words for one (`references.py`). Knows no calendar.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.spell import cardinal, digits, plural
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, ends_sentence, led
+
+_HALF = r"(?:[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b|[Mm](?=[A-Z]{3}\b)))"
+_ZONES = (
+    "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|EET|BST|IST|JST|KST|AEST|AEDT|AKST|HST|MSK"
+)
+_ZONE = (
+    rf"(?P<zone>Z\b|(?:{_ZONES}|ET|PT)\b|(?:\+|(?<=\s)-|(?<=:\d\d:\d\d)-)(?:0\d|1[0-4]):?[0-5]\d\b"
+    r"|(?<=[Mm][. ])(?i:[ECMP]\.?[SD]\.?T\b\.?)|(?<=[Mm]\. )(?i:[ECMP]\.?[SD]\.?T\b\.?))"
+)
+_TIME = re.compile(
+    r"(?<![\w:.])(?:(?P<from>(?:1[0-2]|0?[1-9])"
+    r"(?::[0-5]\d)?)\s?[-–]\s?(?=[\d:]{1,5}\s?[AaPp]\.?\s?[Mm]\b))?"
+    r"(?:(?P<hour>[01]?\d|2[0-4])(?::|\.(?=[0-5]\d\s?[ap]\.?m\b)"
+    r")(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?:\.(?P<fraction>\d{1,6})(?!\.))?(?![\d:])"
+    rf"(?:\s?(?P<half>{_HALF}))?(?:\s?{_ZONE})?"
+    rf"|(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>{_HALF})(?:\s?(?P<only_zone>(?:{_ZONES})\b))?)"
+)
+_RATIO_BEFORE = re.compile(
+    r"\b(?:ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|dilution|"
+    r"diluted)"
+    r"(?:\s(?:of|at|is|was|in|by|to|the|a|it|them))?\s",
+    re.I,
+)
+_RATIO_AFTER = re.compile(
+    r"\s?-?(?:ratio|aspect|odds|mix|scale|screen|display|monitor|dilution|video|split|format)\b",
+    re.I,
+)
+_MILITARY = re.compile(
+    r"(?<![\w.,])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?:\s(?=hours\b|hrs\b)|(?P<h>h)\b|"
+    r"(?P<zulu>Z)\b)"
+)
+_SHIFT = re.compile(
+    r"(?<!\w)(?P<zone>UTC|GMT)\s?(?P<sign>[-+−±])"
+    r"\s?(?P<hours>\d{1,2})(?::?(?P<minutes>[0-5]\d))?(?!\w)"
+)
+_FROM_NOON = re.compile(r"(?<!\w)(?P<word>(?i:noon|midnight))\s?[-–]\s?(?=\d)")
+_HALF_ALONE = re.compile(r"(?<![\w.])(?P<half>[AaPp]\.\s?[Mm]\.)")
+
+
+def _time(match: re.Match[str]) -> str | None:
+    lead = f"{_clock(*match['from'].partition(':')[::2])} to " if match["from"] else ""
+    if match["only"]:
+        zone = f" {_zone(match['only_zone'])}" if match["only_zone"] else ""
+        return f"{lead}{cardinal(int(match['only']))} {_half(match, 'only_half')}{zone}"
+    hour, minute, second, fraction = match.group("hour", "minute", "second", "fraction")
+    half = _half(match, "half") if match["half"] else ""
+    if not half and not second and _is_ratio(match):
+        return None
+    if second and not 10 <= int(hour) <= 12 and not (half or match["zone"] or led(match, _AT)):
+        return _lasting(hour, minute, second)
+    words = _clock(hour, minute, has_half=bool(half))
+    if second:
+        words = _clock(hour, minute, has_half=bool(half) or not int(minute))
+        if int(second):
+            words += f" and {cardinal(int(second))} second{'' if int(second) == 1 else 's'}"
+    elif fraction:
+        words += f" point {digits(fraction)}"
+    zone = _zone(match["zone"] or "")
+    stop = "." if (match["zone"] or "")[-1:] == "." and ends_sentence(match) else ""
+    return lead + " ".join(filter(None, (words, half, zone))) + stop
+
+
+_AT = re.compile(
+    r"(?:\b(?:[Aa]t|[Bb]y|[Uu]ntil|[Tt]ill|[Ff]rom|[Ss]ince|[Aa]round|[Bb]efore|"
+    r"[Aa]fter)\s|\dT|\d\s)$"
+)
+
+
+def _lasting(hour: str, minute: str, second: str) -> str:
+    """ "1:02:03" is what a clock counts: "one hour two minutes and three seconds"."""
+    units = zip((hour, minute, second), ("hour", "minute", "second"), strict=True)
+    parts = [
+        f"{cardinal(int(amount))} {unit if int(amount) == 1 else plural(unit)}"
+        for amount, unit in units
+        if int(amount)
+    ]
+    if not parts:
+        return "zero seconds"
+    return " and ".join(filter(None, (" ".join(parts[:-1]), parts[-1])))
+
+
+def _is_ratio(match: re.Match[str]) -> bool:
+    return led(match, _RATIO_BEFORE) or bool(_RATIO_AFTER.match(match.string, match.end()))
+
+
+def _clock(hour: str, minute: str, has_half: bool = True) -> str:
+    words = cardinal(int(hour))
+    if not minute or (int(minute) == 0 and has_half):
+        return words
+    if int(minute) == 0:
+        return words + (
+            " o'clock" if 0 < int(hour) <= 12 else " hundred" if hour != "0" else " hours"
+        )
+    return f"{words} {'oh ' if int(minute) < 10 else ''}{cardinal(int(minute))}"
+
+
+def _military(match: re.Match[str]) -> str:
+    hour, minute = int(match["hour"]), int(match["minute"])
+    words = f"{'oh ' if hour < 10 else ''}{cardinal(hour)} "
+    words += "hundred" if minute == 0 else f"{'oh ' if minute < 10 else ''}{cardinal(minute)}"
+    return f"{words} hours" if match["h"] else f"{words} Zulu" if match["zulu"] else f"{words} "
+
+
+def _shift(match: re.Match[str]) -> str:
+    """ "UTC-5" is "U T C minus five"."""
+    sign = "plus" if match["sign"] == "+" else "plus or minus" if match["sign"] == "±" else "minus"
+    minutes = f" {cardinal(int(match['minutes']))}" if int(match["minutes"] or 0) else ""
+    return f"{' '.join(match['zone'])} {sign} {cardinal(int(match['hours']))}{minutes}"
+
+
+def _zone(name: str) -> str:
+    """ "+05:30" is "U T C plus five thirty"."""
+    if name[:1] not in ("+", "-"):
+        letters = "UTC" if name == "Z" else name.replace(".", "").upper()
+        return " ".join(letters)
+    hours, minutes = int(name[1:3]), int(name[-2:])
+    shift = " ".join(cardinal(n) for n in (hours, minutes) if n)
+    sign = "plus" if name[0] == "+" else "minus"
+    return f"U T C {sign} {shift}" if shift else "U T C"
+
+
+def _half(match: re.Match[str], group: str) -> str:
+    """The full stop stays where the abbreviation also ends the sentence."""
+    text = match[group]
+    dot = (
+        "."
+        if text.endswith(".") and match.end(group) == match.end() and ends_sentence(match)
+        else ""
+    )
+    return f"{text[0].upper()} M{dot}"
+
+
+TIMES = (
+    Recogniser("time", DIGIT, _TIME, _time),
+    Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT),
+    Recogniser("time", CAPITAL + SMALL, _FROM_NOON, lambda m: f"{m['word']} to ", DIGIT),
+    Recogniser("time", DIGIT, _MILITARY, _military),
+    Recogniser(
+        "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", re.compile(r"[mM]\.")
+    ),
+)

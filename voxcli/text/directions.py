@@ -1,0 +1,81 @@
+"""Directions to a speech engine inside a text: pauses, emphasis, sounds. None is read as words.
+
+"[pause 1s]", "<break time='2s'/>", "<emphasis>", "[laughs]": each is taken out and recorded as a
+change of the kind `DIRECTION`, of which callers warn. Words that a tag encloses stay. Works on any
+language; makes no pause and no sound itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.changes import DIRECTION, Draft
+
+_LENGTH = r"\d{1,5}(?:[.,]\d{1,3})?\s?(?:ms|s|secs?|seconds?|milliseconds?)?"
+_PAUSE = (
+    r"(?:(?:short|long|medium|brief)\s)?(?:pause|break|silence|wait|"
+    rf"beat)(?:\s?[ :=]\s?(?:{_LENGTH}|short|long|medium))?|{_LENGTH}\s(?:pause|break|silence)"
+)
+_SOUND = (
+    r"laugh(?:s|ing|ter)?|chuckl(?:e|es|ing)|giggl(?:e|es|ing)|sigh(?:s|ing)?|"
+    r"(?:deep )?breath(?:s|e|es|ing)?|inhal(?:e|es|ing)|"
+    r"exhal(?:e|es|ing)|cough(?:s|ing)?|gasp(?:s|ing)?|sniff(?:s|les|ing)?|yawn(?:s|ing)?|"
+    r"groan(?:s|ing)?|"
+    r"clear(?:s|ing)? throat|throat clearing|whisper(?:s|ing)?|shout(?:s|ing)?|cry(?:ing)?|"
+    r"sob(?:s|bing)?|hum(?:s|ming)?|"
+    r"snor(?:e|es|ing)|music|applause|inaudible|crosstalk"
+)
+_BRACKETED = re.compile(
+    rf"\s?(?:\[\[?(?:{_PAUSE}|{_SOUND})\]?\]|\{{\{{?(?:{_PAUSE})\}}?\}}|\((?:pause|break|"
+    rf"silence)\s?[ :=]\s?{_LENGTH}\)"
+    r")(?!\()",
+    re.I,
+)
+# Around words that stay.
+_SPANNING = re.compile(
+    r"\[/?(?:emphasis|prosody|whisper|slow|slowly|fast|loud|"
+    r"soft)(?:[ =:][^\[\]\n]{0,40})?\](?!\()",
+    re.I,
+)
+_EMPTY = re.compile(
+    r"\s?</?(?:break|pause|silence|mark|audio|bookmark|lexicon|laugh|laughter|laughs|sigh|"
+    r"sighs|breath|cough|gasp|sniff|yawn|groan|chuckle|giggle|sob|hum)"
+    r"(?:\s[^<>\n]{0,300})?/?>",
+    re.I,
+)
+_AROUND = re.compile(
+    r"</?(?:emphasis|prosody|speak|voice|say-as|phoneme|sub|speechify|express-as|"
+    r"amazon:[a-z-]{1,20}|mstts:[a-z-]{1,30}|google:[a-z]{1,20}|lang)"
+    r"(?:\s[^<>\n]{0,300})?/?>",
+    re.I,
+)
+_VALUED = re.compile(
+    r"<(?P<name>pitch|rate|speed|volume|tempo|energy)\s{0,3}=[^<>\n]{0,60}>"
+    r"|</(?:pitch|rate|speed|volume|tempo|energy)>",
+    re.I,
+)
+_HTML = re.compile(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page uses for its own ends
+
+
+def directions(draft: Draft) -> None:
+    """Take directions out; before markup, which has tags of its own."""
+    if "[" in draft.text or "{" in draft.text or "(" in draft.text:
+        draft.sub(_SPANNING, "", DIRECTION)
+        draft.sub(_BRACKETED, _gap, DIRECTION)
+    if "<" in draft.text:
+        draft.sub(_EMPTY, lambda m: None if _HTML.fullmatch(m.group()) else _gap(m), DIRECTION)
+        draft.sub(_VALUED, "", DIRECTION)
+        draft.sub(_AROUND, lambda m: None if _HTML.fullmatch(m.group()) else "", DIRECTION)
+
+
+def _gap(match: re.Match[str]) -> str:
+    """What stays: a comma between words, else the space that was there."""
+    before = match.string[match.start() - 1 : match.start()]
+    after = match.string[match.end() :].lstrip(" ")[:1]
+    if not before or before == "\n":
+        return ""
+    if before >= "\u3000":
+        return "，" if before.isalnum() and after.isalnum() else ""
+    if before.isalnum() and after.isalnum():
+        return ", " if match.string[match.end() : match.end() + 1].isalnum() else ","
+    return " " if match.string[match.end() : match.end() + 1].isalnum() else ""

@@ -1,0 +1,138 @@
+"""English: what is calculated: powers, products, sums, variables, functions.
+
+Recognisers take signs, and numbers only where a sign makes them more than one. Knows no result.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.quantities import exponent, power_words
+from voxcli.text.spell import number
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+
+_COUNT = re.compile(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
+_TIMES = re.compile(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
+_CROSS = re.compile(r"(?:(?<=\d)|(?<=\d\s)|(?<=[a-z\"'] )(?=x\s)|(?<=[\"']))[xX](?=\s?\d)")
+_POWER = re.compile(
+    r"(?<![\w.])(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)"
+    r"?)\s?[x×·*]\s?(?=10(?:[²³^])))?(?P<base>\d+(?:\.\d+)?)(?:(?P<char>[²³])|"
+    r"\^(?P<power>[-−]?\d{1,3})))(?![\d²³])"
+)
+_RAISED = re.compile(
+    r"(?<=[\w)])(?:(?P<char>[²³])|\^(?P<power>[-−]?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
+)
+_LONE_RAISED = re.compile("[²³]")
+_VARIABLE = re.compile(
+    r"(?<![\w.$€£])(?P<number>\d{1,4}(?:\.\d+)?)(?P<name>[a-z]{1,2})(?=\s?[-+=*×^²³)]\s?[\w(]|"
+    r"[²³^])"
+)
+_FUNCTION = re.compile(
+    r"(?<![\w.])(?P<name>[fghFGP]'?|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
+    r"[a-z](?:, ?[a-z]){1,3})\)(?!\w)"
+)
+
+
+def _raised(match: re.Match[str]) -> str:
+    power = match["power"]
+    if match["char"] or re.fullmatch(r"[-−]?\d+", power):
+        return f" {exponent(match['char'], power)}"
+    said = re.sub(r"\d+", lambda m: f" {number(m.group())} ", power.strip("()"))
+    said = said.replace("-", " minus ").replace("+", " plus ").replace("*", " times ")
+    return f" to the power of {' '.join(said.split())}"
+
+
+_NO_VARIABLES_LIST = "st nd rd th am pm kg km cm mm ft in s m g h k bn mn mb gb"
+_NO_VARIABLES = frozenset(_NO_VARIABLES_LIST.split())
+
+
+def _variable(match: re.Match[str]) -> str | None:
+    """ "3x - 4" is "three x minus four"."""
+    if match["name"] in _NO_VARIABLES:
+        return None
+    return f"{number(match['number'])} {match['name']}"
+
+
+_SIZED = re.compile(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
+
+
+def _operator(match: re.Match[str]) -> str | None:
+    """Between numbers a cross is a size, and in an equation a product."""
+    sign, string = match.group(), match.string
+    before = string[max(0, match.start() - 2) : match.start()].rstrip()[-1:]
+    after = string[match.end() : match.end() + 2].lstrip()[:1]
+    if sign in "xX×":
+        near = string[max(0, match.start() - 16) : match.end() + 16]
+        is_size = after.isdecimal() and not re.search(r"[=^²³]", near) and _SIZED.search(near)
+        return " by " if is_size else " times "
+    if sign in "*·":
+        return " times " if before.isdecimal() or after.isdecimal() else None
+    return " divided by "
+
+
+def _binary(match: re.Match[str]) -> str:
+    return {"+": " plus ", "-": " minus ", "−": " minus "}[match["sign"]]
+
+
+# A sign between two operands of an equation or between spaced numbers.
+_BINARY = re.compile(
+    r"(?:(?<=[\d)²³])|(?<=[\d)²³]\s)|(?<=\d[a-z])|(?<=\d[a-z]\s)|"
+    r"(?<=(?<!\w)[a-z]\s))(?P<sign>[-+−])(?:(?=\s[-(]?\d)|(?=\s[a-z](?!\w))|(?=\s?\d{1,6}\s?=)|"
+    r"(?<=\+)(?=[\d(]))"
+)
+_COUNTED_BEFORE = re.compile(
+    r"\b(?:weeks|pages|pp\.|chapters|days|ages|aged|years|grades|verses|lines|steps|levels|"
+    r"rooms|hours|minutes|between|from|of|items|"
+    r"questions|parts|sections|volumes|figures|tables|numbers|nos?\.|months|units|sizes|"
+    r"players|kids|children)\s[\d.,]{1,9}\s?$",
+    re.I,
+)
+
+
+def _sum(match: re.Match[str]) -> str | None:
+    """ "7 - 3", "2+2", "1-2=5", but no range and no telephone number."""
+    string, sign = match.string, match["sign"]
+    before = string[: match.start()].rstrip()[-1:]
+    is_spaced = (
+        string[match.start() - 1].isspace() and string[match.end() : match.end() + 1].isspace()
+    )
+    if sign in "-−" and before.isalpha() and not is_spaced:
+        return None
+    if sign == "-" and _COUNTED_BEFORE.search(string[max(0, match.start() - 24) : match.start()]):
+        return " to "
+    if (
+        sign in "-"
+        and before.isalpha()
+        and not re.search(r"[=^\d]", string[max(0, match.start() - 12) : match.end() + 12])
+    ):
+        return None
+    return _binary(match)
+
+
+def _function(match: re.Match[str]) -> str:
+    """ "f(x)" is "f of x"."""
+    of = re.sub(
+        r"-?\d+",
+        lambda m: (
+            number(m.group().lstrip("-"))
+            if m.group()[0] != "-"
+            else f"minus {number(m.group()[1:])}"
+        ),
+        match["of"],
+    )
+    return f"{match['name']} of {of}"
+
+
+MATHEMATICS = (
+    Recogniser("symbol", SMALL + CAPITAL, _FUNCTION, _function, "("),
+    Recogniser("number", DIGIT, _POWER, power_words, search=re.compile("[²³^]")),
+    Recogniser("number", DIGIT, _VARIABLE, _variable),
+    Recogniser("symbol", "²³^", _RAISED, _raised),
+    Recogniser("number", "²³", _LONE_RAISED, lambda m: "two" if m.group() == "²" else "three"),
+    Recogniser("symbol", "*×·÷", _TIMES, _operator, DIGIT),
+    Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT),
+    Recogniser(
+        "number", DIGIT, _COUNT, lambda m: ", ".join(map(number, re.findall(r"\d", m.group())))
+    ),
+    Recogniser("symbol", "-+−", _BINARY, _sum),
+)

@@ -1,0 +1,236 @@
+"""English: numbers that are names: models, clauses, isotopes, serials, figures inside a word.
+
+They are said as names are: two figures and two ("seven forty-seven"), or part by part. Knows no
+amount.
+"""
+
+from __future__ import annotations
+
+import re
+
+from voxcli.text.acronyms import acronym
+from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+
+# Parts of figures and parts of letters: "19-cv-1234", "MIG-25/235212-asdg".
+_SERIAL = re.compile(
+    r"(?<![\w.,/-])(?=[\w/-]{0,60}[A-Za-z])(?=[\w/-]{0,60}\d)"
+    r"[A-Za-z0-9]{1,12}(?:[-/][A-Za-z0-9]{1,12}){2,10}(?![\w/-]|\.\d)"
+)
+_COURSE = re.compile(
+    r"\d+-\d+-[a-z]{3,12}|\d+-[a-z]{2,12}-[a-z]{2,12}|"
+    r"[A-Za-z]{2,12}-[a-z]{1,12}-\d+"
+)  # "6-8-week"
+_CLAUSE = re.compile(
+    r"(?<![\w.])(?P<number>\d{1,4})\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9]|[ivx]{2,4})\))?"
+)
+_CODED = re.compile(r"(?<=(?<!\w)[A-Z]-)\d{3}(?!\w|[.,-]\d)")  # B-204
+_ISOTOPE = re.compile(
+    r"(?<!\w)(?P<symbol>Cs|Sr|Pu|Co|Ra|Po|Am|Tc|Xe|Kr|Th|Rn|He|Li|Be|Na|Ar|Fe|Ni|Rb|Ru|Ir|Pb|"
+    r"Bi|Cf)-(?P<number>\d{1,3})m?(?!\w)"
+)
+_HEX = re.compile(r"(?<!\w)(?:0x[0-9A-Fa-f]{1,16}|#(?=[A-Fa-f]{0,5}\d)[0-9A-Fa-f]{6})(?!\w)")
+_PLAN = re.compile(r"(?<![\w.])(?P<number>401|403|457|501|529)(?P<rest>[kK]|[bB]|[cC]\d?)(?!\w)")
+_STANDARD = re.compile(r"(?<![\w.])802\.(?P<number>\d{1,2})(?P<rest>[a-z]{0,2})(?!\w)")
+_AIRCRAFT = re.compile(r"(?<=Boeing |Airbus )(?P<number>\d{3})(?:-(?P<more>\d{2,3}))?(?!\w|[.,]\d)")
+# "RTX 4090", "Form 1040": two figures and two.
+_PRODUCT = re.compile(
+    r"(?:(?<=[A-Z]{2} )|(?<=Form ))(?P<number>[1-9]\d[1-9]\d)(?![\w%]|[.,:/-]\d| [a-z])"
+)
+_MODEL = re.compile(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
+_PLAYERS = re.compile(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
+_PLURAL = re.compile(r"(?<![\w.,$€£])(?P<number>\d{1,4})['’]?s(?!\w)")
+_RESOLUTION = re.compile(
+    r"(?<![\w.,])(?P<number>\d{3,4})(?P<scan>[pi])(?:(?P<rate>\d{2,3}))?(?!\w)"
+)
+_NAMED = re.compile(  # PM2.5, iOS17.2
+    r"(?<!\w)(?P<name>[A-Za-z]{1,12})(?P<number>\d{1,9}\.\d{1,9})(?P<unit>[a-z]?)(?!\w|\.\d)"
+)
+_AGE = re.compile(r"(?<![\w.])(?P<number>\d{1,2})\s?-?y/?o(?!\w)")
+_RACE = re.compile(
+    r"(?<![\w.,$€£])(?P<number>\d{1,3})[kK](?=\s(?:run|race|walk|ride|runner|"
+    r"time)\b)"
+)
+_FOUR_K = re.compile(
+    r"(?<![\w.,$€£])(?P<number>[248])[kK](?!\w)(?!\s[a-z]{2,20}s\b)(?!\s(?:people|run|race|"
+    r"steps|per|a|or more|in)\b)"
+)
+_MIXED = re.compile(
+    r"(?<!\w)(?=\w{0,60}\d)\w{2,60}(?:(?:-(?=\w{0,20}\d)|/(?=\w{0,20}[A-Za-z]))\w{1,20}){0,5}(?!\w)"
+)
+_TAIL = re.compile(r"\d+|[^\W\d_]+|_+|[-/]")
+
+
+def _plural(match: re.Match[str]) -> str | None:
+    """ "747s" are seven forty-sevens."""
+    written = match["number"]
+    if len(written) == 1:
+        return f"{number(written)}'s" if match.group()[1] != "s" else f"{number(written)} S"
+    return plural(_named(written))
+
+
+def _model(match: re.Match[str]) -> str:
+    """ "A320" is "A three twenty"."""
+    words = _named(match["number"])
+    return f"{match['letter']} {plural(words) if match['s'] else words}"
+
+
+def _hex(match: re.Match[str]) -> str:
+    """Letters and figures one by one."""
+    written = match.group().lstrip("#")
+    lead = "hash " if match.group()[0] == "#" else ""
+    return lead + " ".join(digits(c) if c.isdecimal() else c.upper() for c in written)
+
+
+def _plan(match: re.Match[str]) -> str:
+    """ "401k", "501c3"."""
+    rest = [number(char) if char.isdecimal() else char.upper() for char in match["rest"]]
+    return " ".join([_named(match["number"]), *rest])
+
+
+def _standard(match: re.Match[str]) -> str:
+    """ "802.11ac" is "eight oh two dot eleven A C"."""
+    return " ".join(["eight oh two dot", number(match["number"]), *match["rest"].upper()])
+
+
+def _aircraft(match: re.Match[str]) -> str:
+    """ "737-800" is "seven thirty-seven eight hundred"."""
+    return " ".join(filter(None, (_named(match["number"]), number(match["more"] or ""))))
+
+
+def _isotope(match: re.Match[str]) -> str:
+    return f"{' '.join(match['symbol'].upper())} {_named(match['number'])}"
+
+
+def _players(match: re.Match[str]) -> str:
+    """ "49ers" are forty-niners."""
+    words = number(match["number"])
+    return f"{words}{'r' if words.endswith('e') else 'er'}{match['s']}"
+
+
+def _named(written: str) -> str:
+    """A number that is a name: two figures, then two ("seven forty-seven", "ten eighty")."""
+    head, tail = written[:-2], written[-2:]
+    if not head or written[0] == "0" or tail == "00" or (head[1:] == "0" and tail[0] == "0"):
+        return number(written)
+    return f"{cardinal(int(head))} {_pair(tail)}"
+
+
+def _pair(written: str) -> str:
+    """ "05" is "oh five"."""
+    return f"oh {cardinal(int(written))}" if written[0] == "0" else cardinal(int(written))
+
+
+def _resolution(match: re.Match[str]) -> str:
+    rate = number(match["rate"]) if match["rate"] else ""
+    return f"{_named(match['number'])} {match['scan'].upper()} {rate}".rstrip()
+
+
+def _clause(match: re.Match[str]) -> str:
+    is_plan = match["number"] in ("401", "403", "457", "501", "529")
+    lead = _named(match["number"]) if is_plan else number(match["number"])
+    said = [
+        cardinal(roman(part.upper()))
+        if len(part) > 1 and roman(part.upper())
+        else part.upper()
+        if part.isalpha()
+        else number(part)
+        for part in (match["a"], match["b"])
+        if part
+    ]
+    return " ".join([lead, *said])
+
+
+def house(written: str) -> str:
+    """The number of a house: "twenty-seven eighty-eight", "seven oh eight"."""
+    if len(written) == 4 and written.endswith("00") and written[1] != "0":
+        return f"{cardinal(int(written[:2]))} hundred"
+    return _named(written) if len(written) < 5 else digits(written)
+
+
+def _mixed(match: re.Match[str]) -> str:
+    """Letters and figures in one word: MP3, 3D, B2B, F-16, A1B2-33."""
+    parts = _TAIL.findall(match.group())
+    out: list[str] = []
+    is_code = sum(part.isdecimal() for part in parts) > 1 and any(
+        len(p) > 2 and p.isdecimal() for p in parts
+    )
+    for index, part in enumerate(parts):
+        if part[0] == "_" or part == "-":
+            continue
+        if part == "/":
+            out.append("slash")
+        elif part.isdecimal():
+            out.append(_run(part, parts, index, is_code))
+        elif part == "s" and index == len(parts) - 1 and out and parts[index - 1].isdecimal():
+            out[-1] = plural(out[-1])
+        else:
+            out.append(_letters(part))
+    return " ".join(out)
+
+
+def _decimal_name(match: re.Match[str]) -> str:
+    return f"{_letters(match['name'])} {number(match['number'])} {match['unit']}".rstrip()
+
+
+def _serial(match: re.Match[str]) -> str | None:
+    """Part by part: no range, no fraction."""
+    written = match.group()
+    if _COURSE.fullmatch(written):
+        return None
+    out = []
+    for piece in re.split(r"([-/])", written):
+        runs = _TAIL.findall(piece)
+        if piece in "-/":
+            out.append("-" if piece == "-" else " slash ")
+        elif len(runs) == 1 and piece.isdecimal():
+            out.append(digits(piece) if len(piece) > 4 or piece[0] == "0" else plain(piece))
+        else:
+            out.append(" ".join(plain(r) if r.isdecimal() else _letters(r) for r in runs))
+    return "".join(out)
+
+
+def _run(part: str, parts: list[str], index: int, is_code: bool) -> str:
+    if part[0] == "0" and len(part) > 1:
+        return digits(part)
+    is_lower_code = not part.endswith("00") and (
+        index > 0 and parts[index - 1].islower() and len(parts[index - 1]) < 3 and len(part) > 2
+    )
+    if len(part) > 4 or is_lower_code:
+        return digits(part)
+    if len(part) == 4 and not (is_code or is_year(part)):
+        return number(part) if part.endswith("00") else _named(part)
+    return plain(part)
+
+
+def _letters(part: str) -> str:
+    """A row of capitals letter by letter, unless it is a word."""
+    return acronym(part) if part.isupper() and len(part) > 1 else part
+
+
+_TWO_JOINTS = re.compile(r"\w[-/]\w{1,12}[-/]\w")
+
+NAMES = (
+    Recogniser("number", DIGIT + "#", _HEX, _hex),
+    Recogniser("number", DIGIT, _PLAN, _plan),
+    Recogniser("number", DIGIT, _STANDARD, _standard, "."),
+    Recogniser("number", DIGIT, _AIRCRAFT, _aircraft, CAPITAL),
+    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m["number"]), CAPITAL),
+    Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
+    Recogniser("number", DIGIT, _RESOLUTION, _resolution),
+    Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K"),
+    Recogniser("number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K"),
+    Recogniser("number", DIGIT, _AGE, lambda m: f"{number(m['number'])} year old"),
+)
+# After fractions: "a 5/8-inch bolt" is no serial.
+SERIALS = (
+    Recogniser("number", DIGIT + CAPITAL + SMALL, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
+    Recogniser("number", CAPITAL + SMALL, _NAMED, _decimal_name, DIGIT + "."),
+    Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
+    Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
+    Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
+    Recogniser("number", DIGIT, _PLAYERS, _players),
+    Recogniser("number", DIGIT, _PLURAL, _plural),
+)
+# After ranges.
+MIXED = (Recogniser("number", DIGIT + CAPITAL + SMALL, _MIXED, _mixed, DIGIT),)

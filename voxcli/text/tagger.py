@@ -1,0 +1,170 @@
+"""What each token of an English text is, decided before anything is said.
+
+A recogniser names the characters that its tokens start with, a pattern, and how a match is said.
+Recognisers are tried in their order, each at every place where it can start; the first that
+accepts a stretch of text owns it. All of them see the text as it was written, on both sides, and
+none sees what another one says. Joining is done here alone: what is said is kept apart from a word
+that it touches. Knows no rule itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from voxcli.text.changes import Change, Draft
+
+DIGIT, CAPITAL, SMALL = "0", "A", "a"  # starts: a run of digits, a word by its first letter
+
+_MAX_SETS = 4096
+# A day, a month or the name of a time after "p.m." begins no sentence.
+_WHEN = (
+    "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|(?:Jan|Febr)uary|March|April|June|July|August|"
+    "(?:Septem|Octo|Novem|Decem)ber|Eastern|Pacific|Central|Mountain|Greenwich|British|"
+    "[A-Z]{1,2}[SD]?T"
+)
+_SENTENCE_END = re.compile(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})\b)[A-Z])")
+_RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "to"
+_GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
+_DASH = re.compile(r"\s?[-–]\s?")
+_SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
+
+
+@dataclass(frozen=True, slots=True)
+class Recogniser:
+    """One kind of token.
+
+    Attributes:
+        kind: of the recorded change.
+        starts: first characters; `DIGIT`, `CAPITAL` and `SMALL` stand for their classes.
+        pattern: matched at a start; it may look around and must be bounded.
+        say: the words; the text itself to keep it as it is; None for another recogniser.
+        needs: signs and classes that the text must all have.
+        search: what must be found somewhere in the text for the recogniser to be tried at all.
+    """
+
+    kind: str
+    starts: str
+    pattern: re.Pattern[str]
+    say: Callable[[re.Match[str]], str | None]
+    needs: str = ""
+    search: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A stretch of the text that has an owner."""
+
+    kind: str
+    start: int
+    end: int
+    said: str
+
+
+class Tagger:
+    """Tells the tokens of a text apart.
+
+    Args:
+        recognisers: in the order they are tried.
+    """
+
+    def __init__(self, recognisers: Iterable[Recogniser]) -> None:
+        self._recognisers = tuple(recognisers)
+        self._possible: dict[frozenset[str], list[Recogniser]] = {}
+
+    def tag(self, text: str) -> list[Token]:
+        """Tokens in order; no two overlap, and the rest is plain words and signs."""
+        spots: dict[str, list[int]] = {}
+        for found in _SPOT.finditer(text):
+            spots.setdefault(_start(found.group()[0]), []).append(found.start())
+        tokens: list[Token] = []
+        taken = bytearray(len(text))
+        has: dict[re.Pattern[str], bool] = {}
+        merged: dict[str, list[int]] = {}
+        for recogniser in self._possible_with(frozenset(spots)):
+            search = recogniser.search
+            if search is not None:
+                if search not in has:
+                    has[search] = search.search(text) is not None
+                if not has[search]:
+                    continue
+            starts = recogniser.starts
+            if starts not in merged:
+                merged[starts] = sorted(spot for start in starts for spot in spots.get(start, ()))
+            at = recogniser.pattern.match
+            for spot in merged[starts]:
+                if taken[spot] or not (match := at(text, spot)):
+                    continue
+                end = match.end()
+                if taken.find(1, spot, end) >= 0:
+                    continue
+                said = recogniser.say(match)
+                if said is not None:
+                    taken[spot:end] = b"\1" * (end - spot)
+                    tokens.append(Token(recogniser.kind, spot, end, said))
+        return sorted(tokens, key=lambda token: token.start)
+
+    def _possible_with(self, present: frozenset[str]) -> list[Recogniser]:
+        """Recognisers for a text with these signs and classes; texts share few sets of them."""
+        found = self._possible.get(present)
+        if found is None:
+            if len(self._possible) >= _MAX_SETS:
+                self._possible.clear()
+            found = self._possible[present] = [
+                recogniser
+                for recogniser in self._recognisers
+                if not present.isdisjoint(recogniser.starts)
+                and present.issuperset(recogniser.needs)
+            ]
+        return found
+
+    def say(self, draft: Draft) -> None:
+        """Put the words of every token in its place, apart from a letter or figure beside it."""
+        text = draft.text
+        out: list[str] = []
+        done, was_new, kind = 0, False, ""
+
+        def add(piece: str, is_apart: bool) -> None:
+            if piece and is_apart and out and out[-1][-1].isalnum() and piece[0].isalnum():
+                out.append(" ")
+            if piece:
+                out.append(piece)
+
+        for token in self.tag(text):
+            gap, before = text[done : token.start], text[token.start : token.end]
+            is_new = token.said != before
+            if kind == token.kind and kind in _RANGED and _DASH.fullmatch(gap):
+                draft.changes.append(Change(gap.strip(), "to", kind))
+                gap = " to "
+            if is_new and gap.endswith(_GLUE):
+                gap += " "
+            add(gap, was_new)
+            add(token.said, is_new or (was_new and not gap))
+            if is_new:
+                change = Change(before.strip() or before, token.said.strip(), token.kind)
+                draft.changes.append(change)
+            done, was_new, kind = token.end, is_new, token.kind
+        add(text[done:], was_new)
+        draft.text = "".join(out)
+
+
+def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
+    """Whether the pattern, of at most 24 characters, ends where the match starts."""
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    return any(found.end() == len(before) for found in pattern.finditer(before))
+
+
+def ends_sentence(match: re.Match[str]) -> bool:
+    """Whether the full stop of an abbreviation also ends the sentence."""
+    return _SENTENCE_END.match(match.string, match.end()) is not None
+
+
+@lru_cache(maxsize=1024)
+def _start(char: str) -> str:
+    if char.isdecimal() and char.isascii():
+        return DIGIT
+    if char.isalpha():
+        return CAPITAL if char.isupper() else SMALL
+    return char
