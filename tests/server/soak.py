@@ -35,13 +35,13 @@ from voxcli.audio.read import decode_audio
 from voxcli.config import SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.remote.find import connect_to
-from voxcli.errors import VoxError
 from voxcli.utterance import Recording, Use, Utterance
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 WAIT_S = 120.0
 NUM_CLIENTS = 10
 NUM_STREAMS = 4
+NUM_ROUNDS = 3
 SETTLED_S = 3.0  # of quiet before the process is looked at; the server tidies its memory every 2 s
 SEEDS = range(3)
 TEXTS = (
@@ -75,21 +75,19 @@ class Report:
         did: what clients did, and how often.
         statuses: of their requests.
         wrong: what should not have been.
+        looks: after the warm-up, and after each round of the load.
     """
 
     seconds: float = 0.0
     did: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    before: Look | None = None
-    after: Look | None = None
+    looks: list[Look] = field(default_factory=list)
 
     @property
     def growth(self) -> float:
-        """Of the resident memory, as a share."""
-        assert self.before is not None
-        assert self.after is not None
-        return self.after.rss_mb / self.before.rss_mb - 1
+        """Of the resident memory from the first look to the last, as a share."""
+        return self.looks[-1].rss_mb / self.looks[0].rss_mb - 1
 
 
 class Clients:
@@ -330,14 +328,14 @@ def _cpu_s(pid: int) -> float:
 
 
 def soak(seconds: float, folder: Path, seed: int = 1) -> Report:
-    """Load for so long, after as much as a third of it to warm up."""
+    """Load for so long, in rounds, after half of it to warm up: slots and heap find their size."""
     report = Report(seconds)
     with serving(folder) as (pid, url, temporary):
-        Clients(url, report, seed).run(seconds / 3)
-        report.before = look(pid, url, temporary)
-        Clients(url, report, seed + 100).run(seconds)
-        with suppress(VoxError):
-            report.after = look(pid, url, temporary)
+        Clients(url, report, seed).run(seconds / 2)
+        report.looks.append(look(pid, url, temporary))
+        for number in range(1, NUM_ROUNDS + 1):
+            Clients(url, report, seed + 100 * number).run(seconds / NUM_ROUNDS)
+            report.looks.append(look(pid, url, temporary))
     return report
 
 
