@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 from fakes import FakeEngine, FakeModel, FakeState, fake_engine
+from needs import PATIENCE_S
 
 from voxcli.engine.base import Setup, SpeechEngine, SpeechSession, Wanted
 from voxcli.engine.native.matching import fingerprint
@@ -32,14 +33,19 @@ from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 LONG = " ".join(f"Sentence number {word} is here." for word in ("one", "two", "six", "ten") * 15)
-WAIT_S = 20.0  # longest wait for another thread; a test that passes waits for milliseconds
+WAIT_S = PATIENCE_S  # for another thread; a test that passes waits for milliseconds
 
 
 class GatedModel(FakeModel):
-    """Steps, and encodes, only while the gate for it is open."""
+    """Steps, and encodes, only while the gate for it is open.
+
+    Attributes:
+        steps_left: after so many steps it closes the gate itself; None for never.
+    """
 
     def __init__(self, fail_at_step: int | None = None) -> None:
         super().__init__(fail_at_step=fail_at_step)
+        self.steps_left: int | None = None
         self.gate, self.encoding_gate = threading.Event(), threading.Event()
         self.gate.set()
         self.encoding_gate.set()
@@ -50,6 +56,11 @@ class GatedModel(FakeModel):
 
     def decode(self, state: FakeState, rows: Rows) -> StepOutput:
         assert self.gate.wait(WAIT_S)
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left == 0:
+                self.steps_left = None
+                self.gate.clear()
         return super().decode(state, rows)
 
 
@@ -193,7 +204,7 @@ def _answers(url: str) -> bool:
 def begin(running: Running, text: str = TEXT, **fields: Any) -> socket.socket:
     """Ask for a stream on a bare socket."""
     host, port = running.url.removeprefix("http://").split(":")
-    raw = socket.create_connection((host, int(port)), timeout=20)
+    raw = socket.create_connection((host, int(port)), timeout=WAIT_S)
     body = json.dumps(
         {"model": "fake", "input": text, "response_format": "pcm", "stream": True, **fields}
     ).encode()

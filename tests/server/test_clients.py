@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from running import (
     LONG,
     TEXT,
+    WAIT_S,
     Behind,
     GatedModel,
     Running,
@@ -220,7 +221,7 @@ def test_no_text_waits_for_uploads_and_too_many_of_these_are_refused(
         assert int(busy.headers["retry-after"]) >= 1
         slow.may_end.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(WAIT_S)
         assert answers == [200] * most
 
 
@@ -272,7 +273,7 @@ def test_who_trickles_away_its_speech_is_let_go(monkeypatch: pytest.MonkeyPatch)
 def test_a_body_that_trickles_in_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "BODY_SILENCE_S", 0.3)
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
-    with run_server() as running, socket.create_connection(address(running), timeout=20) as raw:
+    with run_server() as running, socket.create_connection(address(running), timeout=WAIT_S) as raw:
         raw.sendall(head)
         raw.settimeout(0.05)
         answer = b""
@@ -295,7 +296,7 @@ def trickle(raw: socket.socket) -> bytes:
 
 def test_a_second_head_has_as_little_time_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "HEAD_S", 0.3)
-    with run_server() as running, socket.create_connection(address(running), timeout=20) as raw:
+    with run_server() as running, socket.create_connection(address(running), timeout=WAIT_S) as raw:
         raw.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert raw.recv(12) == b"HTTP/1.1 200"
         raw.sendall(b"GET /health HT")
@@ -323,7 +324,7 @@ def test_connections_have_a_cap_and_the_local_socket_its_own(
     monkeypatch.setattr(run, "MAX_CONNECTIONS", 5)
     with run_server(place=place) as running:
         until(lambda: not running.process._uvicorn.server_state.connections)
-        held = [socket.create_connection(address(running), timeout=20) for _ in range(5)]
+        held = [socket.create_connection(address(running), timeout=WAIT_S) for _ in range(5)]
         until(lambda: len(running.process._uvicorn.server_state.connections) == 5)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{running.url}/health")
@@ -356,7 +357,7 @@ def test_large_bodies_have_a_number_and_who_sends_one_too_many_comes_again(
     head += f"Content-Length: {2 << 20}\r\n\r\n"
     recording = Recording(np.zeros(400_000, np.float32), 16_000)
     with run_server() as running:
-        held = [socket.create_connection(address(running), timeout=20) for _ in range(2)]
+        held = [socket.create_connection(address(running), timeout=WAIT_S) for _ in range(2)]
         for raw in held:
             raw.sendall(head.encode() + bytes(1000))
         remote = connect_to(running.url, Wanted("fake"))
@@ -647,7 +648,7 @@ KEY = "schlüssel-😀-geheim"
 )  # fmt: skip
 def test_a_key_is_a_bearers_in_any_letters(header: str, status: int) -> None:
     with run_server(api_key=KEY) as running:
-        connection = http.client.HTTPConnection(*address(running), timeout=20)
+        connection = http.client.HTTPConnection(*address(running), timeout=WAIT_S)
         connection.request("GET", "/v1/models", headers={"Authorization": header.encode()})
         assert connection.getresponse().status == status
         connection.close()

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import fake_engine
-from running import Running, run_server, until
+from running import WAIT_S, Running, run_server, until
 
 from voxcli import cli
 from voxcli.audio.pcm import quantise
@@ -257,7 +257,7 @@ def another_program(answer: bytes, drops: int = 0) -> Iterator[str]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread.join(10)
+        thread.join(WAIT_S)
 
 
 URLS = ("http://[::1", "http://127.0.0.1:99999", "http://", "ftp://x", "on", "off", "")
@@ -455,7 +455,7 @@ def test_a_server_that_starts_is_seen_and_can_be_stopped(
             assert f"runs already: pid {process.pid}, model mini" in capsys.readouterr().err
             os.kill(process.pid, signal.SIGCONT)
             assert cli.main(["serve", "--stop"]) == 0
-            assert process.communicate(timeout=60) == (None, "")
+            assert process.communicate(timeout=WAIT_S) == (None, "")
             assert process.returncode == 0
         finally:
             process.kill()
@@ -477,7 +477,7 @@ def test_a_server_in_the_background_has_its_place_from_the_first_moment(
             assert "exit code" not in said
             assert cli.main(["serve", "--stop"]) == 0
             said = "voxcli: error: the server was stopped before it was ready\n"
-            assert process.communicate(timeout=60) == (None, said)
+            assert process.communicate(timeout=WAIT_S) == (None, said)
             assert process.returncode == 4
         finally:
             process.kill()
@@ -534,7 +534,7 @@ def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: P
         try:
             until(lambda: (place.holder() or {}).get("pid") not in (None, process.pid))
             process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=60) == (None, "voxcli: interrupted\n")
+            assert process.communicate(timeout=WAIT_S) == (None, "voxcli: interrupted\n")
             assert process.returncode == 130
             until(lambda: place.holder() is None)
         finally:

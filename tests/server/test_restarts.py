@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from needs import PATIENCE_S
 from running import until
 
 from voxcli.engine.remote.find import health
@@ -28,7 +29,7 @@ LONG = (
 
 def speak(url: str, text: str, **fields: Any) -> httpx.Response:
     body = {"model": "fake", "input": text, "response_format": "wav", "seed": 7, **fields}
-    return httpx.post(f"{url}/v1/audio/speech", json=body, timeout=60)
+    return httpx.post(f"{url}/v1/audio/speech", json=body, timeout=PATIENCE_S)
 
 
 def is_cut_short_or_refused(asked: Future[httpx.Response]) -> bool:
@@ -63,7 +64,7 @@ def test_a_fault_is_told_to_all_in_flight_and_a_fresh_process_goes_on(
         until(lambda: health(place).get("status") == "ready", START_S)
         assert health(place)["pid"] == process.pid
         assert speak(url, "Hello there.").content == right.content
-        assert "voxcli_restarts_total 1.0" in httpx.get(f"{url}/metrics", timeout=60).text
+        assert "voxcli_restarts_total 1.0" in httpx.get(f"{url}/metrics", timeout=PATIENCE_S).text
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     finally:

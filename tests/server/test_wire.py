@@ -22,6 +22,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
+from needs import PATIENCE_S
 from running import Running, run_server
 
 from voxcli import __version__, cli
@@ -308,7 +309,7 @@ def answering(status: int, headers: str, body: bytes, path: Path | None) -> Iter
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield "" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("name", SERVERS)
