@@ -197,6 +197,38 @@ def test_times_that_cannot_be_read_are_problems_of_their_rows(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("arrow", ["->", "– >", "—>", "→", "--&gt;", "-- >", "-->"])
+@pytest.mark.parametrize("end", ["0:00:06,000", "00：00：06，000", ""])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_line_meant_as_times_is_never_spoken_and_loses_no_cue(
+    tmp_path: Path, arrow: str, end: str, is_first: bool
+) -> None:
+    if arrow == "-->" and end.isascii() and end:
+        return  # as it should be
+    odd = f"2\n00:00:05,000 {arrow} {end}\nThe second one.\n\n"
+    found = read(tmp_path, odd + srt("Hello.") if is_first else srt("Hello.") + odd)
+    number = 0 if is_first else 1
+    assert found.records[number].values["text"] == "The second one."
+    assert "times cannot be read" in found.records[number].problem
+    assert found.records[1 - number].values["text"] == "Hello."
+
+
+@pytest.mark.parametrize(
+    "line", ["10:30 --> 11:30 is my slot.", "The set {x: x>0} is open.", "-5 degrees.", "-$5 each."]
+)
+def test_what_only_looks_like_times_tags_or_dashes_is_spoken(tmp_path: Path, line: str) -> None:
+    assert texts(read(tmp_path, srt(line, "And so on."))) == [line, "And so on."]
+
+
+def test_dashes_of_two_speakers_are_no_signs(tmp_path: Path) -> None:
+    found = read(tmp_path, srt("-5 degrees?\n-No, 7.", "- 5 people.", "{y:i}{c:$0000ff}Blue."))
+    assert texts(found) == ["5 degrees? No, 7.", "5 people.", "Blue."]
+
+
+def test_readings_without_an_end_take_no_time() -> None:
+    assert said("<rt>" * 20_000 + "word")[0] == "word"
+
+
 def test_a_file_without_cues_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no line of times"):
         read(tmp_path, "Just some words.\n")

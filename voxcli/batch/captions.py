@@ -14,7 +14,7 @@ Words = tuple[str, str]  # of which kind they are, and the words
 
 # ------------------------------------------------------------ tags
 
-_OVERRIDE = re.compile(r"\{[\\=][^}]*\}|\{[A-Za-z]:[^}]*\}")  # of ASS and MicroDVD
+_OVERRIDE = re.compile(r"\{[\\=][^}]*\}|\{[A-Za-z]:(?!\s)[^}]*\}")  # of ASS and MicroDVD
 _NAMES = (
     "b|i|u|s|c|v|em|strong|small|big|ruby|rt|rp|lang|font|span|p|div|center|tt|sub|sup|a|strike|del"
 )
@@ -29,7 +29,7 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(r"<br\s*/?>|\\N", re.IGNORECASE)
 _VOICE = re.compile(r"(?<!\w)<v(?:\.[\w.-]+)?\s+([^<>]+)>", re.IGNORECASE)
-_RUBY = re.compile(r"<rt>(.*?)</rt>", re.IGNORECASE | re.DOTALL)
+_RUBY = re.compile(r"<rt>((?:(?!<rt>).)*?)</rt>", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,7 @@ _SONG = re.compile(r"[♪♫♩♬].*?[♪♫♩♬]|[♪♫♩♬].*", re.DOTAL
 _NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]*\)", re.DOTALL)
 _AFTER_LABEL = re.compile("\x04\\s*\\([^)]*\\)")
 _DASH = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>+\s*)")
+_NO_SIGN = re.compile(r"(?m)^\s*(?:[-–—](?![$€£]?\d)\s*|>>+\s*)")  # where one line alone has a dash
 
 
 @dataclass
@@ -186,7 +187,8 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
     words = _NOTE.sub(take("sound notes"), words)
     words = _INNER.sub(label, _LABEL.sub(label, words))
     words = _AFTER_LABEL.sub(take("sound notes"), words)
-    words = _DASH.sub("", words.replace("\x04", " "))
+    words = words.replace("\x04", " ")
+    words = (_DASH if len(_DASH.findall(words)) > 1 else _NO_SIGN).sub("", words)
     speech.words = " ".join(words.split())
     speech.speaker = speakers[0] if speakers else ""
     if not any(char.isalnum() for char in speech.words):

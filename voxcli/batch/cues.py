@@ -18,8 +18,9 @@ from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
 
 _CLOCK = r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d{1,3})?)"
-_TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s.*)?")
-_MEANT_AS_TIMES = re.compile(r"\s*\d+:.*-->")
+_TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s+[A-Za-z]\w*:\S*)*\s*")
+# of three numbers, or with a fraction; and an arrow of some kind
+_MEANT_AS_TIMES = re.compile(r"\s*\d+\s*[:：]\s*\d+(?:\s*[:：]|[.,]\d).*(?:[-–—]\s*(?:>|&gt;)|→)")
 _METADATA = re.compile(r"[\w-]+\s*[:=].*")
 SHOWN_LINES = 3  # of the file, for words that are left out more often
 

@@ -23,7 +23,7 @@ DERIVED_SEEDS = 2**31  # short enough to be typed again
 # Excel, LibreOffice, Google Sheets and Numbers; in English, and some as other languages have them
 _BROKEN = re.compile(
     r"#(?:REF|NAME|VALUE|DIV/0|NUM|NULL|SPILL|CALC|FIELD|BLOCKED|CONNECT|BUSY|UNKNOWN|EXTERNAL"
-    r"|PYTHON|ERROR|CIRCULAR|WERT|BEZUG|ZAHL|ÜBERLAUF|KALK|VALEUR|NOM|NOMBRE|VALOR|NÚM|NUL"
+    r"|PYTHON|ERROR|CIRCULAR|WERT|BEZUG|FELD|ZAHL|ÜBERLAUF|KALK|VALEUR|NOM|NOMBRE|VALOR|NÚM|NUL"
     r"|NULO|VALORE|RIF|NOME|WAARDE|VERW|NAAM|GETAL|LEEG|DEEL/0|ЗНАЧ|ССЫЛКА|ИМЯ|ЧИСЛО|ДЕЛ/0)[!?]"
     r"|#(?:N/A|NV|N/D|N\.A\.|N\.D\.|N/B|Н/Д|GETTING_DATA)|#{4,}|(?:Err|Fehler):\d{3}",
     re.IGNORECASE,

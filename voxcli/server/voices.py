@@ -23,6 +23,7 @@ from voxcli.voices.file import SUFFIX, read_voice
 router = APIRouter()
 DEFAULT = VoiceRow(name="default")
 MAX_CONSENT = 1000
+MAX_UPLOAD_S = 60.0  # of a recording; of one that is too long to be used whole the best part is
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody} for status in (400, 401, 404, 409, 413, 429, 503, 507)
@@ -80,11 +81,11 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
 def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
     """A recording that passed its checks, as a voice without encodings."""
     from voxcli.audio.read import decode_audio
-    from voxcli.audio.reference import MAX_S, add_transcript, prepare_reference
+    from voxcli.audio.reference import add_transcript, prepare_reference
 
     has_text = bool(text.strip())
     recording, report = prepare_reference(
-        decode_audio(data, "the recording", max_s=MAX_S), has_text=has_text
+        decode_audio(data, "the recording", max_s=MAX_UPLOAD_S), has_text=has_text
     )
     if has_text:
         recording, report = add_transcript(recording, report, text)

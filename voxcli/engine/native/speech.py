@@ -327,7 +327,7 @@ class SegmentedSpeech(Speech):
             return
         self._is_cut = True
         max_seconds, run = self.plan.utterance.sampling.max_seconds, self._runs[index]
-        why = f"cut at {max_seconds:g} s, the longest that was asked for"
+        why = f"cut at {round(max_seconds, 1):g} s, the longest that was asked for"
         if num_left := len(self._runs) - 1 - index:
             why += f"; {num_left} of {len(self._runs)} segments come after it and are not spoken"
         length = FinishReason.LENGTH
