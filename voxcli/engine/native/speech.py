@@ -326,8 +326,8 @@ class SegmentedSpeech(Speech):
         if self._is_cut:
             return
         self._is_cut = True
-        max_seconds, run = self.plan.utterance.sampling.max_seconds, self._runs[index]
-        why = f"cut at {round(max_seconds, 1):g} s, the longest that was asked for"
+        run, max_s = self._runs[index], self._max_samples / self._info.sample_rate
+        why = f"cut at {round(max_s, 1):g} s, the longest that was asked for"
         if num_left := len(self._runs) - 1 - index:
             why += f"; {num_left} of {len(self._runs)} segments come after it and are not spoken"
         length = FinishReason.LENGTH
