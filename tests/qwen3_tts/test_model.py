@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from voxcli.engine.native.program import Program
 from voxcli.errors import CheckpointError
+from voxcli.hub.checkpoint import inspect_checkpoint, safetensors_header
 from voxcli.layers.sampling import Filters, gumbel
 from voxcli.models.data import HostRow, PromptParts, Rows
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
@@ -403,6 +405,22 @@ def test_sharded_files_load_as_single_ones(folder: Path, models: Models) -> None
     made = prompts(theirs)
     spoken = [run(model, made, [[1]] * 3, [0] * 16)[0][1] for model in (ours, theirs)]
     assert all(map(torch.equal, *spoken))
+
+
+def test_a_shard_that_changes_or_is_missing_is_seen_without_loading(folder: Path) -> None:
+    shard(folder / MAIN)
+    before = inspect_checkpoint(folder)
+    first = before.shards[0]
+    assert first in before.files_of("weights")
+    assert set(before.shards) < set(before.files)
+    whole = safetensors_header(first)[0]
+    assert before.num_parameters > sum(math.prod(each.shape) for each in whole.values())
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match="cut short"):
+        inspect_checkpoint(folder)
+    first.unlink()
+    with pytest.raises(CheckpointError, match="has no model-"):
+        inspect_checkpoint(folder)
 
 
 def test_a_damaged_index_and_a_missing_shard_are_named(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -17,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from voxcli.audio.clips import ClipReader
+from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import decode_audio
-from voxcli.errors import RecordingError
+from voxcli.errors import OutputError, RecordingError
 
 FORMATS = {"FLAC": "PCM_16", "OGG": "VORBIS", "WAV": "PCM_16", "MP3": "MPEG_LAYER_III"}
 RATE = 16_000
@@ -94,6 +96,42 @@ def test_a_length_that_a_file_understates_is_found_out() -> None:
 def test_a_file_with_hundreds_of_channels_is_refused() -> None:
     with pytest.raises(RecordingError, match=r"200 channels, at most 64"):
         decode_audio(silence("WAV", 0.1, 200), "a")
+
+
+@pytest.mark.parametrize("rate", [1, 900, 400_000, 2_000_000_000])
+def test_a_rate_that_nobody_records_at_is_refused_before_anything_is_decoded(rate: int) -> None:
+    """A header may state any, and with a large one hours of samples last a moment."""
+    data = bytearray(silence("WAV", 1.0, 1))
+    at = data.index(b"fmt ") + 12
+    struct.pack_into("<II", data, at, rate, min(2 * rate, 2**32 - 1))
+    with pytest.raises(RecordingError, match="samples a second"):
+        decode_audio(bytes(data), "the recording", max_s=60.0)
+
+
+@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_file_that_names_other_files_opens_none_and_is_not_waited_for(
+    tmp_path: Path, is_ended: bool
+) -> None:
+    other = tmp_path / "other.mp3"
+    other.write_bytes(silence("MP3", 4.0, 1))
+    playlist = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:100000\n"
+    playlist += f"#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:10,\n{other}\n\x01\n"
+    playlist += "#EXT-X-ENDLIST\n" * is_ended
+    script = f"ffconcat version 1.0\nfile '{other}'\n\x01\n"
+    for text in (playlist, script):
+        with pytest.raises(RecordingError, match="no audio format"):
+            decode_audio(text.encode(), "the recording")
+
+
+@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+def test_a_full_disk_is_no_fault_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutputError, match="No space left"):
+        decode_audio(b"\0\0\0\x20ftypM4A \0\0", "the recording")
 
 
 @pytest.fixture

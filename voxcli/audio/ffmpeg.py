@@ -23,8 +23,13 @@ BLOCK = 1 << 16  # bytes a read
 TAIL = 4096  # bytes at the end of its messages in which the reason is looked for
 # Sun's AU: the shortest header that states rate and channels, and may leave the length open.
 _HEADER = struct.Struct(">4s5I")
-# What is said in a file may name other files and addresses; nothing of that is opened.
-_OWN_FILE = ("-protocol_whitelist", "file,pipe,fd")
+# Containers of one file. Playlists and scripts name other files, or addresses to wait for, so none
+# is here; for what a container may still refer to there are protocols of this machine alone.
+_CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,asf,avi,flv,mpeg,mpegts,mxf,ogg,wav,w64,aiff,au,caf,"
+    "mp3,aac,ac3,eac3,flac,amr,amrnb,amrwb,ape,wv,tta,tak,mpc,mpc8,dts,gsm,voc,rm,dsf,sox"
+)
+_OWN_FILE = ("-protocol_whitelist", "file,pipe,fd", "-format_whitelist", _CONTAINERS)
 
 
 class FfmpegError(RecordingError):

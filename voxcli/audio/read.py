@@ -25,11 +25,12 @@ from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import Samples
-from voxcli.errors import RecordingError
+from voxcli.errors import OutputError, RecordingError
 
 MAX_BYTES = 1 << 30  # an hour and a half of CD-quality stereo
 MAX_S = 7200.0  # of a recording: an hour at 48 kHz is 0.7 GB as float32
 MAX_CHANNELS = 64
+RATES = range(1_000, 384_001)  # Hz; a header may state any, which makes an hour of samples a moment
 UNKNOWN_FORMAT = "in no audio format that voxcli knows"
 BLOCK = 1 << 18  # values decoded at once, of all channels together
 ACTIVE_DB = 50.0  # a channel this far under the loudest one is silent, such as unused surround
@@ -202,17 +203,30 @@ def _kind_for_ffmpeg(data: bytes, name: str) -> str:
 
 @contextmanager
 def _by_ffmpeg(data: bytes, name: str, kind: str) -> Iterator[_Sound]:
-    with tempfile.NamedTemporaryFile(prefix="voxcli-") as file:
-        file.write(data)
-        file.flush()
+    with _temporary_file(data) as path:
         try:
-            with decoding(Path(file.name)) as (rate, channels, blocks):
+            with decoding(path) as (rate, channels, blocks):
                 yield _Sound(rate, channels, f"{kind or 'other'} (by ffmpeg)", None, blocks)
         except FfmpegError as err:
             what = f"a damaged {kind} file, or has no sound" if kind else UNKNOWN_FORMAT
             raise RecordingError(
                 f"{name} is {what}", hint="convert it to wav, flac, mp3 or ogg"
             ) from err
+
+
+@contextmanager
+def _temporary_file(data: bytes) -> Iterator[Path]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="voxcli-")
+    except OSError as err:
+        raise OutputError(f"no temporary folder: {err.strerror}") from err
+    with folder:
+        path = Path(folder.name) / "recording"
+        try:
+            path.write_bytes(data)
+        except OSError as err:
+            raise OutputError(f"no temporary file: {err.strerror}") from err
+        yield path
 
 
 def _to_mono(opened: _Opener, name: str, max_s: float) -> tuple[Samples, _Sound, str]:
@@ -252,6 +266,12 @@ def _to_mono(opened: _Opener, name: str, max_s: float) -> tuple[Samples, _Sound,
 
 
 def _check_size(sound: _Sound, name: str, max_s: float) -> None:
+    if sound.rate not in RATES:
+        raise RecordingError(
+            f"{name} states {sound.rate:,} samples a second, from {RATES[0]:,} to {RATES[-1]:,} "
+            "can be read",
+            hint="export it again",
+        )
     if sound.duration_s is not None and sound.duration_s > max_s:
         raise _too_long(name, f"{sound.duration_s:.1f} s long", max_s)
     if sound.channels > MAX_CHANNELS:

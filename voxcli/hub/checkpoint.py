@@ -20,6 +20,7 @@ from voxcli.errors import CheckpointError, ModelNotFoundError
 from voxcli.models import family_of
 from voxcli.models.base import ModelFamily
 from voxcli.models.settings import read_json
+from voxcli.models.shards import shards_of
 
 CONFIG_NAME = "config.json"
 
@@ -35,17 +36,24 @@ class Checkpoint:
 
     Attributes:
         config: the parsed `config.json`.
-        parts: part name, such as "weights", to file.
+        parts: part name, such as "weights", to file; of a part in shards the index.
+        shards: the files that indices name.
     """
 
     folder: Path
     family: ModelFamily
     config: dict[str, Any]
     parts: dict[str, Path]
+    shards: tuple[Path, ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return (self.folder / CONFIG_NAME, *self.parts.values())
+        return (self.folder / CONFIG_NAME, *self.parts.values(), *self.shards)
+
+    def files_of(self, part: str) -> tuple[Path, ...]:
+        """A part's file, and its shards; of a name that is no part the file in the folder."""
+        path = self.parts.get(part, self.folder / part)
+        return (path, *shards_of(path))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +85,13 @@ def inspect_checkpoint(folder: Path, *, hint: str | None = None) -> Checkpoint:
     parts = {part: _first_existing(folder, names, hint) for part, names in family.parts.items()}
     for path in parts.values():
         check_file(path, hint=hint)
-    return Checkpoint(folder, family, config, parts)
+    try:
+        shards = tuple(shard for path in parts.values() for shard in shards_of(path))
+    except CheckpointError as err:
+        raise CheckpointError(err.message, hint=hint) from err
+    for path in shards:
+        check_file(path, hint=hint)
+    return Checkpoint(folder, family, config, parts, shards)
 
 
 def check_file(path: Path, *, hint: str | None = None) -> None:

@@ -212,9 +212,9 @@ def encoder_checksum(model: ModelFiles) -> str:
     """What the encoding of a recording depends on: one SHA-256 over its files' hashes."""
     digest = hashlib.sha256()
     for part in model.family.encoder_parts:
-        path = model.checkpoint.parts.get(part, model.folder / part)
-        name = path.relative_to(model.folder).as_posix()
-        digest.update(bytes.fromhex(model.sha256(name)))
+        for path in model.checkpoint.files_of(part):
+            name = path.relative_to(model.folder).as_posix()
+            digest.update(bytes.fromhex(model.sha256(name)))
     return digest.hexdigest()
 
 

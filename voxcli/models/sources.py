@@ -11,11 +11,9 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,20 +23,9 @@ from voxcli.errors import CheckpointError
 from voxcli.kernels import native_product
 from voxcli.layers import fp8
 from voxcli.layers.linear import Layout, Linear, best_layout
-from voxcli.models.settings import Settings, read_json
-
-INDEX_SUFFIX = ".index.json"  # of a list of shards
+from voxcli.models.shards import INDEX_SUFFIX, read_index
 
 Readers = dict[str, Callable[[], Tensor]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Index(Settings):
-    """A list of shards: key to file."""
-
-    ignored: ClassVar = frozenset({"metadata"})
-
-    weight_map: Mapping[str, str]
 
 
 class Source(ABC):
@@ -233,14 +220,8 @@ def _open(path: Path) -> Readers:
 
 def _open_shards(path: Path) -> Readers:
     """The files that an index names; each must hold the keys that the index says it does."""
-    shard_of = _Index.read(read_json(path), str(path)).weight_map.items()
-    shards: dict[str, Readers] = {}
-    for name in sorted({shard for _, shard in shard_of}):
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{path} names '{name}', which is no file beside it")
-        if not (path.parent / name).is_file():
-            raise CheckpointError(f"{path.parent} has no {name}, which {path.name} names")
-        shards[name] = _open(path.parent / name)
+    shard_of = read_index(path).items()
+    shards = {name: _open(path.parent / name) for name in sorted({name for _, name in shard_of})}
     for key, shard in shard_of:
         if key not in shards[shard]:
             raise CheckpointError(f"{path.parent / shard} has no weight '{key}'")

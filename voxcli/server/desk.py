@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 from voxcli.errors import BusyError
+from voxcli.server.threads import DaemonThreads
 from voxcli.server.worker import RETRY_AFTER_S
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Desk:
     def __init__(self, what: str, num_threads: int, *, max_waiting: int) -> None:
         self._what = what
         self._most = num_threads + max_waiting
-        self._threads = ThreadPoolExecutor(num_threads, what)
+        self._threads = DaemonThreads(num_threads, what)
         self._lock = threading.Lock()
         self.num_open = 0
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, Self, TypeVar
+
+from voxcli.server.threads import DaemonThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,13 +31,13 @@ class Strand:
 
     def __init__(self, close: Callable[[], None], *, is_light: bool = False) -> None:
         self._close = close
-        self._thread = None if is_light else ThreadPoolExecutor(1, "strand")
+        self._thread = None if is_light else DaemonThreads(1, "strand")
 
     async def call(self, function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
         """What the function returns or raises."""
         if self._thread is None:
             return function(*args, **given)
-        return await asyncio.wrap_future(self._thread.submit(function, *args, **given))
+        return await asyncio.wrap_future(self._thread.submit(partial(function, *args, **given)))
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,5 +47,5 @@ class Strand:
             self._close()
             return
         ended = self._thread.submit(self._close)
-        self._thread.shutdown(wait=False)
+        self._thread.end()
         await asyncio.shield(asyncio.wrap_future(ended))
