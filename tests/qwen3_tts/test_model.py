@@ -407,6 +407,23 @@ def test_sharded_files_load_as_single_ones(folder: Path, models: Models) -> None
     assert all(map(torch.equal, *spoken))
 
 
+@pytest.mark.parametrize("kind", ["nan", "inf", "int8"])
+@pytest.mark.parametrize(
+    "name", ["talker.code_predictor.lm_head.0.weight", "talker.model.layers.1.mlp.up_proj.weight"]
+)
+def test_weights_that_are_no_numbers_are_refused_by_name(
+    folder: Path, kind: str, name: str
+) -> None:
+    held = load_file(folder / MAIN)
+    if kind == "int8":
+        held[name] = held[name].to(torch.int8)
+    else:
+        held[name][-1, -1] = float(kind)
+    save_file(held, folder / MAIN)
+    with pytest.raises(CheckpointError, match=re.escape(name)):
+        load(folder, CPU, FP32_DTYPE)
+
+
 def test_a_shard_that_changes_or_is_missing_is_seen_without_loading(folder: Path) -> None:
     shard(folder / MAIN)
     before = inspect_checkpoint(folder)

@@ -95,7 +95,9 @@ def _part(words: list[str]) -> str:
     if below[0] == "engine" and len(below) > 1:
         return ".".join(below[:2])
     if below[0] == "models" and len(below) > 1:
-        return "models.base" if below[1] in ("base", "data", "settings", "shards") else "models.family"
+        return (
+            "models.base" if below[1] in ("base", "data", "settings", "shards") else "models.family"
+        )
     return below[0]
 
 

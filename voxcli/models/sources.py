@@ -142,7 +142,8 @@ class CheckpointSource(Source):
         unused: patterns of keys that may be there though nothing asks for them.
 
     Raises:
-        CheckpointError: a file is missing or damaged, a key is missing, of another shape or unused.
+        CheckpointError: a file is missing or damaged, a key is missing, of another shape or unused,
+            a weight is no number.
     """
 
     def __init__(
@@ -163,6 +164,14 @@ class CheckpointSource(Source):
             self._tensors.update({prefix + name: reader for name, reader in readers.items()})
         self._unused = {name for name in self._tensors if not is_any(name, unused)}
 
+    def take(self, name: str, *shape: int) -> Tensor:
+        tensor = super().take(name, *shape)
+        if not tensor.sum(dtype=torch.float32).isfinite():  # a sum hides neither kind
+            raise CheckpointError(
+                f"{self._folder}: weight '{name}' has numbers that are none (NaN or infinite)"
+            )
+        return tensor
+
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
         if name not in self._tensors:
             raise CheckpointError(
@@ -175,6 +184,8 @@ class CheckpointSource(Source):
                 f"{self._folder}: weight '{name}' has shape {list(tensor.shape)}, "
                 f"config.json asks for {list(shape)}"
             )
+        if not tensor.is_floating_point():
+            raise CheckpointError(f"{self._folder}: weight '{name}' is of {tensor.dtype}")
         return tensor
 
     def finish(self) -> None:
