@@ -184,7 +184,7 @@ class CheckpointSource(Source):
                 f"{self._folder}: weight '{name}' has shape {list(tensor.shape)}, "
                 f"config.json asks for {list(shape)}"
             )
-        if not tensor.is_floating_point():
+        if tensor.element_size() == 1 and not tensor.is_floating_point():  # quantised by somebody
             raise CheckpointError(f"{self._folder}: weight '{name}' is of {tensor.dtype}")
         return tensor
 
