@@ -51,6 +51,7 @@ from voxcli.engine.standin import StandInEngine
 from voxcli.errors import BusyError, EngineFaultError, UnavailableError, UsageError
 from voxcli.plan import Plan
 from voxcli.server import encode, guard, listener, local, response, run, service, voices
+from voxcli.server.worker import State
 from voxcli.utterance import Recording, Use, Utterance
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
@@ -147,7 +148,7 @@ def test_nothing_of_clients_that_left_is_left(own_folder: Path, threads: int) ->
         ends = ("ok", "gone", "refused", "stalled", "failed")
         counted = {end: running.metric("voxcli_requests_total", outcome=end) for end in ends}
         assert counted["failed"] == counted["stalled"] == 0
-        assert sum(counted.values()) == num_requests
+        assert sum(counted.values()) <= num_requests  # who left before being heard is in none
         with running.client() as client:
             assert ask(client).status_code == 200
 
@@ -532,6 +533,7 @@ def test_a_command_goes_on_by_itself_unless_something_has_left(
 def kill(running: Running) -> None:
     """End it as far as its clients can see."""
     running.stop()
+    until(lambda: running.worker.state is State.STOPPED)  # no sample leaves from now on
     running.model.gate.set()
     until(lambda: not running.thread.is_alive())
 
