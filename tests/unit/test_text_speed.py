@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from time import process_time
 
 import pytest
 
 from voxcli.text import chinese, normalise, segment
+from voxcli.text.preparer import is_plain
 
 PROSE = (
     'Dr. Smith paid $1,299.50 on 03/04/2026 at 5:30 p.m. for 3.5 kg (a lot); "why?" he said. The '
@@ -57,6 +59,34 @@ def test_time_of_chinese_is_linear_too(piece: str, monkeypatch: pytest.MonkeyPat
         return process_time() - start
 
     assert any(cost_s() < 0.5 for _ in range(5))
+
+
+def least_s(act: Callable[[], object]) -> float:
+    """The least time of a few tries, which a busy machine disturbs least."""
+    times = []
+    for _ in range(3):
+        start = process_time()
+        act()
+        times.append(process_time() - start)
+    return max(min(times), 0.002)
+
+
+REPEATED = [
+    "1-", "1-1 ", "8-A-", "1) ", "(800)-", "a.-", "9 a.m.-", "[1] ", "[a]", "I'", "A'B ", "x-\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", REPEATED)
+def test_four_times_the_text_takes_no_more_than_some_four_times_as_long(piece: str) -> None:
+    short, long = (piece * (size // len(piece)) for size in (8_000, 32_000))
+    assert least_s(lambda: normalise(long)) < 10 * least_s(lambda: normalise(short))
+
+
+@pytest.mark.parametrize("ending", ["café (b)", "é", "1", "."])
+@pytest.mark.parametrize("piece", ["word ", "ab", "a ", "1."])
+def test_a_glance_at_a_long_line_is_linear(piece: str, ending: str) -> None:
+    short, long = (piece * (size // len(piece)) + ending for size in (50_000, 200_000))
+    assert least_s(lambda: is_plain(long)) < 10 * least_s(lambda: is_plain(short))
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:

@@ -45,14 +45,22 @@ _SHORT_WORDS_LIST = (
 _SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
 _CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
 # A line of capitals: three words or more, numbers and marks between them. "I" and "A" count.
-_LOUD = rf"(?:{_CAPITALS}|[IA](?![\w.]))(?!\w)"
+_LOUD = rf"(?:{_CAPITALS}|I['’](?:LL|VE|M|D)|[IA](?![\w.'’]))(?!\w)"
 _LOUD_PAIR = re.compile(r"[A-Z]{2}[\W\d]|[A-Z]{2}[.!?]?\Z")
 _SHOUT = re.compile(
     rf"(?<![\w.&]){_LOUD}(?:[\"')]?[ ,!?.:;\-\n]{{1,3}}[\"'(]?(?:{_LOUD}|\d{{1,9}}(?![\w.,]\w|"
     rf"\w))){{2,400}}(?!\w)"
 )
+# Two words that are a whole line.
+_PAIR = re.compile(rf"^{_LOUD} {_LOUD}(?=[.!?]{{0,3}}[ \t]*$)", re.MULTILINE)
+_CONTRACTION = re.compile(r"(?<![\w'’])[A-Z]{1,8}(?:['’](?:LL|VE|RE|M)|(?<=N)['’]T)(?![\w'’])")
+_TITLE = re.compile(
+    r"(?<![\w.&])(?:(?:MRS?|MS|DR|PROF|ST)\.(?=\s[A-Z])|(?:FIGS?|VOL|NOS?)\.(?=\s?\d))"
+)
+_NUMERAL = re.compile(r"(?!(?:I|LI)\b)(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{1,3}|V)|X{2,3}|LX{1,3}")
+_NEXT = re.compile("\\s(?P<word>[A-Z]+)(?![\\w'’])")
 _ACRONYM = re.compile(
-    r"(?<!\w)(?P<letters>[A-Z]{2,30})(?P<suffix>s|['’]s|['’]d)?(?![^\W²³]|['’]\w)"
+    r"(?<!\w)(?<!\w['’])(?P<letters>[A-Z]{2,30})(?P<suffix>s|['’]s|['’]d)?(?![^\W²³]|['’]\w)"
 )
 _IT = re.compile(r"\bIT(?![\w'’])(?<!\.IT)")
 _VOWEL = re.compile("[AEIOUY]")
@@ -63,7 +71,10 @@ def _shout(match: re.Match[str]) -> str | None:
     loud = re.findall(_CAPITALS, match.group())
     if len(loud) < 2 or not any(map(_is_plainly_word, loud)):
         return None
+    return _shouted(match)
 
+
+def _shouted(match: re.Match[str]) -> str:
     def lower(word: re.Match[str]) -> str:
         text, before = word.group(), word.string[max(0, word.start() - 2) : word.start()]
         name = text.capitalize()
@@ -72,9 +83,17 @@ def _shout(match: re.Match[str]) -> str | None:
                 return name
             if name in ("St", "Co") or name in ROADS:
                 return {"St": "street", "Co": "company"}.get(name) or ROADS[name].lower()
+        after = _NEXT.match(word.string, word.end())
+        if after and _NUMERAL.fullmatch(after["word"]):
+            return name  # "War II": a numeral is known by the name before it
+        if name in ("Mr", "Mrs", "Ms", "Dr", "St") and after and after["word"] not in _SHORT_WORDS:
+            return name
+        if text.startswith(("I'", "I’")):
+            return name
         is_half = text in ("AM", "PM") and before.strip().isdecimal()
-        if text in _SPELLED or text in _WORDS or text == "I" or is_half or _is_unsayable(text):
-            return text  # left for the acronym rule
+        is_kept = text in _SPELLED or text in _WORDS or text == "I" or _is_unsayable(text)
+        if is_kept or is_half or _NUMERAL.fullmatch(text):
+            return text  # left for the rules of acronyms and numerals
         return text.lower()
 
     spoken = re.sub(r"[A-Z]+(?:['’][A-Z]+)?", lower, match.group())
@@ -82,12 +101,28 @@ def _shout(match: re.Match[str]) -> str | None:
     return re.sub(r"(?:^|[.!?] )[a-z]", lambda first: first.group().upper(), spoken)
 
 
+def _pair(match: re.Match[str]) -> str | None:
+    words = match.group().split(" ")
+    is_said = all(
+        word in ("I", "A", "AM", "US") or re.search("['’]", word) or _is_plainly_word(word)
+        for word in words
+    )
+    return _shouted(match) if is_said else None
+
+
+def _contraction(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 2) : match.start()].rstrip()
+    is_first = not before or before[-1] in ".!?"
+    is_capital = is_first or match.group()[1] in "'’"
+    return match.group().capitalize() if is_capital else match.group().lower()
+
+
 def _is_plainly_word(letters: str) -> bool:
     is_long = len(letters) > 3 and letters not in _SPELLED and not _is_unsayable(letters)
     return letters in _SHORT_WORDS or is_long
 
 
-_TITLED_NAME = re.compile(r"(?<=[A-Z][a-z]\. )[a-z]")
+_TITLED_NAME = re.compile(r"(?:(?<=[A-Z][a-z]\. )|(?<=\b[MDS][rst] )|(?<=\bMrs ))[a-z]")
 _ONSETS_LIST = (
     "bl br ch chr cl cr dr dw fl fr gh gl gn gr kl kn kr ll ph phr pl pr ps pt rh sc sch scr "
     "sh shr sk "
@@ -148,6 +183,9 @@ def shout(draft: Draft) -> None:
     """Words in lines of capitals become words; acronyms among them stay for the recogniser."""
     if _LOUD_PAIR.search(draft.text):
         draft.sub(_SHOUT, _shout, "capitals")
+        draft.sub(_PAIR, _pair, "capitals")
+        draft.sub(_TITLE, lambda m: m.group().capitalize(), "capitals")
+    draft.sub(_CONTRACTION, _contraction, "capitals")
 
 
 _HAS_CAPITALS = re.compile("[A-Z]{2}")

@@ -18,6 +18,7 @@ RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
 
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
+_SOFT_CUT = re.compile("(?<=[^\\W\\d_])\u00ad[ \\t]{0,4}\n\\s{0,20}(?=[^\\W\\d_])")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
     "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
@@ -75,6 +76,7 @@ def clean(draft: Draft, language: str) -> None:
     draft.sub(_ENTITY, _entity, "entity", "&")
     if not draft.text.isprintable():
         draft.sub(_CONTROL, " ", "control")
+        draft.sub(_SOFT_CUT, "", "hyphen", "\u00ad")
         draft.sub(_INVISIBLE, "", "invisible")
     draft.text = unicodedata.normalize("NFC", draft.text)
     if language == "en" and not draft.text.isascii():

@@ -43,7 +43,9 @@ _NUMERIC = re.compile(
     r"\d{2})(?![\w/-]|\.\d)"
 )
 _MONTH_DAYS = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY}{_TO}(?!\w|-)(?:,\s{_YEAR})?")
-_MONTH_DAY_YEAR = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY},?[\s-](?P<year>\d{{4}})(?!\d|,\d)")
+_MONTH_DAY_YEAR = re.compile(
+    rf"(?<!\w){_MONTH}[\s-]{_DAY}(?:,?[\s-]|,(?=[12]))(?P<year>\d{{4}})(?!\d|,\d)"
+)
 _DAY_MONTH = re.compile(
     rf"(?<![\w.,/$£€-]){_DAY}(?:{_TO})?"
     rf"(?:\s?(?P<of>of\s)|[\s/-]|\.\s(?=\w{{3,9}}\.?\s\d{{4}})){_MONTH}(?!\w)(?:,?[\s/-]{_YEAR})?"

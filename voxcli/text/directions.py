@@ -13,7 +13,7 @@ from voxcli.text.changes import DIRECTION, Draft
 
 _LENGTH = r"\d{1,5}(?:[.,]\d{1,3})?\s?(?:ms|s|secs?|seconds?|milliseconds?)?"
 _PAUSE = (
-    r"(?:(?:short|long|medium|brief)\s)?(?:pause|break|silence|wait|"
+    r"(?:(?:short|long|medium|brief)\s)?(?:pause|break|silence|wait|slnc|"
     rf"beat)(?:\s?[ :=]\s?(?:{_LENGTH}|short|long|medium))?|{_LENGTH}\s(?:pause|break|silence)"
 )
 _SOUND = (
@@ -57,12 +57,18 @@ _VALUED = re.compile(
 _HTML = re.compile(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page uses for its own ends
 
 
+_PAIRED = re.compile(r"\[(?P<tag>[a-z]{2,12})\](?P<words>[^\[\]\n]{1,300})\[/(?P=tag)\]")
+_LENGTH_SIGN = re.compile(r"\s?<#\d{1,3}(?:\.\d{1,3})?#>")
+
+
 def directions(draft: Draft) -> None:
     """Take directions out; before markup, which has tags of its own."""
     if "[" in draft.text or "{" in draft.text or "(" in draft.text:
         draft.sub(_SPANNING, "", DIRECTION)
+        draft.sub(_PAIRED, lambda m: m["words"], DIRECTION, "[/")
         draft.sub(_BRACKETED, _gap, DIRECTION)
     if "<" in draft.text:
+        draft.sub(_LENGTH_SIGN, _gap, DIRECTION, "<#")
         draft.sub(_EMPTY, lambda m: None if _HTML.fullmatch(m.group()) else _gap(m), DIRECTION)
         draft.sub(_VALUED, "", DIRECTION)
         draft.sub(_AROUND, lambda m: None if _HTML.fullmatch(m.group()) else "", DIRECTION)

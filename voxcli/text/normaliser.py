@@ -80,10 +80,10 @@ def normalise(text: str, language: str = "en") -> Normalised:
     draft = Draft(text)
     characters.clean(draft, language)
     directions.directions(draft)
-    notes.citations(draft)
+    notes.citations(draft, language)
     markup.strip_markup(draft)
     characters.emoji(draft, language)
-    pages.join_cut_words(draft)
+    pages.join_cut_words(draft, language)
     draft.text = markup.reflow(draft.text)
     notes.notes(draft)
     if language == "en":
@@ -102,6 +102,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
 
 
 def _english(draft: Draft) -> None:
+    symbols.inside(draft)
     formulas.formulas(draft, "en")
     raised.raised(draft)
     characters.straighten(draft)

@@ -84,25 +84,67 @@ _REFERRED = re.compile(
     r"(?:\b(?:[Ss]ee|[Ii]n|[Bb]y|[Ff]rom|[Oo]f|[Rr]efs?|[Rr]eferences?|[Tt]o|[Cc]f|[Ww]ith|"
     r"[Uu]sing|[Cc]ompare|[Ee]q|[Ff]ig)\.?)$"
 )
+# What a bracket belongs to: a key to press, what something is, a thing that is numbered.
+_NEEDING_LIST = (
+    "press choose type select enter pick hit dial push click is are was were be equals or "
+    "between than option button key room seat gate platform apartment suite floor row column "
+    "player exercise problem answer"
+)
+_NEEDING = frozenset(_NEEDING_LIST.split()) | _NUMBERED
+_LAST_WORD = re.compile(r"(?<![^\W_])(?P<word>[A-Za-z]{1,12})\.?$")
+_NEXT_NOUN = re.compile(r" (?P<word>[a-z]{1,20})(?![\w'’])")
+# Words that may go on after a note, as no noun does that a number counts.
+_GOING_ON_LIST = (
+    "and or but nor so yet too also as because that which who whose while when where whereas "
+    "although though since if unless than then is are was were has have had can could will would "
+    "may might must should do does did in on at by from to of with for into about after before "
+    "under over through between during among against without within the a an this these he she "
+    "it they we you i not however thus hence therefore here there"
+)
+_GOING_ON = frozenset(_GOING_ON_LIST.split())
 _WIDE = re.compile(f"[{_CJK}]")
 _ZERO = re.compile(r"\[0")
+_LETTER = re.compile(r"\[[a-z]\]")
+_ASSIGNED = re.compile(r"\s?(?:[-+*/]?=|\[)")
+_INDEXED = re.compile(r"(?:(?<![\d.,])\d{1,3}|\w_\w{1,30}|\b(?:array|arr|argv|args|matrix))$")
+_LISTED = re.compile(r"^\s*\[1\]\s", re.MULTILINE)
 
 
-def _bracketed(match: re.Match[str]) -> str | None:
-    """Left out, unless the sentence speaks of the note, or the bracket is an index."""
-    before = match.string[max(0, match.start() - 12) : match.start()]
-    if _ZERO.match(match["all"]) or (match["all"] == "[sic]"):
-        return None
-    if match["space"] and _REFERRED.search(before):
-        return None
+def _is_needed(match: re.Match[str], language: str, is_listed: bool) -> bool:
+    """Whether the sentence speaks of the bracket, or the bracket is an index."""
+    before = match.string[max(0, match.start() - 32) : match.start()]
+    if _ZERO.match(match["all"]) or match["all"] == "[sic]":
+        return True
+    if _ASSIGNED.match(match.string, match.end()):
+        return True
+    if not match["space"]:
+        return bool(_INDEXED.search(before))
+    if _REFERRED.search(before) or _LETTER.match(match["all"]):
+        return True
+    word = _LAST_WORD.search(before)
+    if word and not _NEEDING.isdisjoint((word["word"].lower(), word["word"].lower().rstrip("s"))):
+        return True
+    if before[-1:] in ".!?":
+        return is_listed
+    noun = _NEXT_NOUN.match(match.string, match.end())
+    return language == "en" and noun is not None and noun["word"] not in _GOING_ON
+
+
+def _left_out(match: re.Match[str]) -> str:
     following = match.string[match.end() : match.end() + 1]
     return " " if following.isalnum() and not _WIDE.match(following) else ""
 
 
-def citations(draft: Draft) -> None:
+def citations(draft: Draft, language: str) -> None:
     """Take out marks of notes in brackets; before markup, where "[1][2]" is a link."""
-    if "[" in draft.text:
-        draft.sub(_BRACKETED, _bracketed, "markup")
+    if "[" not in draft.text:
+        return
+    is_listed = bool(_LISTED.search(draft.text))  # "[1] First. [2] Second."
+
+    def cited(match: re.Match[str]) -> str | None:
+        return None if _is_needed(match, language, is_listed) else _left_out(match)
+
+    draft.sub(_BRACKETED, cited, "markup")
 
 
 def notes(draft: Draft) -> None:

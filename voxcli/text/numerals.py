@@ -20,6 +20,13 @@ _VULGAR = {
 }  # fmt: skip
 _VULGAR_PATTERN = re.compile(f"(?P<whole>(?<=\\d) ?)?(?P<char>[{''.join(_VULGAR)}])")
 _SWISS = re.compile(r"(?<![\w.,])\d{1,3}(?:'\d{3}){1,4}(?!\w)")  # 1'250'000
+_UNDERSCORED = re.compile(r"(?<![\w.])\d{1,3}(?:_\d{3}){1,5}(?!\w)")  # 1_000_000
+# Thousands parted by spaces, and decimals: "1 234 567,89".
+_SPACED_DECIMAL = re.compile(
+    r"(?<![\w.,+-])(?<!\d )(?P<whole>[1-9]\d{0,2}(?: \d{3}){1,4})[.,]"
+    r"(?P<part>\d{1,2})(?![\w,]|\.\d)"
+)
+_PAGES = re.compile(r"(?<=\b[Pp]ages )\d{1,4},(?=\d{1,4}(?!\d|,\d|\.\d))|(?<=[\[])\d,(?=\d\])")
 _SLASH = re.compile("(?<=\\d)[\u2044\u2215](?=\\d)")
 _SCIENTIFIC = re.compile(r"(?<![\w.])(?P<a>\d{1,9}(?:\.\d{1,9})?)[eE](?P<b>[-+]?\d{1,3})(?!\w)")
 _SPACED = re.compile(
@@ -59,6 +66,8 @@ _FRACTION = re.compile(
     re.I,
 )
 _SIGN = re.compile(r"(?<!\w)[-−+±](?=\.?[\d²³])")
+# A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
+_RANGE_OF_UNITS = re.compile(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
 _DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
 _INNER_STOP = re.compile(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
 _NTH_RANGE = re.compile(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
@@ -85,6 +94,12 @@ def canonical(draft: Draft) -> None:
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     draft.text = _SLASH.sub("/", draft.text)
     draft.text = _SCIENTIFIC.sub(lambda m: f"{m['a']}×10^{int(m['b'])}", draft.text)
+    draft.sub(_UNDERSCORED, lambda m: m.group().replace("_", ","), "number", "_")
+    draft.sub(
+        _SPACED_DECIMAL, lambda m: f"{m['whole'].replace(' ', ',')}.{m['part']}", "number", " "
+    )
+    draft.text = _PAGES.sub(lambda m: f"{m.group()} ", draft.text)
+    draft.sub(_RANGE_OF_UNITS, lambda m: f"{m['unit']} to ", "number")
     if "'" in draft.text:
         draft.sub(_SWISS, lambda m: m.group().replace("'", ","), "number")
 

@@ -19,7 +19,8 @@ from voxcli.text.prepared import PreparedText, Unspeakable
 from voxcli.text.segmenter import segment
 
 # Words that no rewrite takes away: neither markup nor an address, and ASCII alone.
-_PLAIN = re.compile(r"[\w\s.,;:!?'\"$%&/-]*[A-Za-z]{2}[\w\s.,;:!?'\"$%&/-]*", re.ASCII)
+_PLAIN = re.compile(r"[\w\s.,;:!?'\"$%&/-]*", re.ASCII)
+_WORD = re.compile("[A-Za-z]{2}")
 
 
 def prepare(
@@ -77,7 +78,8 @@ def prepare(
 
 def is_plain(text: str) -> bool:
     """Whether a text certainly leaves something to say, which `prepare` need not be asked then."""
-    return _PLAIN.fullmatch(text) is not None and "://" not in text and "www." not in text
+    is_worded = _WORD.search(text) is not None and _PLAIN.fullmatch(text) is not None
+    return is_worded and "://" not in text and "www." not in text
 
 
 def _shown(text: str) -> str:

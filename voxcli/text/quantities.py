@@ -267,7 +267,7 @@ def _measure(match: re.Match[str]) -> str | None:
     words, one = found
     if match["from"]:
         between = match["between"]
-        if between in ("and", "or") and "," not in match["from"] and not match["minus"]:
+        if between in ("and", "or"):
             link = between
         else:
             link = "by" if between in ("x", "×", "by") else "to"

@@ -149,6 +149,21 @@ def _letter(match: re.Match[str]) -> str:
     return apart(name, match)
 
 
+# Letters of a word that an editor set in brackets; a closed set, since "f(x)" is no word.
+_INSIDE = re.compile(
+    r"(?<!\w)\[(?P<first>[A-Z])\](?=[a-z])|(?<=[a-z]{2})(?<!sin|cos|tan|log|exp)\((?P<middle>[a-w]{1,3})\)"
+    r"(?=[a-z]{1,20}\b(?!\())"
+    r"|(?<=[a-z]{3})\[(?P<last>s|m|r|d|ed|es|er|ing|ly)\](?![\w\[(]|\s?=)"
+    r"|(?<=[a-z]{3})\((?P<ending>ren|en|ed|er|r|d|ing|ly)\)(?!\w)"
+    r"|(?<!\w)\((?P<prefix>un|re|in|im|dis|non|pre|mis|fe|s)\)(?=[a-z]{2})"
+)
+
+
+def inside(draft: Draft) -> None:
+    """Join letters that an editor put into a word: "[W]e", "colo(u)r"; after notes."""
+    draft.sub(_INSIDE, lambda m: m.group()[1:-1], "bracket")
+
+
 def silence(draft: Draft) -> None:
     """Take out signs without a sound; after `brackets`."""
     if _ANY.search(draft.text):

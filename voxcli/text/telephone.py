@@ -119,11 +119,10 @@ def _spelled(match: re.Match[str]) -> str | None:
     return ", ".join(map(digits, match.group().split("-")))
 
 
+_NAMED_NUMBER = re.compile(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
 TELEPHONE_SHAPES = (
     Recogniser("phone", DIGIT + "(+", _PHONE, _phone),
-    Recogniser(
-        "phone", DIGIT + "(", _VANITY, _vanity, search=re.compile(r"\d[) -]+[A-Z0-9-]*[A-Z]{2}")
-    ),
+    Recogniser("phone", DIGIT + "(", _VANITY, _vanity, search=_NAMED_NUMBER),
 )
 TELEPHONE = (
     Recogniser("phone", "*#", _STAR, lambda m: f"{_KEYS[m['key']]} {digits(m['number'], 'oh')}"),

@@ -1,0 +1,177 @@
+"""Ways of writing that everyone meets: ranges, brackets, capitals, dates without a space."""
+
+from __future__ import annotations
+
+import pytest
+
+from voxcli.text import normalise, prepare
+
+AND_OR = [
+    ("between 10,000 and 20,000 km", "between ten thousand and twenty thousand kilometers"),
+    ("10,000 or 20,000 km", "ten thousand or twenty thousand kilometers"),
+    ("sold 2,000 and 3,000 kg", "sold two thousand and three thousand kilograms"),
+    ("5 or -5 °C", "five or minus five degrees Celsius"),
+    ("from 10,000 to 20,000 km", "from ten thousand to twenty thousand kilometers"),
+]  # fmt: skip
+UNIT_RANGES = [
+    ("9 a.m.-5 p.m.", "nine A M to five P M."),
+    ("6:00 p.m.-7:30 p.m.", "six P M to seven thirty P M."),
+    ("5°-10°C", "five degrees to ten degrees Celsius"),
+    ("5 ft.-6 ft.", "five feet to six feet."),
+    ("100 lb.–120 lb.", "one hundred pounds to one hundred twenty pounds."),
+    ("It fell. -3 is low.", "It fell. minus three is low."),
+]  # fmt: skip
+UNSPACED_DATES = [
+    ("Born May 5,1999.", "Born May fifth, nineteen ninety-nine."),
+    ("July 4,1776", "July fourth, seventeen seventy-six"),
+    ("Sept. 11,2001", "September eleventh, two thousand one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "spoken"), AND_OR)
+def test_and_and_or_between_amounts_stay(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(("written", "spoken"), UNIT_RANGES)
+def test_a_hyphen_after_a_unit_is_a_range(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(("written", "spoken"), UNSPACED_DATES)
+def test_a_date_needs_no_space_before_its_year(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Press [1] for sales or [2] for help.", "Press, one, for sales or, two, for help."),
+        ("Choose [a] or [b].", "Choose, a, or, b."),
+        ("The answer is [42].", "The answer is, forty-two."),
+        ("It took [2] days.", "It took, two, days."),
+        ("The year was 19[45].", "The year was nineteen, forty-five."),
+        ("Figure [2] shows it.", "Figure, two, shows it."),
+        ("Question [7].", "Question, seven."),
+        ("Seats [3] and [4] are free.", "Seats, three, and, four, are free."),
+        ("my_list[1] = 5", "my list, one, equals five"),
+        ("array[10]", "array, ten"),
+        ("[1] First point. [2] Second point.", "one, First point. two, Second point."),
+    ],
+)
+def test_a_bracket_that_counts_is_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("It fell [3] because of rain.", "It fell because of rain."),
+        ("It fell. [3] Then it rose.", "It fell. Then it rose."),
+        ("It grew in 1998[3] again.", "It grew in nineteen ninety-eight again."),
+        ("Some 5,000[4] came.", "Some five thousand came."),
+    ],
+)
+def test_a_bracket_that_only_cites_is_not_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("II. THE METHOD", "two. The method"),
+        ("VII. THE END", "seven. The end"),
+        ("THE END OF WORLD WAR II", "The end of world War two"),
+        ("ROCKY IV IS ON TV", "Rocky four is on T V"),
+        ("RICHARD III WINS", "Richard the third wins"),
+        ("SUPER BOWL LVIII", "Super Bowl fifty-eight"),
+        ("HENRY VIII AND HIS SIX WIVES", "Henry the eighth and his six wives"),
+    ],
+)
+def test_a_numeral_in_a_line_of_capitals_is_a_number(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("I'LL BE BACK", "I'll be back"),
+        ("I’VE GOT IT", "I've got it"),
+        ("YOU'RE ON", "You're on"),
+        ("I CAN'T do that", "I can't do that"),
+        ("AM I?", "Am I?"),
+        ("DO IT", "Do it"),
+        ("TELL US", "Tell us"),
+        ("MR SMITH AND DR JONES WENT TO ST LOUIS",
+         "Mister Smith and Doctor Jones went to Saint Louis"),
+        ("FIG. 3", "Figure three"),
+        ("DR. WHO", "Doctor who"),
+        ("SENATE GOP", "Senate G O P"),
+        ("the IT team of the US", "the I T team of the U S"),
+    ],
+)  # fmt: skip
+def test_capitals_are_words_where_a_reader_says_words(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("language", "written", "spoken"),
+    [
+        ("en", "an exam\u00ad\nple", "an example"),
+        ("de", "ein Bei\u00ad \n spiel", "ein Beispiel"),
+        ("en", "ex\u00adam\u00adple", "example"),
+        ("en", "a well\u00ad\nknown", "a wellknown"),
+        ("fr", "peut-\nêtre", "peut-être"),
+        ("fr", "dit-\nil", "dit-il"),
+        ("fr", "une mai-\nson", "une maison"),
+        ("ru", "кто-\nто", "кто-то"),
+        ("ru", "из-\nза", "из-за"),
+        ("ru", "по-\nлучить", "получить"),
+        ("en", "the p-\nvalue", "the p-value"),
+        ("en", "end-\nto-end", "end-to-end"),
+        ("en", "a risk-\naverse man", "a risk-averse man"),
+        ("en", "a time-\nconsuming task", "a time-consuming task"),
+        ("en", "a time-\nly task", "a timely task"),
+        ("en", "a NATO-\nled force", "a Nato-led force"),
+    ],
+)
+def test_only_a_hyphen_of_the_word_stays_at_the_end_of_a_line(
+    language: str, written: str, spoken: str
+) -> None:
+    assert normalise(written, language).text == spoken
+
+
+def test_a_soft_hyphen_joins_where_nothing_else_is_rewritten() -> None:
+    done = prepare("an exam\u00ad\nple", languages=("en",), max_chars=99, model="m", rewrite=False)
+    assert done.text == "an example"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ('He said: "[W]e are here."', 'He said: "We are here."'),
+        ("[T]he cat saw the[m] and cat[s].", "The cat saw them and cats."),
+        ("colo(u)r and child(ren)", "colour and children"),
+        ("an (un)happy end", "an unhappy end"),
+        ("f(x) and sin(x)", "f of x and sin of x"),
+        ("y[i] here", "y, i, here"),
+    ],
+)
+def test_letters_an_editor_put_into_a_word_belong_to_it(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("1_000_000", "one million"),
+        ("12 345,67", "twelve thousand three hundred forty-five point six seven"),
+        ("pages 5,6", "pages five, six"),
+        ("the set [0,1]", "the set, zero, one"),
+        ("Hi <#0.5#> there", "Hi, there"),
+        ("Hi [[slnc 500]] there", "Hi, there"),
+        ("[sad]Hello[/sad] you", "Hello you"),
+    ],
+)
+def test_separators_and_directions_are_not_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
