@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -55,22 +56,37 @@ class Block:
     head_norm: Tensor | None = None
 
 
+class Sizes(Protocol):
+    """What layers need of a family's configuration."""
+
+    @property
+    def num_attention_heads(self) -> int: ...
+    @property
+    def num_key_value_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def rms_norm_eps(self) -> float: ...
+
+
 class Layers(ABC):
     """Blocks and their sizes.
 
     Attributes:
-        rotation: rotary factors of each position, or None.
+        rotation: rotary factors of each position, or None; a family sets it.
         scale: of the scores of attention.
     """
 
-    blocks: list[Block]
-    norm: Tensor
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    scale: float
-    eps: float
     rotation: Tensor | None
+
+    def __init__(self, sizes: Sizes, blocks: list[Block], norm: Tensor) -> None:
+        self.blocks = blocks
+        self.norm = norm
+        self.num_heads = sizes.num_attention_heads
+        self.num_kv_heads = sizes.num_key_value_heads
+        self.head_dim = sizes.head_dim
+        self.scale = sizes.head_dim**-0.5
+        self.eps = sizes.rms_norm_eps
 
     @abstractmethod
     def _project(self, block: Block, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, ...]:

@@ -71,14 +71,8 @@ class Stack(Layers):
     def __init__(
         self, config: StackConfig, blocks: list[Block], norm: Tensor, num_positions: int
     ) -> None:
+        super().__init__(config, blocks, norm)
         self.config = config
-        self.blocks = blocks
-        self.norm = norm
-        self.num_heads = config.num_attention_heads
-        self.num_kv_heads = config.num_key_value_heads
-        self.head_dim = config.head_dim
-        self.scale = config.head_dim**-0.5
-        self.eps = config.rms_norm_eps
         self.rotation = rotations(
             num_positions,
             config.head_dim,
