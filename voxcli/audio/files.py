@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
 
 from voxcli.errors import OutputError, OutputExistsError
@@ -27,6 +28,18 @@ _HINTS = {
     errno.EPERM: "choose a folder you may write to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder of our own for what is on its way; leaving it takes it away.
+
+    Raises:
+        OutputError: there is no room for one.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix="voxcli-", ignore_cleanup_errors=True)
+    except OSError as err:
+        raise OutputError(f"no temporary folder: {err.strerror}") from err
 
 
 def output_error(err: OSError, path: Path) -> OutputError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
+from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import Samples
 from voxcli.errors import OutputError, RecordingError
@@ -216,12 +216,8 @@ def _by_ffmpeg(data: bytes, name: str, kind: str) -> Iterator[_Sound]:
 
 @contextmanager
 def _temporary_file(data: bytes) -> Iterator[Path]:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="voxcli-")
-    except OSError as err:
-        raise OutputError(f"no temporary folder: {err.strerror}") from err
-    with folder:
-        path = Path(folder.name) / "recording"
+    with temporary_folder() as folder:
+        path = Path(folder) / "recording"
         try:
             path.write_bytes(data)
         except OSError as err:

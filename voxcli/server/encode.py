@@ -16,6 +16,7 @@ import numpy as np
 
 from voxcli.audio import pcm, wav
 from voxcli.audio.encode import BLOCK
+from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
 from voxcli.audio.resample import Resampler, Samples
 from voxcli.audio.write import AudioWriter
@@ -136,19 +137,12 @@ class WholeFile:
 
     def _open(self) -> AudioWriter:
         if self._writer is None:
-            self._folder = _temporary_folder()
+            self._folder = temporary_folder()
             name = "wav" if self._coding.name == "pcm" else self._coding.name
             path = Path(self._folder.name) / f"speech.{name}"
             self._writer = AudioWriter(path, self._source_rate, rate=self._coding.rate)
             self._writer.__enter__()
         return self._writer
-
-
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="voxcli-", ignore_cleanup_errors=True)
-    except OSError as err:
-        raise OutputError(f"no temporary folder: {err.strerror}") from err
 
 
 class _PcmStream:
