@@ -121,7 +121,17 @@ class UnavailableError(EngineFaultError):
 
 
 class BusyError(EngineError):
-    """A server has no room for more now; the same may be asked again in a moment."""
+    """A server has no room for more now; the same may be asked again in a moment.
+
+    Args:
+        retry_after_s: when, where the server says so.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class AdmissionError(UsageError):

@@ -43,10 +43,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.choose": {"engine.base", "engine.standin", "engine.native", "engine.remote"}
     | {"hub", "config", "errors"},
     "engine.planning": WORDS | {"hub", "models.base", "text", "audio"},
-    "engine.remote": WORDS | {"engine.base", "text"},
+    "engine.speech": WORDS | {"engine.base", "engine.planning", "text", "audio"},
+    "engine.session": WORDS | {"engine.base", "engine.speech"},
+    "engine.news": WORDS | {"engine.base"},
+    "engine.calls": WORDS | {"engine.base", "engine.news", "engine.session", "engine.speech"},
+    "engine.remote": WORDS | {"engine.base", "engine.news", "text"},
     "engine.native": WORDS
-    | {"engine.base", "engine.planning", "models", "models.base", "layers", "kernels"}
-    | {"text", "audio", "hub", "voices"},
+    | {"engine.base", "engine.planning", "engine.session", "engine.speech"}
+    | {"models", "models.base", "layers", "kernels", "text", "audio", "hub", "voices"},
 }
 # what the capabilities share: the engine protocol and what is below it, no engine by name
 ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
@@ -61,6 +65,7 @@ WITHOUT_TORCH = {
     *(WORDS | ENGINE),
     *("__init__", "hub", "text", "audio", "streaming", "batch", "models", "models.base"),
     *("engine", "engine.planning", "engine.remote"),
+    *("engine.speech", "engine.session", "engine.news", "engine.calls"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")

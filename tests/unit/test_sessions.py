@@ -114,7 +114,7 @@ def test_once_all_have_ended_there_is_no_work(lives: list[Life], threads: int) -
 def test_a_bug_that_one_text_brings_out_ends_that_text_alone(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from voxcli.engine.native import speech as module
+    from voxcli.engine import speech as module
 
     check = module.check_audio
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from voxcli.engine.native.core import EngineCore
     from voxcli.engine.native.device import Device
     from voxcli.engine.native.session import NativeSession, Routes
-    from voxcli.engine.native.speech import SegmentedSpeech
+    from voxcli.engine.native.speech import NativeSpeech
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ class NativeEngine(SpeechEngine):
         self._sessions.add(session)
         return session
 
-    def _start_speech(self, plan: Plan, *, is_live: bool) -> SegmentedSpeech:
+    def _start_speech(self, plan: Plan, *, is_live: bool) -> NativeSpeech:
         started_s = time.perf_counter()
         self._require_graph(plan.parameters)
         reference, prompt = plan.utterance.reference, plan.utterance.prompt
@@ -246,11 +246,11 @@ class NativeEngine(SpeechEngine):
             prompt=self._arrays(prompt, Use.PROMPT) if prompt else None,
         )
 
-    def _new_speech(self, plan: Plan, **given: Any) -> SegmentedSpeech:
-        from voxcli.engine.native.speech import SegmentedSpeech
+    def _new_speech(self, plan: Plan, **given: Any) -> NativeSpeech:
+        from voxcli.engine.native.speech import NativeSpeech
 
         assert self.core is not None
-        return SegmentedSpeech(plan, self.core.model, **given)
+        return NativeSpeech(plan, self.core.model, **given)
 
     # ------------------------------------------------------------ voices
 

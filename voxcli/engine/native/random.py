@@ -19,7 +19,7 @@ from voxcli.audio.joins import PauseFitter
 from voxcli.config import EngineConfig
 from voxcli.engine.native.engine import NativeEngine
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.speech import SegmentedSpeech
+from voxcli.engine.native.speech import NativeSpeech
 from voxcli.engine.planning import PlannedModel
 from voxcli.errors import CheckpointError, UsageError
 from voxcli.hub.catalog import ModelSettings
@@ -40,7 +40,7 @@ class AllLeaves(PauseFitter):
         return samples
 
 
-class FixedLengthSpeech(SegmentedSpeech):
+class FixedLengthSpeech(NativeSpeech):
     """Speech that ends after a given number of frames and is not judged."""
 
     def __init__(self, plan: Plan, model: SpeechModel, *, num_frames: int, **given: Any) -> None:
@@ -61,7 +61,7 @@ class FixedLengthSpeech(SegmentedSpeech):
         run.chunks.append(samples)
         if reason is not None:
             del self._by_request[request]
-            run.report = run.report_of(self._info.sample_rate, reason)
+            run.report = run.report_of(self.sample_rate, reason)
 
 
 class RandomEngine(NativeEngine):
@@ -102,7 +102,7 @@ class RandomEngine(NativeEngine):
         core = EngineCore(model, device.torch_device, config)
         self._run_on(core, device, dtype, threads, started_s, started_s - began_s)
 
-    def _new_speech(self, plan: Plan, **given: Any) -> SegmentedSpeech:
+    def _new_speech(self, plan: Plan, **given: Any) -> NativeSpeech:
         assert self.core is not None
         return FixedLengthSpeech(plan, self.core.model, num_frames=self._num_frames, **given)
 

@@ -1,91 +1,30 @@
-"""One utterance on its way: segments to requests, checked samples back in order.
-
-`SegmentedSpeech` is host bookkeeping alone. Whoever drives the engine submits its requests and
-hands it the outputs; it answers with chunks that may leave. A segment that the output guard refuses
-is tried again with the next seed, as long as none of it has left.
-
-Two ways to leave. Held: a segment leaves when it is whole and checked (files). Live: the segment
-whose turn it is leaves chunk by chunk (loudspeaker, pipe); what can only be known later, such as a
-missing end, stops the speech with an error.
-
-`max_seconds` is held where samples leave, since only there it is known how long all of them are:
-pauses, tempo and segments that were made side by side are counted in. What would be longer is cut
-there, and the last report says so.
-"""
+"""One utterance as requests of the native engine: prompts of its model, and what they continue."""
 
 from __future__ import annotations
 
-import math
-import sys
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 
 import numpy as np
 
-from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
-from voxcli.audio.joins import QUIET, PauseFitter, fade
 from voxcli.audio.resample import resample
-from voxcli.audio.stretch import TimeStretch
-from voxcli.engine.base import Speech
 from voxcli.engine.native.request import Request
-from voxcli.engine.planning import segment_seed
-from voxcli.errors import SynthesisError, UsageError
+from voxcli.engine.speech import SegmentedSpeech
 from voxcli.models.base import SpeechModel
 from voxcli.models.data import ModelInfo, PromptParts
 from voxcli.plan import Plan
-from voxcli.text import Segment
-from voxcli.utterance import AudioChunk, FinishReason, SegmentReport, Use
+from voxcli.utterance import Use
 
-MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
 MAX_CARRIED_S = 10.0  # a longer segment is not continued: its prompt would take the room of speech
 
 Arrays = Mapping[str, np.ndarray]
-# What is wrong with every speech whose end was not waited for
-_OF_AN_END = (ProblemKind.TRUNCATED, ProblemKind.TAIL_CUT)
 
 
-@dataclass
-class _SegmentRun:
-    """One segment's attempts."""
-
-    segment: Segment
-    request: Request | None = None
-    attempt: int = 0
-    chunks: list[np.ndarray] = field(default_factory=list)
-    num_left: int = 0  # chunks of this attempt that have left already
-    refused: list[str] = field(default_factory=list)
-    report: SegmentReport | None = None
-    is_limited: bool = False  # stopped because no more of it may leave
-
-    def report_of(self, rate: int, reason: FinishReason, *warnings: str) -> SegmentReport:
-        """How it went up to now."""
-        assert self.request is not None
-        return SegmentReport(
-            text=self.segment.text,
-            seed=self.request.seed,
-            attempts=self.attempt + 1,
-            num_frames=self.request.step,
-            audio_s=sum(map(len, self.chunks)) / rate,
-            finish_reason=reason,
-            warnings=warnings,
-            refused=tuple(self.refused),
-        )
-
-
-class SegmentedSpeech(Speech):
-    """The state of one utterance.
+class NativeSpeech(SegmentedSpeech[Request]):
+    """See `SegmentedSpeech`.
 
     Args:
-        plan: what to say.
         model: whose prompts and rates.
-        is_live: let the segment at the front leave unfinished.
-        started_s: when it was asked for, on `time.perf_counter`.
         reference, prompt: arrays of the encodings of the plan's recordings.
-
-    Raises:
-        UsageError: the audio may not be as long as the model's shortest.
     """
 
     def __init__(
@@ -98,76 +37,24 @@ class SegmentedSpeech(Speech):
         reference: Arrays | None = None,
         prompt: Arrays | None = None,
     ) -> None:
-        super().__init__(plan, model.info.sample_rate, is_live=is_live, started_s=started_s)
-        self._reference = reference
         self._model = model
         self._info: ModelInfo = model.info
-        self._parameters = model.family.parameters_of(plan.parameters)
-        self._check_length()
-        self._runs = [_SegmentRun(segment) for segment in plan.text.segments]
+        self._reference = reference
         # transcript and arrays of the speech that the next segment continues
         self._continued = (plan.prompt_text, prompt)
-        self._front = 0  # segment whose samples leave next
-        self._unsubmitted = deque(range(len(self._runs)))
-        self._by_request: dict[Request, int] = {}
-        speed, max_seconds = plan.utterance.speed, plan.utterance.sampling.max_seconds
-        rate = self._info.sample_rate
-        self._max_samples = self._max_frames = sys.maxsize
-        if max_seconds is not None:  # one frame more, so that its end shows whether it was all
-            self._max_samples = math.floor(max_seconds * rate)
-            self._max_frames = math.ceil(max_seconds * speed / self._info.frame_s) + 1
-        self._is_cut = False
-        self._pauses = PauseFitter()
-        self._stretch = TimeStretch(rate, speed) if speed != 1.0 else None
+        self._parameters = model.family.parameters_of(plan.parameters)
+        super().__init__(
+            plan, self._info.sample_rate, self._info.frame_s,
+            is_live=is_live, started_s=started_s, min_frames=self._info.min_frames,
+        )  # fmt: skip
 
-    def _check_length(self) -> None:
-        max_seconds = self.plan.utterance.sampling.max_seconds
-        shortest_s = self._info.min_frames * self._info.frame_s / self.plan.utterance.speed
-        if max_seconds is not None and max_seconds < shortest_s:
-            raise UsageError(
-                f"--max-seconds is {max_seconds:g}, but this model speaks {shortest_s:.2f} s "
-                "or more",
-                hint="raise it",
-            )
-
-    # ------------------------------------------------------------ requests
-
-    @property
-    def is_done(self) -> bool:  # type: ignore[override]
-        return self._front == len(self._runs)
-
-    @property
-    def reports(self) -> tuple[SegmentReport, ...]:  # type: ignore[override]
-        return tuple(run.report for run in self._runs if run.report is not None)
-
-    @property
-    def requests(self) -> list[Request]:
-        """Requests in flight."""
-        return list(self._by_request)
-
-    def next_request(self) -> Request | None:
-        """The next segment to submit; None when all are, or while it has to wait.
-
-        The first segment runs alone until its first samples, so that they come soon; with
-        continuity each one waits for the one before.
-        """
-        is_first_silent = self.ttfa_s is None and len(self._unsubmitted) < len(self._runs)
-        if not self._unsubmitted or (self.is_live and is_first_silent):
-            return None
-        if self.plan.utterance.continuity and self._by_request:  # the one before is not known yet
-            return None
-        return self._new_request(self._unsubmitted.popleft())
-
-    def _new_request(self, index: int) -> Request:
-        run, plan = self._runs[index], self.plan
+    def _make_request(self, text: str, seed: int, max_frames: int) -> Request:
+        plan, info = self.plan, self._info
         prompt_text, prompt = self._continued
-        text = run.segment.text
-        info = self._info
-        max_frames = round(max_audio_seconds(text, plan.text.language) / info.frame_s)
-        run.request = Request(
+        return Request(
             prompt=self._model.make_prompt(
                 PromptParts(
-                    text=self._prompt_text(index),
+                    text=text,
                     language=plan.text.language,
                     voice=plan.utterance.voice,
                     style=plan.utterance.style,
@@ -177,166 +64,19 @@ class SegmentedSpeech(Speech):
                     parameters=self._parameters,
                 )
             ),
-            seed=segment_seed(plan.seed, index, run.attempt),
+            seed=seed,
             parameters=self._parameters,
             key=self._model.family.graph_key(self._parameters),
-            max_frames=max(info.min_frames, min(max_frames, self._max_frames)),
+            max_frames=max_frames,
             min_frames=info.min_frames,
             first_chunk=info.first_chunk,
             chunk=info.chunk,
             is_live=self.is_live,
         )
-        self._by_request[run.request] = index
-        return run.request
 
-    def _prompt_text(self, index: int) -> str:
-        """The segment as the model gets it: an unmarked cut inside a text reads like a comma."""
-        text = self._runs[index].segment.text
-        comma = "," if index < len(self._runs) - 1 and text[-1].isalnum() else ""
-        return f"{text}{comma}"
-
-    # ------------------------------------------------------------ outputs
-
-    def accept(
-        self, request: Request, samples: np.ndarray, reason: FinishReason | None
-    ) -> Request | None:
-        """Take new samples of one of its requests.
-
-        Returns:
-            a request to submit instead, when this attempt was refused.
-
-        Raises:
-            SynthesisError: refused for good: no attempts left, or part of it has left already.
-        """
-        index = self._by_request[request]
-        run = self._runs[index]
-        if self.ttfa_s is None:
-            self.ttfa_s = time.perf_counter() - self.started_s
-        run.chunks.append(samples)
-        if reason is None:
-            if np.isfinite(samples).all():
-                return None
-            return self._retry(index, None, "samples are NaN or infinite")
-        problems = check_audio(
-            np.concatenate(run.chunks), self._info.sample_rate, run.segment.text,
-            self.plan.text.language,
-        )  # fmt: skip
-        is_limited = request.max_frames == self._max_frames and reason is FinishReason.LENGTH
-        if is_limited:  # its end is not to be heard
-            problems = tuple(each for each in problems if each.kind not in _OF_AN_END)
-        fatal = [problem.message for problem in problems if problem.is_fatal]
-        if reason is not FinishReason.STOP and not is_limited:
-            cap_s = request.max_frames * self._info.frame_s
-            fatal.insert(0, f"no end within {cap_s:.1f} s (finish reason: {reason})")
-        if fatal:
-            return self._retry(index, reason, "; ".join(fatal))
-        del self._by_request[request]
-        run.is_limited = is_limited
-        run.report = run.report_of(
-            self._info.sample_rate, reason, *(problem.message for problem in problems)
-        )
-        if self.plan.utterance.continuity and self._unsubmitted:
-            self._carry(index)
-        return None
-
-    def _carry(self, index: int) -> None:
-        """Let the next segment continue this one, whole: a part of it would have no transcript."""
-        samples = np.concatenate(self._runs[index].chunks)
-        if len(samples) > MAX_CARRIED_S * self._info.sample_rate:
+    def _carry(self, text: str, samples: np.ndarray) -> None:
+        """See the base; a part of a segment is not carried, since it would have no transcript."""
+        if len(samples) > MAX_CARRIED_S * self.sample_rate:
             return
-        samples = resample(samples, self._info.sample_rate, self._info.reference_sample_rate)
-        arrays = self._model.encode_recording(samples, Use.PROMPT)
-        self._continued = (self._prompt_text(index), arrays)
-
-    def _retry(self, index: int, reason: FinishReason | None, why: str) -> Request | None:
-        run = self._runs[index]
-        assert run.request is not None
-        self._by_request.pop(run.request, None)
-        run.refused.append(why)
-        sampling = self.plan.utterance.sampling
-        shown = run.segment.text if len(run.segment.text) <= 60 else run.segment.text[:59] + "…"
-        if run.num_left:
-            raise SynthesisError(
-                f"speech of '{shown}' went wrong after it began to leave: {why}",
-                hint="try another --seed, or write to a file, where it is tried again",
-                finish_reason=reason,
-                attempts=run.attempt + 1,
-            )
-        if run.attempt >= sampling.retries:
-            raise SynthesisError(
-                f"speech of '{shown}' was refused {run.attempt + 1} times: {why}",
-                hint="try another --seed, or reword it",
-                finish_reason=reason,
-                attempts=run.attempt + 1,
-            )
-        run.attempt += 1
-        run.chunks = []
-        return self._new_request(index)
-
-    # ------------------------------------------------------------ chunks
-
-    def ready_chunks(self) -> Iterator[AudioChunk]:
-        """Chunks that may leave now, in order."""
-        while not self.is_done:
-            run = self._runs[self._front]
-            if run.report is None and not (self.is_live and run.chunks):
-                return
-            while run.num_left < len(run.chunks):
-                samples = run.chunks[run.num_left]
-                run.num_left += 1
-                yield from self._emit(self._pauses.push(samples), self._front)
-                if self.is_done:
-                    return
-            if run.report is None:
-                return
-            run.chunks = []
-            yield from self._end_segment(run)
-
-    def _end_segment(self, run: _SegmentRun) -> Iterator[AudioChunk]:
-        """Let the silence after a segment leave; after the last one it is the voice's own."""
-        index = self._front
-        if run.is_limited:
-            self._cut(index)
-        asked_s = self.plan.utterance.pause_s
-        pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
-        is_last = index == len(self._runs) - 1
-        length = None if is_last else round(pause_s * self._info.sample_rate)
-        self._front = index + 1
-        yield from self._emit(self._pauses.end_segment(length), index)
-
-    def _emit(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
-        if self._stretch is not None:
-            samples = self._stretch.push(samples)
-            if self.is_done:
-                samples = np.concatenate((samples, self._stretch.flush()))
-        room = self._max_samples - self.num_samples
-        if len(samples) > room:
-            lost = samples[room:]
-            samples = fade(samples[:room], self._info.sample_rate, in_s=0.0)
-            if not self.is_done or np.abs(lost).max() >= QUIET:
-                self._cut(index)
-        self.num_samples += len(samples)
-        if self.is_done:
-            self.wall_s = time.perf_counter() - self.started_s
-        if len(samples) or self.is_done:
-            yield AudioChunk(samples, self._info.sample_rate, index, is_last=self.is_done)
-
-    def _cut(self, index: int) -> None:
-        """End the speech in this segment, because it may be no longer; what follows is given up."""
-        if self._is_cut:
-            return
-        self._is_cut = True
-        run, max_s = self._runs[index], self._max_samples / self._info.sample_rate
-        why = f"cut at {round(max_s, 1):g} s, the longest that was asked for"
-        if num_left := len(self._runs) - 1 - index:
-            why += f"; {num_left} of {len(self._runs)} segments come after it and are not spoken"
-        length = FinishReason.LENGTH
-        run.report = replace(
-            run.report or run.report_of(self._info.sample_rate, length),
-            finish_reason=length,
-            warnings=(*(run.report.warnings if run.report else ()), why),
-        )
-        del self._runs[index + 1 :]
-        self._unsubmitted.clear()
-        self._by_request.clear()
-        self._front = len(self._runs)
+        samples = resample(samples, self.sample_rate, self._info.reference_sample_rate)
+        self._continued = (text, self._model.encode_recording(samples, Use.PROMPT))

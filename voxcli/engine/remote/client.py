@@ -21,12 +21,12 @@ from voxcli.engine.base import (
     Setup,
     Speech,
     SpeechEngine,
-    SpeechSession,
     Wanted,
 )
+from voxcli.engine.news import NewsSession
 from voxcli.engine.remote import wire
 from voxcli.engine.remote.transport import Server
-from voxcli.errors import EngineFaultError, UnavailableError, UsageError, VoxError
+from voxcli.errors import UnavailableError, UsageError, VoxError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
 from voxcli.utterance import (
@@ -99,10 +99,11 @@ class _Call:
         return AudioChunk(samples, rate, segment, is_last)
 
 
-class RemoteSession(SpeechSession):
+class RemoteSession(NewsSession):
     """Speeches side by side on the server, each on a connection of its own."""
 
     def __init__(self, engine: RemoteEngine) -> None:
+        super().__init__()
         self._engine = engine
         self._calls: dict[Speech, _Call] = {}
         self._news: queue.SimpleQueue[tuple[_Call, wire.Chunk | VoxError, float]]
@@ -130,28 +131,23 @@ class RemoteSession(SpeechSession):
     def _read(self, call: _Call) -> None:
         try:
             for message in call.messages():
-                self._news.put((call, message, time.perf_counter()))
+                self._tell(call, message)
         except VoxError as err:
-            self._news.put((call, err, time.perf_counter()))
+            self._tell(call, err)
         except Exception as err:  # a bug: said in the log, and nobody waits for ever
             logger.exception("reading from the server failed")
-            error = UnavailableError(f"what the server sent cannot be read: {err}")
-            self._news.put((call, error, time.perf_counter()))
+            self._tell(call, UnavailableError(f"what the server sent cannot be read: {err}"))
 
-    def step(self) -> list[Event]:
-        """Wait for news of the speeches.
+    def _tell(self, call: _Call, news: wire.Chunk | VoxError) -> None:
+        self._news.put((call, news, time.perf_counter()))
+        self.bell.set()
 
-        Raises:
-            EngineFaultError: the server stops or is gone, or its engine failed, and with it
-                everything in flight.
-        """
+    def poll(self) -> list[Event]:
         events: list[Event] = []
-        while self._calls and (not events or not self._news.empty()):
+        while not self._news.empty():
             call, news, at_s = self._news.get()
             if call.speech not in self._calls:  # it left
                 continue
-            if isinstance(news, EngineFaultError):
-                raise news
             event = news if isinstance(news, VoxError) else call.take(news, at_s)
             if isinstance(event, VoxError) or event.is_last:
                 del self._calls[call.speech]
@@ -166,6 +162,7 @@ class RemoteSession(SpeechSession):
     def close(self) -> None:
         for speech in tuple(self._calls):
             self.leave(speech)
+        self.bell.set()  # who waits for news waits for nothing more
 
 
 class RemoteEngine(SpeechEngine):
