@@ -117,7 +117,15 @@ class EngineFaultError(EngineError):
 
 
 class UnavailableError(EngineFaultError):
-    """A server's engine, to those who ask it: not loaded yet, stopping, failed, or gone."""
+    """A server's engine, to those who ask it: not loaded yet, stopping, failed, or gone.
+
+    Args:
+        had_begun: whether it may have been at work on what it was asked.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, had_begun: bool = True) -> None:
+        super().__init__(message, hint=hint)
+        self.had_begun = had_begun
 
 
 class BusyError(EngineError):

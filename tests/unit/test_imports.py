@@ -41,13 +41,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.base": WORDS | {"voices", "hub"},
     "engine.standin": WORDS | {"engine.base"},
     "engine.choose": {"engine.base", "engine.standin", "engine.native", "engine.remote"}
-    | {"hub", "config", "errors"},
+    | {"engine.fleet", "engine.openai", "engine.news", "hub", "config", "errors"},
     "engine.planning": WORDS | {"hub", "models.base", "text", "audio"},
     "engine.speech": WORDS | {"engine.base", "engine.planning", "text", "audio"},
     "engine.session": WORDS | {"engine.base", "engine.speech"},
     "engine.news": WORDS | {"engine.base"},
     "engine.calls": WORDS | {"engine.base", "engine.news", "engine.session", "engine.speech"},
     "engine.remote": WORDS | {"engine.base", "engine.news", "text"},
+    "engine.fleet": WORDS | {"engine.base", "engine.news"},
     "engine.native": WORDS
     | {"engine.base", "engine.planning", "engine.session", "engine.speech"}
     | {"models", "models.base", "layers", "kernels", "text", "audio", "hub", "voices"},
@@ -65,7 +66,7 @@ WITHOUT_TORCH = {
     *(WORDS | ENGINE),
     *("__init__", "hub", "text", "audio", "streaming", "batch", "models", "models.base"),
     *("engine", "engine.planning", "engine.remote"),
-    *("engine.speech", "engine.session", "engine.news", "engine.calls"),
+    *("engine.speech", "engine.session", "engine.news", "engine.calls", "engine.fleet"),
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")

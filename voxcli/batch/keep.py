@@ -124,6 +124,7 @@ class Keeper:
             "num_frames": written.num_frames,
             "peak": round(written.peak, 4),
             "takes": row.num_takes,
+            **({"server": take.server} if take.server else {}),
             "finish_reason": finish_of(take.segments),
             "attempts": max(segment.attempts for segment in take.segments),
             "seeds": [segment.seed for segment in take.segments],

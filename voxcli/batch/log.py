@@ -41,6 +41,7 @@ class RunLog:
         notes: Mapping[str, Any] | None,
     ) -> None:
         self.setup: dict[str, Any] = {}
+        self.servers: Callable[[], dict[str, Any]] = dict  # what each did, where there are several
         self.tally = Tally()
         self._table = table
         self._rules = rules
@@ -119,6 +120,7 @@ class RunLog:
             "wall_s": tally.wall_s,
             "speed_x": tally.speed_x if tally.num_done else None,
             "setup": self.setup,
+            **({"servers": servers} if (servers := self.servers()) else {}),
             "rows": rows,
         }
 

@@ -30,7 +30,8 @@ COLUMNS = (
     *("number", "line", "output", "status", "reason", "text", "speaker", "start", "end"),
     *("audio_s", "finish_reason", "voice", "ref", "ref_text", "style", "language", "speed"),
     *("max_seconds", "seed"),
-    *("takes", "attempts", "seeds", "wer", "sample_rate", "num_frames", "peak", "bytes", "sha256"),
+    *("takes", "attempts", "seeds", "wer", "server"),
+    *("sample_rate", "num_frames", "peak", "bytes", "sha256"),
     *("trimmed_s", "overflow_s", "placed_s", "shift_s", "cut_s", "overlap_s"),
     *("warnings", "refused", "heard"),
 )

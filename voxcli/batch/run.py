@@ -75,9 +75,9 @@ class BatchRun:
         try:
             with self._engine.session() as session:
                 ordinary = deque(row for row in rows if row.job.name not in suspects)
-                self._speak(session, pool, ordinary, self._engine.facts.max_streams)
+                self._speak(session, pool, ordinary, lambda: self._engine.facts.max_streams)
                 alone = deque(row for row in rows if row.job.name in suspects)
-                self._speak(session, pool, alone, 1)
+                self._speak(session, pool, alone, lambda: 1)
         except EngineFaultError as err:
             self._take_fault(err)
             raise
@@ -90,12 +90,12 @@ class BatchRun:
         session: SpeechSession,
         pool: ThreadPoolExecutor,
         queue: deque[RowInWork],
-        max_rows: int,
+        max_rows: Callable[[], int],
     ) -> None:
-        while self._start_rows(session, queue, max_rows) or self._speaking or self._writing:
+        while self._start_rows(session, queue, max_rows()) or self._speaking or self._writing:
             if self._speaking:
                 self._step(session, pool)
-            self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows)
+            self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows())
 
     def _take_fault(self, error: EngineFaultError) -> None:
         """Record who was being spoken; who was at a fault before has failed."""
@@ -146,7 +146,7 @@ class BatchRun:
         text = speech.plan.text
         return Take(
             row.job, row.utterance, text.text, text.language, samples,
-            self._engine.facts.sample_rate, row.num_takes, speech.reports,
+            self._engine.facts.sample_rate, row.num_takes, speech.reports, speech.made_by,
         )  # fmt: skip
 
     def _collect(self, *, is_waiting: bool) -> None:

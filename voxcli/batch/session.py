@@ -165,6 +165,7 @@ class Session:
                 if any(each.status is Status.PENDING for each in standings):
                     with load() as engine:
                         log.setup = asdict(engine.setup)
+                        log.servers = engine.server_counts
                         keeper = Keeper(
                             self.folder, manifest, self.storage,
                             lambda job: effective_values(job, self.rules, self.casting), judges,

@@ -23,6 +23,7 @@ class Take:
         utterance: as spoken; differs from the job's after a retry.
         text: what was said, all segments.
         number: 1 for the first take.
+        server: that spoke it, where there are several.
     """
 
     job: Job
@@ -33,6 +34,7 @@ class Take:
     sample_rate: int
     number: int
     segments: tuple[SegmentReport, ...]
+    server: str = ""
 
 
 @dataclass(frozen=True)

@@ -165,4 +165,5 @@ def say_who(engine: SpeechEngine, *, is_quiet: bool) -> None:
     """Who speaks, where it is another process, once it is known that there is something to say."""
     if engine.facts.is_elsewhere:
         name = engine.facts.name
-        output.note(f"spoken by the running server ({name})", is_quiet=is_quiet)
+        who = name if engine.server_counts() else f"the running server ({name})"
+        output.note(f"spoken by {who}", is_quiet=is_quiet)

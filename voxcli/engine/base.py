@@ -157,10 +157,14 @@ class Speech:
         num_samples: that have left.
         sample_rate: Hz.
         reports: of the segments that have ended, in order; whole once it is done.
+        made_by: which server spoke it, where there are several.
+        num_tries: that servers were asked for it.
     """
 
     reports: tuple[SegmentReport, ...] = ()
     is_done: bool = False
+    made_by: str = ""
+    num_tries: int = 1
 
     def __init__(self, plan: Plan, sample_rate: int, *, is_live: bool, started_s: float) -> None:
         self.plan = plan
@@ -237,6 +241,9 @@ class SpeechSession(Closing, ABC):
 
     def resume(self, speech: Speech) -> None:
         """The opposite of `pause`; always safe."""
+
+    def wake(self) -> None:
+        """Let a `step` that waits for news return; always safe, from any thread."""
 
 
 class SpeechStream(Closing, Iterator[AudioChunk]):
@@ -406,6 +413,10 @@ class SpeechEngine(Closing, ABC):
 
     def voice_counts(self) -> dict[str, float]:
         """Work that voices took so far in this process; empty where it is not known."""
+        return {}
+
+    def server_counts(self) -> dict[str, dict[str, float | str]]:
+        """What each server did so far, by its name; empty where there are not several."""
         return {}
 
     def num_settings(self) -> int:

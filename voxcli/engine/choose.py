@@ -5,6 +5,7 @@
 | `auto` | a running `voxcli serve` that speaks the same, as long as it is there; else `native` |
 | `native` | this package's own engine in this process |
 | a URL | the `voxcli serve` there, which has to fit |
+| URLs with commas between | those servers side by side, which have to speak the same |
 
 Nothing heavy is imported before it is known who it is.
 """
@@ -48,6 +49,7 @@ def open_engine(
     *,
     files: ModelFiles | None = None,
     is_speaking: bool = True,
+    rows_a_server: int | None = None,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> SpeechEngine:
     """Find who speaks, without loading a model.
@@ -58,11 +60,12 @@ def open_engine(
         files: of the model, where they are found already.
         is_speaking: False where it will only encode recordings: an engine of our own then has one
             slot and captures nothing.
+        rows_a_server: given to each server at a URL at once, at most; None leaves it to them.
         on_note: told why a running server is not used, or not any more.
 
     Raises:
         UsageError: no such spec; the server at a URL serves something else.
-        EngineError: nothing answers at the URL.
+        EngineError: nothing answers at any URL.
         ModelNotFoundError, CheckpointError: the model's files, for an engine of our own.
     """
     settings = settings or UserSettings(model=config.model)
@@ -81,9 +84,8 @@ def open_engine(
         if why_not is not None:
             on_note(f"the running server is not used: {why_not}")
     elif spec != NATIVE:
-        from voxcli.engine.remote.find import connect_to
-
-        return connect_to(spec, wanted_by(config, settings), settings.api_key)
+        wanted = wanted_by(config, settings)
+        return _open_servers(_urls(spec), wanted, settings, rows_a_server, on_note)
     from voxcli.engine.native.engine import NativeEngine
     from voxcli.hub import resolve_model
 
@@ -105,13 +107,46 @@ def open_random_engine(weights: RandomWeights, config: EngineConfig) -> SpeechEn
     return RandomEngine(weights.config, config, weights.num_frames)
 
 
+def _open_servers(
+    urls: list[str],
+    wanted: Wanted,
+    settings: UserSettings,
+    rows_a_server: int | None,
+    on_note: Callable[[str], None],
+) -> SpeechEngine:
+    """The servers at URLs; a single one is asked without a fleet."""
+    from voxcli.engine.remote.find import connect_to
+
+    if len(urls) == 1 and rows_a_server is None:
+        return connect_to(urls[0], wanted, settings.api_key)
+    from voxcli.engine.fleet.open import open_fleet
+
+    openers = {
+        url: partial(connect_to, url, wanted, settings.api_key, waits_when_busy=False)
+        for url in urls
+    }
+    return open_fleet(openers, rows_a_server=rows_a_server, on_note=on_note)
+
+
 def check_spec(spec: str) -> str:
     """Raise UsageError unless `spec` names an engine."""
-    if spec not in (AUTO, NATIVE) and not _is_url(spec):
-        raise UsageError(
-            f"--engine is '{spec}'", hint="use auto, native or the URL of a voxcli server"
-        )
+    if spec in (AUTO, NATIVE):
+        return spec
+    urls = _urls(spec)
+    for url in urls or [spec]:
+        if not _is_url(url):
+            raise UsageError(
+                f"--engine is '{url}'", hint="use auto, native or URLs of speech servers"
+            )
+    if len(set(urls)) < len(urls):
+        raise UsageError(f"--engine names a server twice: {spec}", hint="name each once")
     return spec
+
+
+def _urls(spec: str) -> list[str]:
+    """The servers that a spec names: with the address of the interface or without."""
+    stripped = (url.strip().rstrip("/").removesuffix("/v1") for url in spec.split(","))
+    return [url for url in stripped if url]
 
 
 def wanted_by(config: EngineConfig, settings: UserSettings) -> Wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 
-from voxcli.engine.base import Event, SpeechSession
+from voxcli.engine.base import Event, SpeechEngine, SpeechSession
 from voxcli.errors import EngineFaultError
 
 
@@ -18,10 +18,15 @@ class NewsSession(SpeechSession):
 
     def __init__(self) -> None:
         self.bell = threading.Event()
+        self._is_woken = False
 
     @abstractmethod
     def poll(self) -> list[Event]:
         """What is new, without waiting; an error of any kind ends its speech alone."""
+
+    def patience_s(self) -> float | None:
+        """Seconds until there may be news without a bell; None for ever."""
+        return None
 
     def step(self) -> list[Event]:
         """Wait for news of the speeches.
@@ -36,6 +41,25 @@ class NewsSession(SpeechSession):
                     if isinstance(event, EngineFaultError):
                         raise event
                 return events
+            if self._is_woken:
+                break
             if not self.is_idle:
-                self.bell.wait()
+                self.bell.wait(self.patience_s())
+        self._is_woken = False
         return []
+
+    def wake(self) -> None:
+        self._is_woken = True
+        self.bell.set()
+
+
+class NewsEngine(SpeechEngine):
+    """An engine whose speech is made elsewhere."""
+
+    @abstractmethod
+    def session(self, *, num_reserved: int = 0) -> NewsSession:
+        """See the base."""
+
+    @abstractmethod
+    def is_up(self) -> bool:
+        """Whether who speaks answers now; takes a few seconds at most, from any thread."""

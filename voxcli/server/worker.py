@@ -91,6 +91,7 @@ class EngineWorker:
         self._is_started = False
         self.on_state = on_state
         self._changed = threading.Condition()
+        self._session: SpeechSession | None = None
         self._waiting: deque[Job] = deque()
         self._running: dict[Speech, Job] = {}
         self._orders: deque[Callable[[SpeechSession], None]] = deque()
@@ -148,7 +149,7 @@ class EngineWorker:
         with self._changed:
             self.check_open()
             self._waiting.append(job)
-            self._changed.notify()
+            self._wake()
 
     def call(self, function: Callable[[SpeechEngine], T]) -> Future[T]:
         """Do something with the engine between two steps; those who listen wait for it.
@@ -172,7 +173,7 @@ class EngineWorker:
             self.check_ready()
             self._calls.add(future)
             self._orders.append(order)
-            self._changed.notify()
+            self._wake()
         return future
 
     def cancel(self, job: Job) -> None:
@@ -183,7 +184,7 @@ class EngineWorker:
                 self._waiting.remove(job)
             else:
                 self._orders.append(lambda session: self._leave(session, job))
-            self._changed.notify()
+            self._wake()
 
     def pause(self, job: Job) -> None:
         """Begin no further segment of it."""
@@ -200,7 +201,7 @@ class EngineWorker:
         with self._changed:
             job.is_paused = is_paused
             self._orders.append(order)
-            self._changed.notify()
+            self._wake()
 
     def drain(self) -> None:
         """Take nothing new and fail what waits; what runs goes on."""
@@ -208,7 +209,7 @@ class EngineWorker:
             if self.state in (State.READY, State.LOADING):
                 self._set_state(State.STOPPING)
             waiting, self._waiting = self._waiting, deque()
-            self._changed.notify()
+            self._wake()
         self._fail(waiting, UnavailableError("the server is stopping", hint="try another server"))
 
     def stop(self, timeout_s: float = 5.0) -> int:
@@ -224,10 +225,16 @@ class EngineWorker:
             self.cancel(job)
         with self._changed:
             self._set_state(State.FAILED if self.error else State.STOPPED)
-            self._changed.notify()
+            self._wake()
         if self._thread.is_alive():
             self._thread.join(timeout_s if self._is_started else LOADING_S)
         return len(jobs)
+
+    def _wake(self) -> None:
+        """Have the worker's thread look at what has changed, whatever it waits for."""
+        self._changed.notify()
+        if self._session is not None:
+            self._session.wake()
 
     # ------------------------------------------------------------ in the worker's thread
 
@@ -246,6 +253,7 @@ class EngineWorker:
                         self._set_state(State.READY)
                 num_reserved = 1 + self.limits.max_streams // 8
                 with self.engine.session(num_reserved=num_reserved) as session:
+                    self._session = session
                     while self._take_orders(session):
                         self._step(session)
         except VoxError as err:

@@ -6,11 +6,13 @@ middle is an `UnavailableError`.
 
 from __future__ import annotations
 
+import http.client
 import logging
 import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -20,12 +22,11 @@ from voxcli.engine.base import (
     Event,
     Setup,
     Speech,
-    SpeechEngine,
     Wanted,
 )
-from voxcli.engine.news import NewsSession
+from voxcli.engine.news import NewsEngine, NewsSession
 from voxcli.engine.remote import wire
-from voxcli.engine.remote.transport import Server
+from voxcli.engine.remote.transport import ANSWER_S, Server, check, ended_after, send
 from voxcli.errors import UnavailableError, UsageError, VoxError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
@@ -165,7 +166,7 @@ class RemoteSession(NewsSession):
         self.bell.set()  # who waits for news waits for nothing more
 
 
-class RemoteEngine(SpeechEngine):
+class RemoteEngine(NewsEngine):
     """A server that speaks what was wanted, found by `find.connect_here` or `connect_to`.
 
     Args:
@@ -210,6 +211,12 @@ class RemoteEngine(SpeechEngine):
         session = RemoteSession(self)
         self._sessions.add(session)
         return session
+
+    def is_up(self) -> bool:
+        try:
+            return ask_who(self._server, self._wanted).mismatch is None
+        except (OSError, http.client.HTTPException, ValueError, VoxError):
+            return False
 
     def model_checksum(self) -> str:
         return self._checksum(of_encoder=False)
@@ -262,6 +269,21 @@ class RemoteEngine(SpeechEngine):
     def _asked(self, path: str, message: object, kind: type[T]) -> T:
         with self._server.explained(), self._server.ask(path, message) as asked:
             return next(asked.messages(kind))
+
+
+def ask_who(server: Server, wanted: Wanted) -> wire.Match:
+    """Ask a server what it is, and whether it serves what is wanted; within a few seconds.
+
+    Raises:
+        OSError, http.client.HTTPException, ValueError, VoxError: nobody answers, or another
+            program does.
+    """
+    body = wire.pack(wire.Question(wanted))
+    asked = send(server.target, wire.PATH_MATCH, body, server.api_key, ANSWER_S)
+    with closing(asked) as connection, ended_after(connection, ANSWER_S):
+        answer = connection.getresponse()
+        check(answer, server.name)
+        return wire.read_next(wire.Match, answer)
 
 
 def _in_unicode(utterance: Utterance) -> Utterance:

@@ -15,20 +15,18 @@ import logging
 import socket
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from voxcli.engine.base import Wanted
-from voxcli.engine.remote import wire
-from voxcli.engine.remote.client import RemoteEngine
+from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
-from voxcli.engine.remote.transport import Server, check, ended_after, send
+from voxcli.engine.remote.transport import ANSWER_S, Server, ended_after, send
 from voxcli.errors import EngineError, UsageError, VoxError
 
 logger = logging.getLogger(__name__)
 
 MAX_REASON = 120  # characters
-ANSWER_S = 3.0  # a server that does not say within this who it is counts as absent
 
 
 def connect_here(wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
@@ -53,23 +51,36 @@ def connect_here(wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
         return None, err.message
 
 
-def connect_to(url: str, wanted: Wanted, api_key: str | None = None) -> RemoteEngine:
-    """The server at a URL.
+class OtherProgramError(EngineError):
+    """Something answers, and it is no voxcli server."""
+
+
+def connect_to(
+    target: Path | str,
+    wanted: Wanted,
+    api_key: str | None = None,
+    *,
+    waits_when_busy: bool = True,
+) -> RemoteEngine:
+    """The server at a URL, or behind a socket.
+
+    Args:
+        waits_when_busy: see `Server`.
 
     Raises:
         UsageError: it serves something else, or speaks another protocol.
-        EngineError: nothing answers there.
+        OtherProgramError: something else answers there.
+        EngineError: nothing does.
     """
-    name = f"the server at {url}"
-    if urlsplit(url).path.rstrip("/").endswith("/v1"):
-        raise UsageError(
-            f"{url} is the address of an interface, not of a server", hint="drop '/v1' from it"
-        )
+    name = f"the server at {target}"
+    server = Server(target, name, api_key, waits_when_busy)
+    is_near = isinstance(target, Path)
     try:
-        engine, why_not = _match(Server(url, name, api_key), replace(wanted, is_near=False))
+        engine, why_not = _match(server, replace(wanted, is_near=is_near))
     except (OSError, http.client.HTTPException, ValueError) as err:
-        raise EngineError(
-            f"no voxcli server answers at {url}: {_reason(err)}",
+        kind = EngineError if isinstance(err, OSError) else OtherProgramError
+        raise kind(
+            f"no voxcli server answers at {target}: {_reason(err)}",
             hint="start one with 'voxcli serve', or use --engine native",
         ) from err
     if engine is None:
@@ -89,12 +100,7 @@ def _reason(err: Exception) -> str:
 
 def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
     """Ask a server whether it serves what is wanted."""
-    body = wire.pack(wire.Question(wanted))
-    asked = send(server.target, wire.PATH_MATCH, body, server.api_key, ANSWER_S)
-    with closing(asked) as connection, ended_after(connection, ANSWER_S):
-        answer = connection.getresponse()
-        check(answer, server.name)
-        found = wire.read_next(wire.Match, answer)
+    found = ask_who(server, wanted)
     if found.facts is None or found.setup is None:
         return None, found.mismatch or "it does not say what it is"
     named = replace(server, name=f"the server ({found.facts.name})")

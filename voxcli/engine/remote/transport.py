@@ -20,8 +20,25 @@ from voxcli.errors import BusyError, EngineError, UnavailableError, UsageError, 
 T = TypeVar("T")
 Target = Path | str  # a socket or a URL
 
+ANSWER_S = 3.0  # a server that does not say within this who it is counts as absent
 SILENCE_S = 30.0  # a server that says nothing for so long, not even that it works, is gone
 BUSY_S = 2.0  # until a server that is busy is asked again
+_OF_THE_DOOR = (  # answered by a voxcli server, or by a proxy before one, in every version
+    http.client.UNAUTHORIZED,
+    http.client.FORBIDDEN,
+    http.client.REQUEST_ENTITY_TOO_LARGE,
+    http.client.MISDIRECTED_REQUEST,
+    http.client.TOO_MANY_REQUESTS,
+    http.client.INTERNAL_SERVER_ERROR,
+    http.client.BAD_GATEWAY,
+    http.client.SERVICE_UNAVAILABLE,
+    http.client.GATEWAY_TIMEOUT,
+)
+_DOWN = (  # what a proxy answers in its place
+    http.client.BAD_GATEWAY,
+    http.client.SERVICE_UNAVAILABLE,
+    http.client.GATEWAY_TIMEOUT,
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +47,13 @@ class Server:
 
     Attributes:
         name: such as "the server at http://…" or "the server (pid 12, …)".
+        waits_when_busy: ask again and again while it has no room, rather than say so.
     """
 
     target: Target
     name: str
     api_key: str | None = None
+    waits_when_busy: bool = True
 
     def ask(self, path: str, message: object) -> Asked:
         """Send a message; see `Asked`.
@@ -59,6 +78,7 @@ class Server:
             raise UnavailableError(
                 f"{self.name} went away while it was asked",
                 hint="run the command again: without a server it loads the model itself",
+                had_begun=not isinstance(err, (ConnectionRefusedError, FileNotFoundError)),
             ) from err
 
 
@@ -93,7 +113,7 @@ class Asked(Closing):
                     has_begun = True
                     yield message
             except BusyError:
-                if has_begun:
+                if has_begun or not self._server.waits_when_busy:
                     raise
             self._connection.close()
             self._is_closed.wait(BUSY_S)
@@ -152,7 +172,11 @@ def send(
         kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
         path = parts.path.rstrip("/") + path
-    connection.request("GET" if body is None else "POST", path, body, headers)
+    try:
+        connection.request("GET" if body is None else "POST", path, body, headers)
+    except BaseException:  # it may have connected
+        connection.close()
+        raise
     return connection
 
 
@@ -203,7 +227,7 @@ def check(answer: http.client.HTTPResponse, name: str) -> None:
             f"{wire.RESTART}",
             hint="or use --engine native",
         )
-    if answer.status != http.client.OK:  # of the door that is before every version
+    if answer.status in _OF_THE_DOOR:
         raise _refusal(answer, found)
     raise ValueError("it is another program")
 
@@ -230,11 +254,20 @@ def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any]) -> VoxErro
         hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
     if answer.status == http.client.TOO_MANY_REQUESTS:
         kind = BusyError
+    if answer.status in _DOWN:
+        kind = UnavailableError
     try:
         error = found["error"]
         if "voxcli" in error:
-            return wire.error_in(error["voxcli"])
+            return _not_begun(wire.error_in(error["voxcli"]))
         message = str(error["message"])
     except (ValueError, KeyError, TypeError):
         message = f"the server answered {answer.status} {answer.reason}"
-    return kind(message, hint=hint)
+    return _not_begun(kind(message, hint=hint))
+
+
+def _not_begun(error: VoxError) -> VoxError:
+    """An error that came in the place of an answer."""
+    if isinstance(error, UnavailableError):
+        error.had_begun = False
+    return error

@@ -1,0 +1,282 @@
+"""The dispatcher alone, over a clock of the test's: every row ends once, whatever servers do."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voxcli.engine.fleet.cap import Cap
+from voxcli.engine.fleet.dispatcher import (
+    MAX_FAULTS,
+    MAX_TRIES,
+    Dispatcher,
+    Row,
+    Server,
+    ServerState,
+)
+
+
+@dataclass
+class Behaviour:
+    """What a simulated server does.
+
+    Attributes:
+        pace: seconds of audio a second, shared by its rows.
+        down: spans in which it does not answer; rows that it has at the beginning of one fail.
+        busy: spans in which it refuses.
+        is_flaky: share of tries that fail while it is up.
+        most: rows that it takes at once; more are refused.
+    """
+
+    pace: float = 10.0
+    down: tuple[tuple[float, float], ...] = ()
+    busy: tuple[tuple[float, float], ...] = ()
+    flaky: float = 0.0
+    most: int = 64
+
+    def is_down(self, at_s: float) -> bool:
+        return any(first <= at_s < last for first, last in self.down)
+
+    def is_busy(self, at_s: float) -> bool:
+        return any(first <= at_s < last for first, last in self.busy)
+
+
+@dataclass
+class World:
+    """Servers, a clock and rows; `poison` rows take down every server that begins them, for 2 s."""
+
+    behaviours: list[Behaviour]
+    seed: int = 0
+    is_endless: bool = False
+    poison: set[Row] = field(default_factory=set)
+    spoken: list[Row] = field(default_factory=list)
+    failed: dict[Row, str] = field(default_factory=dict)
+    now_s: float = 0.0
+    num_sent: dict[Row, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.servers = [Server(index, f"s{index}") for index in range(len(self.behaviours))]
+        self.dispatcher = Dispatcher(self.servers, is_endless=self.is_endless, jitter=self.random)
+        self.events: list[tuple[float, int, str, object]] = []
+        self.killed: dict[Server, float] = {}  # down until
+        self.count = 0
+
+    def at(self, at_s: float, what: str, who: object) -> None:
+        self.count += 1
+        heapq.heappush(self.events, (at_s, self.count, what, who))
+
+    def is_down(self, server: Server) -> bool:
+        killed_s = self.killed.get(server, 0.0)
+        return self.now_s < killed_s or self.behaviours[server.index].is_down(self.now_s)
+
+    def run(self, rows: list[Row], until_s: float = 1e5) -> None:
+        for row in rows:
+            self.dispatcher.add(row)
+        for server in self.servers:
+            for first, last in self.behaviours[server.index].down:
+                self.at(first, "crash", server)
+                self.at(last, "tick", None)
+        while self.now_s < until_s:
+            self.turn()
+            if len(self.spoken) + len(self.failed) == len(rows):
+                return
+            wake_s = self.dispatcher.wake_s(self.now_s)
+            if wake_s is not None:
+                self.at(wake_s, "tick", None)
+            assert self.events, "nothing can happen any more, and rows are left"
+            self.now_s, _, what, who = heapq.heappop(self.events)
+            getattr(self, f"on_{what}")(who)
+        raise AssertionError(f"rows are left after {until_s} s")
+
+    def turn(self) -> None:
+        for row, server in self.dispatcher.next(self.now_s):
+            assert row not in self.spoken
+            assert row not in self.failed
+            assert len(server.rows) <= server.cap.now
+            assert server.state is ServerState.UP
+            if not self.is_endless and server.is_alone:
+                assert len(server.rows) == 1
+            self.num_sent[row] = self.num_sent.get(row, 0) + 1
+            self.send(row, server)
+        for server in self.dispatcher.probes(self.now_s):
+            self.at(self.now_s + 0.05, "answer", server)
+
+    def send(self, row: Row, server: Server) -> None:
+        behaviour = self.behaviours[server.index]
+        if self.is_down(server):
+            self.at(self.now_s + 0.01, "refused", (row, server))
+        elif behaviour.is_busy(self.now_s) or len(server.rows) > behaviour.most:
+            self.at(self.now_s + 0.01, "busy", (row, server))
+        elif row in self.poison:
+            self.at(self.now_s + 0.1, "poisoned", (row, server))
+        elif self.random.random() < behaviour.flaky:
+            self.at(self.now_s + 0.2, "broken", (row, server))
+        else:
+            took_s = row.work_s / behaviour.pace * len(server.rows)
+            self.at(self.now_s + took_s, "spoken", (row, server, row.began_s))
+
+    def has(self, row: Row, server: Server, began_s: float | None = None) -> bool:
+        return row in server.rows and (began_s is None or row.began_s == began_s)
+
+    def on_tick(self, _: object) -> None:
+        pass
+
+    def on_answer(self, server: Server) -> None:
+        given_up = self.dispatcher.probed(server, not self.is_down(server), self.now_s)
+        self.failed |= {each.row: each.why for each in given_up}
+
+    def on_crash(self, server: Server) -> None:
+        for row in list(server.rows):
+            self.dispatcher.broken(row, self.now_s)
+
+    def on_poisoned(self, what: tuple[Row, Server]) -> None:
+        row, server = what
+        if self.has(row, server):
+            self.killed[server] = self.now_s + 2.0
+            self.on_crash(server)
+
+    def on_refused(self, what: tuple[Row, Server]) -> None:
+        row, server = what
+        if self.has(row, server):
+            self.dispatcher.broken(row, self.now_s, had_begun=False)
+
+    def on_busy(self, what: tuple[Row, Server]) -> None:
+        row, server = what
+        if self.has(row, server):
+            self.dispatcher.busy(row, self.now_s)
+
+    def on_broken(self, what: tuple[Row, Server]) -> None:
+        row, server = what
+        if self.has(row, server):
+            self.dispatcher.broken(row, self.now_s)
+
+    def on_spoken(self, what: tuple[Row, Server, float]) -> None:
+        row, server, began_s = what
+        if self.has(row, server, began_s):
+            self.dispatcher.done(row, self.now_s, row.work_s)
+            self.spoken.append(row)
+
+
+def rows(num: int, seed: int = 0) -> list[Row]:
+    numbers = random.Random(seed)
+    return [Row(numbers.uniform(1, 12), numbers.choice(["", "a", "b"])) for _ in range(num)]
+
+
+span = st.tuples(st.floats(0.1, 20), st.floats(0.1, 10)).map(lambda pair: (pair[0], sum(pair)))
+behaviour = st.builds(
+    Behaviour,
+    pace=st.floats(2, 40),
+    down=st.lists(span, max_size=2).map(tuple),
+    busy=st.lists(span, max_size=2).map(tuple),
+    most=st.integers(1, 64),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(behaviour, min_size=1, max_size=5),
+    st.integers(1, 60),
+    st.integers(0, 2),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_every_row_ends_once_whatever_servers_do(
+    behaviours: list[Behaviour], num: int, num_poison: int, is_endless: bool, seed: int
+) -> None:
+    found = rows(num, seed)
+    world = World(behaviours, seed, is_endless, poison=set(found[:num_poison]))
+    world.run(found)
+    assert len(world.spoken) == len(set(world.spoken))
+    assert not set(world.spoken) & set(world.failed)
+    assert not set(world.spoken) & world.poison
+    assert not any(server.rows or server.limbo for server in world.servers)
+    assert not world.dispatcher.num_waiting
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_that_takes_servers_down_fails_and_no_other_does(seed: int) -> None:
+    found = rows(120, seed)
+    poison = found[seed * 7]
+    world = World([Behaviour(), Behaviour(), Behaviour(pace=30)], seed, poison={poison})
+    world.run(found)
+    assert set(world.failed) == {poison}
+    assert sum(server.num_down for server in world.servers) == MAX_FAULTS
+    assert world.failed[poison].count("s") >= MAX_FAULTS
+
+
+def test_a_server_that_is_killed_costs_no_row() -> None:
+    found = rows(100)
+    world = World([Behaviour(down=((2.0, 9.0),)), Behaviour(down=((4.0, 6.0), (8.0, 12.0)))])
+    world.run(found)
+    assert not world.failed
+    assert all(server.num_rows for server in world.servers), "who came back was used again"
+
+
+def test_one_that_refuses_for_a_while_loses_nothing_and_is_asked_less() -> None:
+    found = rows(60)
+    world = World([Behaviour(), Behaviour(busy=((0.0, 10.0),))])
+    world.run(found)
+    assert not world.failed
+    refused = world.servers[1]
+    assert refused.num_refused <= 40, "8, then half as many each time, with growing waits"
+
+
+def test_a_flaky_server_is_tried_a_bounded_number_of_times() -> None:
+    found = rows(20)
+    world = World([Behaviour(flaky=1.0)])
+    world.run(found)
+    assert set(world.failed) == set(found)
+    assert set(world.num_sent.values()) == {MAX_TRIES}
+
+
+def test_what_failed_on_one_server_goes_to_another() -> None:
+    found = rows(40)
+    world = World([Behaviour(flaky=1.0, pace=100), Behaviour(pace=5)])
+    world.run(found)
+    assert not world.failed
+    assert max(world.num_sent.values()) <= MAX_TRIES
+
+
+def test_work_is_shared_by_what_servers_make_of_it() -> None:
+    found = rows(400)
+    world = World([Behaviour(pace=10), Behaviour(pace=30)])
+    world.run(found)
+    slow, fast = world.servers
+    assert 2.0 < fast.audio_s / slow.audio_s < 4.0
+    assert world.now_s < 1.15 * sum(row.work_s for row in found) / 40
+
+
+def test_a_voice_stays_where_it_was_heard_when_servers_are_equal() -> None:
+    servers = [Server(0, "a"), Server(1, "b")]
+    dispatcher = Dispatcher(servers, jitter=random.Random(1))
+    names = []
+    for voice in ("x", "y", "x", "y", "x", "y"):
+        dispatcher.add(Row(2.0, voice))
+        ((row, server),) = dispatcher.next(0.0)
+        names.append((voice, server.name))
+        dispatcher.done(row, 1.0, 2.0)
+    assert len(set(names)) == 2
+
+
+def test_a_cap_grows_as_long_as_that_is_faster_and_shrinks_when_refused() -> None:
+    for most_useful in (8, 20, 40):
+        cap = Cap()
+        now_s = 0.0
+        for _ in range(3000):
+            rows_in_flight = cap.now
+            served = min(rows_in_flight, most_useful)
+            wall_s = 5.0 / 2.0 * rows_in_flight / served
+            cap.done(rows_in_flight, wall_s, 5.0)
+            now_s += wall_s / rows_in_flight
+        assert 0.7 * most_useful <= cap.now <= 1.6 * most_useful, most_useful
+    before = cap.now
+    cap.refused(now_s, now_s)
+    assert cap.now == before // 2
+    cap.refused(now_s - 1.0, now_s + 1.0)  # sent before the cut
+    assert cap.now == before // 2

@@ -1,0 +1,362 @@
+"""Which row goes to which server, and what becomes of it when a try fails.
+
+Pure decisions over a clock that is handed in, so that a simulation runs the same class as a batch.
+Knows no connection, no thread and no sound.
+
+A row goes to the server with the least outstanding work under its cap. A try that failed is thrown
+away, and the row goes elsewhere. A server on which a try failed is asked whether it is up before it
+gets anything more. If it is not, the rows that it had are suspected of it: they come after all
+others, each alone on a server that was just found up, and one that meets the same again has failed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from voxcli.engine.fleet.cap import Cap
+
+MAX_TRIES = 4  # of a row, on servers that stay up
+MAX_FAULTS = 2  # of servers, while they had a row; then the row has failed
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+FRESH_S = 5.0  # a server that was found up so long ago is still taken to be up
+NEW_VOICE_S = 1.0  # of audio: what a voice costs that a server has not heard yet
+MAX_VOICES = 64  # that a server is taken to remember
+PACE_WEIGHT = 0.2  # of the newest row, in a server's measured throughput
+
+
+class ServerState(Enum):
+    UP = auto()
+    DOUBTED = auto()  # a try failed; it has to be asked
+    DOWN = auto()
+
+
+@dataclass(eq=False)
+class Row:
+    """One row on its way.
+
+    Attributes:
+        work_s: seconds of audio, estimated.
+        voice: what a server may have heard before; empty for the model's own.
+        num_tries: failed ones, on servers that stayed up.
+        num_faults: servers that went down while they had it.
+        blamed: names of the servers that did.
+        tried: servers where a try failed last.
+    """
+
+    work_s: float
+    voice: str = ""
+    num_tries: int = 0
+    num_faults: int = 0
+    blamed: list[str] = field(default_factory=list)
+    tried: set[int] = field(default_factory=set)
+    server: Server | None = None
+    began_s: float = 0.0
+    not_before_s: float = 0.0
+
+
+@dataclass(eq=False)
+class Server:
+    """One server as the dispatcher sees it; outlives the dispatchers of an engine.
+
+    Attributes:
+        work_s: of the rows that it has.
+        pace: seconds of audio a second, measured; None before the first row.
+        num_rows, audio_s: done, in all.
+        num_failed: tries that failed, refusals for want of room not counted.
+        num_refused: for want of room.
+        num_down: times that it was found down.
+        retired: why it gets nothing any more; empty as long as it may.
+    """
+
+    index: int
+    name: str
+    cap: Cap = field(default_factory=Cap)
+    state: ServerState = ServerState.UP
+    rows: set[Row] = field(default_factory=set)
+    limbo: dict[Row, bool] = field(default_factory=dict)  # see `Dispatcher.broken`
+    pace: float | None = None
+    num_rows: int = 0
+    audio_s: float = 0.0
+    num_failed: int = 0
+    num_refused: int = 0
+    num_down: int = 0
+    retired: str = ""
+    not_before_s: float = 0.0
+    found_up_s: float = float("-inf")
+    is_being_asked: bool = False
+    num_asked_in_vain: int = 0
+    voices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_VOICES))
+
+    @property
+    def work_s(self) -> float:
+        return sum(row.work_s for row in self.rows)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has a row that is suspected, which nothing may join."""
+        return any(row.num_faults for row in self.rows)
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A row that is not tried again, and why."""
+
+    row: Row
+    why: str
+
+
+class Dispatcher:
+    """See the module. Times are seconds of one clock that never goes back.
+
+    Args:
+        servers: where rows may go; their states are kept up to date.
+        is_endless: there is no end of rows that suspects could wait for (a server that serves):
+            they go at once, beside others.
+        jitter: a number in [0, 1) for each backoff.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        *,
+        is_endless: bool = False,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self.servers = servers
+        self._is_endless = is_endless
+        self._jitter = jitter or random.Random()
+        self._waiting: deque[Row] = deque()
+
+    # ------------------------------------------------------------ rows
+
+    def add(self, row: Row) -> None:
+        self._waiting.append(row)
+
+    def drop(self, row: Row) -> None:
+        """Forget a row, wherever it is; always safe."""
+        if row in self._waiting:
+            self._waiting.remove(row)
+        for server in self.servers:
+            server.rows.discard(row)
+            server.limbo.pop(row, None)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def room(self) -> int:
+        """Rows that are worth having at once: those in flight, and one more a server."""
+        return sum(server.cap.now + 1 for server in self.servers if not server.retired)
+
+    def next(self, now_s: float) -> list[tuple[Row, Server]]:
+        """Rows to send now, each with its server."""
+        begun: list[tuple[Row, Server]] = []
+        while (found := self._choose(now_s)) is not None:
+            row, server = found
+            self._waiting.remove(row)
+            row.server, row.began_s = server, now_s
+            server.rows.add(row)
+            if row.voice in server.voices:
+                server.voices.remove(row.voice)
+            server.voices.append(row.voice)
+            begun.append(found)
+        return begun
+
+    def _choose(self, now_s: float) -> tuple[Row, Server] | None:
+        free = [server for server in self.servers if self._has_room(server, now_s)]
+        if not free:
+            return None
+        due = [row for row in self._waiting if row.not_before_s <= now_s]
+        for row in due:
+            if row.num_faults and not self._is_endless:
+                continue
+            fits = [each for each in free if each.index not in row.tried]
+            if not fits and any(
+                self._is_worth_waiting_for(each, row, now_s) for each in self.servers
+            ):
+                continue
+            return row, min(fits or free, key=lambda each: self._finish_s(each, row))
+        fresh = [each for each in free if not each.rows and now_s - each.found_up_s <= FRESH_S]
+        if not (due and fresh and self._only_suspects):
+            return None
+        row = due[0]
+        return row, min(fresh, key=lambda each: each.index in row.tried)
+
+    def _has_room(self, server: Server, now_s: float) -> bool:
+        return (
+            server.state is ServerState.UP
+            and not server.retired
+            and server.not_before_s <= now_s
+            and len(server.rows) < server.cap.now
+            and (self._is_endless or not server.is_alone)
+        )
+
+    def _is_worth_waiting_for(self, server: Server, row: Row, now_s: float) -> bool:
+        """Whether a row that failed elsewhere was not tried there, and it is merely full."""
+        return (
+            server.index not in row.tried
+            and server.state is ServerState.UP
+            and not server.retired
+            and server.not_before_s <= now_s
+        )
+
+    def _finish_s(self, server: Server, row: Row) -> float:
+        """When the server would be done with all that it has and this row, about."""
+        known = [each.pace for each in self.servers if each.pace]
+        pace = server.pace or (sum(known) / len(known) if known else 1.0)
+        new_s = NEW_VOICE_S if row.voice and row.voice not in server.voices else 0.0
+        return (server.work_s + row.work_s + new_s) / pace
+
+    # ------------------------------------------------------------ how a try ended
+
+    def done(self, row: Row, now_s: float, audio_s: float) -> None:
+        """The row was spoken."""
+        server, num_beside = self._take_from(row)
+        wall_s = now_s - row.began_s
+        server.num_rows += 1
+        server.audio_s += audio_s
+        server.found_up_s = now_s
+        server.num_asked_in_vain = 0
+        server.cap.done(num_beside, wall_s, audio_s)
+        pace = num_beside * audio_s / max(wall_s, 1e-6)
+        before = pace if server.pace is None else server.pace
+        server.pace = (1 - PACE_WEIGHT) * before + PACE_WEIGHT * pace
+
+    def failed(self, row: Row) -> None:
+        """The row itself cannot be spoken; whoever had it is well."""
+        self._take_from(row)
+
+    def busy(self, row: Row, now_s: float, retry_after_s: float | None = None) -> None:
+        """The server had no room for it; it is no failure of the row."""
+        server, _ = self._take_from(row)
+        server.num_refused += 1
+        server.cap.refused(row.began_s, now_s)
+        wait_s = self._backoff(server.num_refused) if retry_after_s is None else retry_after_s
+        server.not_before_s = max(server.not_before_s, now_s + min(wait_s, MAX_BACKOFF_S))
+        self._waiting.appendleft(row)
+
+    def broken(self, row: Row, now_s: float, *, had_begun: bool = True) -> None:
+        """The try failed; the row waits, and nothing more goes there, until the server was asked
+        whether it is up: see `probes`.
+
+        Args:
+            had_begun: the server may have been speaking it, so that the row may be what ended it.
+        """
+        self.lost(row, now_s).limbo[row] = had_begun
+
+    def lost(self, row: Row, now_s: float) -> Server:
+        """The same of a row of which a part has left: it cannot be tried again."""
+        server, _ = self._take_from(row)
+        server.num_failed += 1
+        if server.state is ServerState.UP:
+            server.state = ServerState.DOUBTED
+            server.not_before_s = now_s
+        return server
+
+    def _take_from(self, row: Row) -> tuple[Server, int]:
+        server = row.server
+        assert server is not None, "a row ends where it is"
+        num_beside = len(server.rows)
+        server.rows.discard(row)
+        row.server = None
+        return server, num_beside
+
+    # ------------------------------------------------------------ servers that are asked
+
+    def probes(self, now_s: float) -> list[Server]:
+        """Servers to be asked now whether they are up; each answer goes to `probed`."""
+        found = [each for each in self.servers if self._is_to_be_asked(each, now_s)]
+        for server in found:
+            server.is_being_asked = True
+        return found
+
+    def _is_to_be_asked(self, server: Server, now_s: float) -> bool:
+        if server.is_being_asked or server.retired or server.not_before_s > now_s:
+            return False
+        if server.state is not ServerState.UP:
+            return True
+        wants_suspect = self._only_suspects and not server.rows
+        return wants_suspect and now_s - server.found_up_s > FRESH_S
+
+    @property
+    def _only_suspects(self) -> bool:
+        return (
+            not self._is_endless
+            and bool(self._waiting)
+            and all(row.num_faults for row in self._waiting)
+        )
+
+    def probed(self, server: Server, is_up: bool, now_s: float) -> list[GivenUp]:
+        """An answer, or that there was none in time.
+
+        Returns:
+            rows that are not tried again.
+        """
+        server.is_being_asked = False
+        limbo, server.limbo = server.limbo, {}
+        if is_up:
+            server.state, server.found_up_s = ServerState.UP, now_s
+            server.num_asked_in_vain = 0
+            if limbo:
+                server.cap.refused(max(row.began_s for row in limbo), now_s)
+        else:
+            if server.state is not ServerState.DOWN:
+                server.num_down += 1
+            server.state = ServerState.DOWN
+            server.num_asked_in_vain += 1
+            server.not_before_s = now_s + self._backoff(server.num_asked_in_vain)
+        for row, had_begun in limbo.items():
+            if is_up:
+                row.num_tries += 1
+                row.not_before_s = now_s + self._backoff(row.num_tries)
+            elif had_begun:
+                row.num_faults += 1
+                row.blamed.append(server.name)
+        given_up = [self._put_back(row, server) for row in limbo]
+        return [each for each in given_up if each is not None]
+
+    def _put_back(self, row: Row, server: Server) -> GivenUp | None:
+        if row.num_faults >= MAX_FAULTS:
+            return GivenUp(row, f"{' and '.join(row.blamed)} went down while it was spoken")
+        if row.num_tries >= MAX_TRIES:
+            return GivenUp(row, f"it failed {row.num_tries} times, the last time on {server.name}")
+        row.tried.add(server.index)
+        if row.tried.issuperset(each.index for each in self.servers if not each.retired):
+            row.tried.clear()
+        self._waiting.appendleft(row)
+        return None
+
+    def retire(self, server: Server, why: str) -> None:
+        """Give a server nothing any more; what it has may end."""
+        server.retired = why
+        server.is_being_asked = False
+        self._waiting.extendleft(server.limbo)
+        server.limbo.clear()
+
+    def _backoff(self, num_failed: int) -> float:
+        wait_s = min(MAX_BACKOFF_S, BACKOFF_S * 2.0 ** min(num_failed - 1, 16))
+        return wait_s * (0.5 + 0.5 * self._jitter.random())
+
+    # ------------------------------------------------------------ time
+
+    @property
+    def num_up(self) -> int:
+        return sum(each.state is not ServerState.DOWN and not each.retired for each in self.servers)
+
+    def wake_s(self, now_s: float) -> float | None:
+        """When something may change by itself; None where only news can change anything."""
+        times = [row.not_before_s for row in self._waiting]
+        times += [
+            each.not_before_s
+            for each in self.servers
+            if not each.retired
+            and not each.is_being_asked
+            and (self._waiting or each.state is not ServerState.UP)
+        ]
+        times = [at_s for at_s in times if at_s > now_s]
+        return min(times, default=None)
