@@ -99,6 +99,11 @@ def encode(
     voice = store.find(name)
     with _open(options, options.settings(), is_quiet=quiet) as engine:
         engine.require(Mode.REFERENCE)
+        if not engine.facts.can_encode:
+            raise UsageError(
+                f"{engine.facts.name} encodes no voices",
+                hint=f"there is no need: --voice {name} sends it the recording",
+            )
         voice = _encoded(voice, engine)
     path = store.add(voice, overwrite=True)
     _show_saved(voice, path, is_json=json, is_quiet=quiet)
@@ -245,8 +250,12 @@ def _open(options: EngineOptions, settings: UserSettings, *, is_quiet: bool) -> 
 
 
 def _encoded(voice: Voice, engine: SpeechEngine) -> Voice:
-    """The voice with what the model hears in its recording; loads the model."""
+    """The voice with what the model hears in its recording, where that can be kept; loads the
+    model."""
     from voxcli.engine.base import uses_of
+
+    if not engine.facts.can_encode:
+        return voice
 
     return voice.encoded(engine.encode(voice.recording, uses_of(voice.recording)))
 

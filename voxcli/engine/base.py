@@ -92,7 +92,8 @@ class EngineFacts:
         max_streams: utterances that are spoken at once without waiting for each other.
         is_repeatable: the same seed gives the same samples.
         can_hold: it can hold a segment until it was checked, and try it again.
-        can_encode: it encodes recordings, so that voices can be kept.
+        can_encode: it encodes recordings, so that voices are kept encoded; else it hears a kept
+            voice's recording each time.
         can_encode_beside: it may encode in another thread while a session steps.
         stages: names under which `timed_stages` counts; empty where it cannot tell.
     """
@@ -293,6 +294,11 @@ class SpeechEngine(Closing, ABC):
     facts: EngineFacts
 
     @property
+    def title(self) -> str:
+        """The model as messages call it."""
+        return self.facts.model
+
+    @property
     @abstractmethod
     def setup(self) -> Setup:
         """What it runs on; once it is started."""
@@ -357,7 +363,7 @@ class SpeechEngine(Closing, ABC):
             is_cloning = utterance.mode is not Mode.ZERO_SHOT
         cloning: Values = facts.clone_best if is_cloning else {}
         given = utterance.sampling.parameters
-        return settle(facts.model, facts.parameters, facts.best, cloning, given)
+        return settle(self.title, facts.parameters, facts.best, cloning, given)
 
     def begin(self, plan: Plan, *, takes_integers: bool = False) -> None:
         """Say that `stream` of this plan, live, comes next, so that work may begin already.
@@ -461,6 +467,8 @@ class SpeechEngine(Closing, ABC):
             if own:
                 err.hint = f"{nearest(str(name), own.values())}its own: {', '.join(own.values())}"
             raise
+        if not self.facts.can_encode:
+            return voice.recorded(utterance)
         return voice.apply(utterance, self.facts.model, self.encoder_checksum())
 
     def require(self, mode: Mode) -> None:
@@ -473,9 +481,7 @@ class SpeechEngine(Closing, ABC):
             from voxcli.hub.catalog import models_with
 
             others = ", ".join(models_with(mode)) or "none that voxcli knows"
-            raise UsageError(
-                f"model '{self.facts.model}' has no {mode} mode", hint=f"it is in: {others}"
-            )
+            raise UsageError(f"model '{self.title}' has no {mode} mode", hint=f"it is in: {others}")
 
 
 def uses_of(recording: Recording) -> tuple[Use, ...]:

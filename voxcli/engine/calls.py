@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -82,6 +83,12 @@ class Speak(Protocol):
     """
 
     def __call__(self, call: SegmentCall) -> AsyncIterator[Piece]: ...
+
+
+@cache
+def shared_loop() -> LoopThread:
+    """The loop of all servers that this process asks; it ends with the process."""
+    return LoopThread("servers")
 
 
 class LoopThread(Closing):
@@ -172,6 +179,9 @@ class CallSession(SegmentedSession[SegmentCall], NewsSession):
         speech = super().add(plan, is_live=is_live)
         self.bell.set()
         return speech
+
+    def limit(self, num_at_once: int) -> None:
+        self._max_calls = num_at_once
 
     def resume(self, speech: Speech) -> None:
         super().resume(speech)

@@ -4,7 +4,7 @@
 |---|---|
 | `auto` | a running `voxcli serve` that speaks the same, as long as it is there; else `native` |
 | `native` | this package's own engine in this process |
-| a URL | the `voxcli serve` there, which has to fit |
+| a URL | the `voxcli serve` there, which has to fit, or another server of OpenAI's interface |
 | URLs with commas between | those servers side by side, which have to speak the same |
 
 Nothing heavy is imported before it is known who it is.
@@ -24,6 +24,7 @@ from voxcli.engine.base import SpeechEngine, Wanted
 from voxcli.errors import UsageError
 
 if TYPE_CHECKING:
+    from voxcli.engine.news import NewsEngine
     from voxcli.hub import ModelFiles
 
 AUTO, NATIVE = "auto", "native"
@@ -114,18 +115,35 @@ def _open_servers(
     rows_a_server: int | None,
     on_note: Callable[[str], None],
 ) -> SpeechEngine:
-    """The servers at URLs; a single one is asked without a fleet."""
-    from voxcli.engine.remote.find import connect_to
+    """The servers at URLs; one of ours, where it is the only one, is asked without a fleet."""
+    from voxcli.engine.remote.find import OtherProgramError, connect_to
 
     if len(urls) == 1 and rows_a_server is None:
-        return connect_to(urls[0], wanted, settings.api_key)
+        try:
+            return connect_to(urls[0], wanted, settings.api_key)
+        except OtherProgramError:
+            pass
     from voxcli.engine.fleet.open import open_fleet
 
-    openers = {
-        url: partial(connect_to, url, wanted, settings.api_key, waits_when_busy=False)
-        for url in urls
-    }
+    openers = {url: partial(_open_server, url, wanted, settings.api_key) for url in urls}
     return open_fleet(openers, rows_a_server=rows_a_server, on_note=on_note)
+
+
+def _open_server(url: str, wanted: Wanted, api_key: str | None) -> NewsEngine:
+    """Who answers at a URL, whichever program it is."""
+    from voxcli.engine.remote.find import OtherProgramError, connect_to
+
+    try:
+        return connect_to(url, wanted, api_key, waits_when_busy=False)
+    except OtherProgramError as err:
+        from voxcli.engine.calls import shared_loop
+        from voxcli.engine.fleet.cap import MAX
+        from voxcli.engine.openai.engine import open_server
+
+        engine = open_server(url, wanted, api_key, shared_loop(), max_streams=MAX)
+        if engine is None:  # a voxcli server that does not speak as this one does
+            raise err
+        return engine
 
 
 def check_spec(spec: str) -> str:

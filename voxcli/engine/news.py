@@ -24,6 +24,9 @@ class NewsSession(SpeechSession):
     def poll(self) -> list[Event]:
         """What is new, without waiting; an error of any kind ends its speech alone."""
 
+    def limit(self, num_at_once: int) -> None:
+        """Ask who speaks for no more at once, where it is asked segment by segment."""
+
     def patience_s(self) -> float | None:
         """Seconds until there may be news without a bell; None for ever."""
         return None

@@ -27,13 +27,14 @@ class PlannedModel:
     """What planning needs to know of a model.
 
     Attributes:
+        family: None where another program serves one that no family knows.
         facts: what it is and can be told.
         settings: what sounded best.
         can_say: whether the tokenizer has a character.
     """
 
     name: str
-    family: ModelFamily
+    family: ModelFamily | None
     facts: ModelFacts
     settings: ModelSettings = field(default_factory=ModelSettings)
     can_say: Callable[[str], bool] = lambda character: True
@@ -55,8 +56,9 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
         UsageError: settings that contradict the text, each other or the model.
     """
     _check_mode(utterance, model)
-    utterance = model.family.check(utterance)
-    if model.settings.clone_mode is Mode.REFERENCE and _is_one_clip(utterance):
+    if model.family is not None:
+        utterance = model.family.check(utterance)
+    if model.settings.clone_mode is Mode.REFERENCE and is_one_clip(utterance):
         utterance = replace(utterance, prompt=None)
     alternatives = tuple(
         known.name for known in known_models().values() if known.name != model.name
@@ -108,7 +110,7 @@ def settled_parameters(
     return settle(model.name, model.facts.parameters, best.parameters, cloning, given)
 
 
-def _is_one_clip(utterance: Utterance) -> bool:
+def is_one_clip(utterance: Utterance) -> bool:
     """Whether the same recording is imitated and continued, as a clip with its transcript is."""
     reference, prompt = utterance.reference, utterance.prompt
     return reference is not None and prompt is not None and reference.text == prompt.text

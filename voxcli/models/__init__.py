@@ -8,6 +8,7 @@ from typing import Any
 from voxcli.errors import CheckpointError
 from voxcli.models.base import ModelFamily
 from voxcli.models.qwen3_tts.family import Qwen3TTSFamily
+from voxcli.models.served import ServedModel
 from voxcli.models.settings import shown
 from voxcli.models.voxcpm2.family import VoxCPM2Family
 from voxcli.parameters import Parameter, merged
@@ -40,6 +41,12 @@ def family_of(config: Mapping[str, Any], where: str = "config.json") -> ModelFam
 def family_named(name: str) -> ModelFamily:
     """The family of that name, which exists."""
     return next(family for family in FAMILIES if family.name == name)
+
+
+def served_as(name: str) -> ServedModel | None:
+    """The model that a server elsewhere calls by this name or folder; None if none is known."""
+    short = name.rstrip("/").rsplit("/", 1)[-1]
+    return next((found for family in FAMILIES if (found := family.served(short))), None)
 
 
 def all_parameters() -> tuple[Parameter, ...]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Span,
         StepOutput,
     )
+    from voxcli.models.served import ServedModel
 
 GraphKey = tuple[Any, ...]  # plain values that can be compared, shown and written as JSON
 
@@ -93,6 +94,17 @@ class ModelFamily(ABC):
     @abstractmethod
     def can_say(self, folder: Path) -> Callable[[str], bool]:
         """Whether the tokenizer has a character; loads the tokenizer alone."""
+
+    def served(self, name: str) -> ServedModel | None:
+        """What a model is where another program serves it.
+
+        Args:
+            name: the last part of what it is called there.
+
+        Returns:
+            None for one that is not of this family, as far as its name tells.
+        """
+        return None
 
     def check(self, utterance: Utterance) -> Utterance:
         """The utterance as it is to be spoken.

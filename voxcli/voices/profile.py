@@ -74,7 +74,13 @@ class Voice:
                 f"{what}{known})",
                 hint=f"run 'voxcli voices encode {self.name} --model {model_name}'",
             )
-        heard = replace(self.recording, encoding=found[0], key="")
+        return self._heard(utterance, replace(self.recording, encoding=found[0], key=""))
+
+    def recorded(self, utterance: Utterance) -> Utterance:
+        """The same with the recording itself, for who encodes nothing."""
+        return self._heard(utterance, self.recording)
+
+    def _heard(self, utterance: Utterance, heard: Recording) -> Utterance:
         prompt = heard if heard.text.strip() else None
         return replace(utterance, reference=heard, prompt=prompt)
 

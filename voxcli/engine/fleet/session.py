@@ -198,6 +198,7 @@ class FleetSession(NewsSession):
             flight.speech.num_tries += 1
             try:
                 session = self._session_of(server)
+                session.limit(server.cap.now)
                 flight.tried = session.add(flight.speech.plan, is_live=flight.speech.is_live)
                 self._by_tried[flight.tried] = flight
                 if flight.is_paused:

@@ -65,7 +65,9 @@ class NativeEngine(SpeechEngine):
         self.core: EngineCore | None = None
         self.num_encoded = 0
         self.encode_s = 0.0
+        assert model.family is not None
         self._planned = model
+        self._family = model.family
         self._setup: Setup | None = None
         self._routes: Routes = {}
         self._sessions: WeakSet[NativeSession] = WeakSet()
@@ -146,8 +148,7 @@ class NativeEngine(SpeechEngine):
         ]
 
     def _key_of(self, settled: Values) -> Any:
-        family = self._planned.family
-        return family.graph_key(family.parameters_of(settled))
+        return self._family.graph_key(self._family.parameters_of(settled))
 
     def captured(self, values: Values) -> str | None:
         """Why parameters cannot be asked for: no graph was captured for them. None if they can."""

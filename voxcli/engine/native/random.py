@@ -96,7 +96,7 @@ class RandomEngine(NativeEngine):
         threads = set_threads(config.threads)
         dtype = resolve_dtype(config.precision, device.torch_device, 0)
         with _refused():
-            model = self._planned.family.load_random(
+            model = self._family.load_random(
                 self._values, self._folder, device.torch_device, dtype, is_native=config.native
             )
         core = EngineCore(model, device.torch_device, config)

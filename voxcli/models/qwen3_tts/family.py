@@ -29,6 +29,8 @@ from voxcli.utterance import Mode
 if TYPE_CHECKING:
     import torch
 
+    from voxcli.models.served import ServedModel
+
 logger = logging.getLogger(__name__)
 
 MODES = {
@@ -127,6 +129,13 @@ class Qwen3TTSFamily(ModelFamily):
 
     def can_say(self, folder: Path) -> Callable[[str], bool]:
         return lambda character: True  # there is a token for each byte
+
+    def served(self, name: str) -> ServedModel | None:
+        if not name.lower().replace("_", "-").startswith("qwen3-tts"):
+            return None
+        from voxcli.models.qwen3_tts.served import served
+
+        return served(name, self.name, self.declaration)
 
     def graph_key(self, parameters: Parameters) -> GraphKey:
         return parameters.is_greedy, parameters.is_greedy  # of talker, of code predictor

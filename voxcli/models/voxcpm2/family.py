@@ -19,6 +19,8 @@ from voxcli.utterance import Utterance
 if TYPE_CHECKING:
     import torch
 
+    from voxcli.models.served import ServedModel
+
 UNGUIDED = 1.0
 
 
@@ -68,6 +70,13 @@ class VoxCPM2Family(ModelFamily):
         from voxcli.models.voxcpm2.tokenize import TextTokenizer
 
         return TextTokenizer(folder).can_say
+
+    def served(self, name: str) -> ServedModel | None:
+        if not name.lower().replace("-", "").startswith(self.name):
+            return None
+        from voxcli.models.voxcpm2.served import served
+
+        return replace(served(self.name), check=self.check)
 
     def check(self, utterance: Utterance) -> Utterance:
         style = utterance.style.strip()

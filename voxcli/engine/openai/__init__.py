@@ -1,0 +1,1 @@
+"""Speech servers that speak as OpenAI's does: vLLM-Omni and others."""

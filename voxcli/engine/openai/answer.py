@@ -1,0 +1,227 @@
+"""Answers with speech, from bytes to samples: events, WAV, raw PCM or a whole file of another kind.
+
+What an answer is, its Content-Type says, whatever was asked. Its rate is in a WAV header, or beside
+raw PCM; it is never assumed. Knows no connection: bytes go in as they come.
+"""
+
+from __future__ import annotations
+
+import binascii
+import io
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from voxcli.engine.openai.failures import in_one_line
+from voxcli.engine.openai.sse import EventParser
+from voxcli.engine.openai.waves import (
+    EMPTY,
+    MAX_RATE,
+    MIN_RATE,
+    CutError,
+    PcmReader,
+    Samples,
+    WavReader,
+)
+from voxcli.errors import EngineError, UnavailableError
+
+EVENTS = "text/event-stream"
+WAV = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
+PCM = ("audio/pcm", "audio/x-pcm", "audio/raw")
+FILES = ("audio/mpeg", "audio/mp3", "audio/flac", "audio/x-flac", "audio/ogg", "audio/opus")
+MAX_FILE = 64 << 20  # bytes of a whole file
+_TOKENS = "x-vllm-omni-output-tokens"
+
+
+class Reader(Protocol):
+    """Bytes of an answer to samples at `rate`, Hz, which is known with the first of them.
+
+    Attributes:
+        num_tokens: of output, where the server says how many.
+        is_done: the answer has said that it is at its end.
+    """
+
+    num_tokens: int | None
+    is_done: bool
+
+    @property
+    def rate(self) -> int | None: ...
+
+    def feed(self, data: bytes) -> Samples:
+        """New samples; raises ValueError, VoxError for what is no speech."""
+        ...
+
+    def finish(self) -> Samples:
+        """The rest, when no byte follows; raises CutError where some should."""
+        ...
+
+
+def reader_of(headers: Mapping[str, str], name: str) -> Reader:
+    """Who reads an answer with status 200.
+
+    Args:
+        headers: of the answer, names in lower case.
+        name: what messages call the server.
+
+    Raises:
+        EngineError: its Content-Type is none of speech, or its rate is nowhere.
+    """
+    kind, _, rest = headers.get("content-type", "").lower().partition(";")
+    kind = kind.strip()
+    rate = _stated_rate(rest, headers)
+    if kind == EVENTS:
+        return EventReader(rate, name)
+    tokens = headers.get(_TOKENS, "")
+    num_tokens = int(tokens) if tokens.isdecimal() and len(tokens) < 10 else None
+    if kind in WAV:
+        return PlainReader(WavReader(), num_tokens)
+    if kind in PCM:
+        return PlainReader(_pcm_reader(rate, name), num_tokens)
+    if kind in FILES:
+        return FileReader(num_tokens)
+    raise EngineError(
+        f"{name} answers with {in_one_line(kind) or 'something without a type'}, which is no "
+        "speech",
+        hint="check the URL",
+    )
+
+
+def _stated_rate(parameters: str, headers: Mapping[str, str]) -> int | None:
+    """Hz, as the type's parameters or a header state it."""
+    stated = dict(word.strip().partition("=")[::2] for word in parameters.split(";") if "=" in word)
+    text = stated.get("rate") or headers.get("x-sample-rate", "")
+    found = int(text) if text.isdecimal() and len(text) < 10 else 0
+    return found if MIN_RATE <= found <= MAX_RATE else None
+
+
+def _pcm_reader(rate: int | None, name: str) -> PcmReader:
+    if rate is None:
+        raise EngineError(
+            f"{name} answers with raw samples and does not say at which rate",
+            hint="let it answer in WAV: an older server may have to be upgraded",
+        )
+    return PcmReader(rate)
+
+
+class PlainReader:
+    """WAV or raw samples as they are."""
+
+    is_done = False
+
+    def __init__(self, wave: WavReader | PcmReader, num_tokens: int | None = None) -> None:
+        self._wave = wave
+        self.num_tokens = num_tokens
+
+    @property
+    def rate(self) -> int | None:
+        return self._wave.rate
+
+    def feed(self, data: bytes) -> Samples:
+        return self._wave.feed(data)
+
+    def finish(self) -> Samples:
+        return self._wave.finish()
+
+
+class FileReader:
+    """A whole file that libsndfile reads."""
+
+    is_done = False
+
+    def __init__(self, num_tokens: int | None = None) -> None:
+        self.num_tokens = num_tokens
+        self.rate: int | None = None
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Samples:
+        self._data += data
+        if len(self._data) > MAX_FILE:
+            raise ValueError("its file is too long")
+        return EMPTY
+
+    def finish(self) -> Samples:
+        import soundfile
+
+        if not self._data:
+            return EMPTY
+        try:
+            with soundfile.SoundFile(io.BytesIO(self._data)) as file:
+                self.rate = file.samplerate
+                most = MAX_FILE // 4 // file.channels
+                samples = file.read(most, dtype="float32", always_2d=True)
+        except (soundfile.SoundFileError, ValueError, TypeError) as err:
+            raise ValueError(f"its file cannot be read: {err}") from err
+        mono: Samples = samples.mean(axis=1, dtype=np.float32)
+        return mono
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    audio: str | None = None
+    response_format: str | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class EventReader:
+    """Speech in server-sent events: deltas, then done or an error.
+
+    Args:
+        rate: of raw samples, where the answer states it.
+        name: what messages call the server.
+    """
+
+    def __init__(self, rate: int | None, name: str) -> None:
+        self.num_tokens: int | None = None
+        self.is_done = False
+        self._events = EventParser()
+        self._stated_rate = rate
+        self._name = name
+        self._wave: WavReader | PcmReader | None = None
+
+    @property
+    def rate(self) -> int | None:
+        return None if self._wave is None else self._wave.rate
+
+    def feed(self, data: bytes) -> Samples:
+        found = [self._take(event) for event in self._events.feed(data)]
+        return np.concatenate(found) if found else EMPTY
+
+    def finish(self) -> Samples:
+        if not self.is_done:
+            raise CutError("it ends without having said so")
+        return EMPTY if self._wave is None else self._wave.finish()
+
+    def _take(self, data: bytes) -> Samples:
+        if self.is_done:
+            return EMPTY
+        if data.strip() == b"[DONE]":
+            self.is_done = True
+            return EMPTY
+        event = msgspec.json.decode(data, type=_Event)
+        if event.error is not None or event.type.rpartition(".")[2] == "error":
+            said = event.error
+            said = said.get("message", "") if isinstance(said, dict) else said
+            why = in_one_line(str(said or "it does not say why"))
+            raise UnavailableError(f"{self._name} failed: {why}")
+        if event.type.endswith(".done"):
+            self._count(event.usage or {})
+            self.is_done = True
+        if event.audio is None:
+            return EMPTY
+        return self._hear(binascii.a2b_base64(event.audio, strict_mode=True), event)
+
+    def _hear(self, data: bytes, event: _Event) -> Samples:
+        if self._wave is None:
+            if not data:
+                return EMPTY
+            is_raw = event.response_format == "pcm"
+            self._wave = _pcm_reader(self._stated_rate, self._name) if is_raw else WavReader()
+        return self._wave.feed(data)
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        found = usage.get("output_tokens")
+        if isinstance(found, int) and found >= 0:
+            self.num_tokens = found

@@ -1,0 +1,113 @@
+"""A segment as the body of a speech request, in the fields that the server takes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from voxcli.audio import pcm, wav
+from voxcli.audio.resample import resample
+from voxcli.engine.calls import SegmentCall
+from voxcli.engine.openai.profile import ANY_VOICE, Kind, Profile
+from voxcli.models.served import ServedModel
+from voxcli.utterance import Mode, Recording, Use, Utterance
+
+MAX_TOKENS = 4096  # that a server lets a request ask for
+MAX_CLIP_S = 30.0  # of a recording; vLLM-Omni refuses a longer one
+MAX_CLIPS = 32  # recordings that are kept as text, 1.3 MB for 30 s
+
+
+class Asker:
+    """Bodies for one server. Any thread may use it."""
+
+    def __init__(self, profile: Profile, served: ServedModel | None) -> None:
+        self._profile = profile
+        self._served = served
+        self._clips: OrderedDict[tuple[str, Use], str] = OrderedDict()
+        self._lock = Lock()
+
+    def body(self, call: SegmentCall) -> bytes:
+        """JSON in UTF-8; half characters of an argument that was no UTF-8 become "?"."""
+        text = json.dumps(self.fields(call), ensure_ascii=False, allow_nan=False)
+        return text.encode("utf-8", "replace")
+
+    def fields(self, call: SegmentCall) -> dict[str, Any]:
+        """The fields of a request; what the server does not take is not among them."""
+        profile, utterance = self._profile, call.plan.utterance
+        language, parameters = call.plan.text.language, call.plan.parameters
+        found: dict[str, Any] = {"model": profile.model.name, "response_format": "wav"}
+        if self._served is not None:
+            found |= self._served.fields(utterance, call.text, language, parameters)
+            found |= self._recording(call)
+        else:
+            found |= {"input": call.text, "language": language, **parameters}
+            if style := utterance.style.strip():
+                found["instructions"] = style
+        if voice := self._voice(utterance):
+            found["voice"] = voice
+        found["seed"] = call.seed
+        if self._served is not None:
+            found["max_new_tokens"] = max_tokens(call)
+        if profile.kind is not Kind.OTHER:
+            found |= {"stream": True, "stream_format": "sse"}
+        if profile.kind is Kind.VOXCLI:
+            found["raw_text"] = True  # it is written out already
+        return {name: value for name, value in found.items() if name in profile.fields}
+
+    def _voice(self, utterance: Utterance) -> str | None:
+        """The name that is sent; None leaves the field out, which is the model's own."""
+        if utterance.mode is not Mode.ZERO_SHOT:
+            return None
+        if utterance.voice not in (None, "default"):
+            return utterance.voice
+        if self._profile.kind is not Kind.OTHER:
+            return None
+        return self._profile.voices[0] if self._profile.voices else ANY_VOICE
+
+    def _recording(self, call: SegmentCall) -> dict[str, Any]:
+        utterance = call.plan.utterance
+        if utterance.prompt is not None:
+            clip = self._clip(utterance.prompt, Use.PROMPT)
+            return {"ref_audio": clip, "ref_text": call.plan.prompt_text}
+        if utterance.reference is not None:
+            return {"ref_audio": self._clip(utterance.reference, Use.REFERENCE)}
+        return {}
+
+    def _clip(self, recording: Recording, use: Use) -> str:
+        """A recording as a data URI; the same one is made once."""
+        key = (recording.key, use)
+        with self._lock:
+            if key in self._clips:
+                self._clips.move_to_end(key)
+                return self._clips[key]
+        assert self._served is not None
+        made = data_uri(recording, use, self._served)
+        with self._lock:
+            self._clips[key] = made
+            while len(self._clips) > MAX_CLIPS:
+                self._clips.popitem(last=False)
+        return made
+
+
+def max_tokens(call: SegmentCall) -> int:
+    """The most frames that a server is asked for."""
+    return min(call.max_frames, MAX_TOKENS)
+
+
+def data_uri(recording: Recording, use: Use, served: ServedModel) -> str:
+    """A recording as the model hears it: 16 bit, mono, of a length that it takes. Silence is added
+    where the speech does not join on."""
+    assert recording.samples is not None
+    rate = served.facts.reference_sample_rate
+    samples = resample(recording.samples, recording.sample_rate, rate)
+    longest = int(MAX_CLIP_S * rate)
+    samples = samples[: longest - longest % served.whole_samples]
+    missing = -len(samples) % served.whole_samples
+    samples = np.pad(samples, (missing, 0) if use is Use.PROMPT else (0, missing))
+    data = wav.wav_header(rate, "16", len(samples)) + pcm.quantise(samples, "16")
+    return f"data:audio/wav;base64,{base64.b64encode(data).decode('ascii')}"
