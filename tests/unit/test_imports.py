@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.base": WORDS | {"voices", "hub"},
     "engine.standin": WORDS | {"engine.base"},
     "engine.choose": {"engine.base", "engine.standin", "engine.native", "engine.remote"}
-    | {"engine.fleet", "engine.openai", "engine.news", "engine.calls"}
+    | {"engine.fleet", "engine.openai", "engine.vllm_omni", "engine.news", "engine.calls"}
     | {"hub", "config", "errors"},
     "engine.planning": WORDS | {"hub", "models.base", "text", "audio"},
     "engine.speech": WORDS | {"engine.base", "engine.planning", "text", "audio"},
@@ -50,8 +50,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.calls": WORDS | {"engine.base", "engine.news", "engine.session", "engine.speech"},
     "engine.remote": WORDS | {"engine.base", "engine.news", "text"},
     "engine.fleet": WORDS | {"engine.base", "engine.news"},
+    "engine.clips": {"audio", "utterance"},
+    "engine.vllm_omni": WORDS
+    | {"engine.base", "engine.calls", "engine.clips", "engine.planning"}
+    | {"models", "models.base", "hub"},
     "engine.openai": WORDS
-    | {"engine.base", "engine.calls", "engine.news", "engine.planning"}
+    | {"engine.base", "engine.calls", "engine.clips", "engine.news", "engine.planning"}
     | {"models", "models.base", "hub", "audio", "voices"},
     "engine.native": WORDS
     | {"engine.base", "engine.planning", "engine.session", "engine.speech"}
@@ -70,7 +74,8 @@ WITHOUT_TORCH = {
     *(WORDS | ENGINE),
     *("__init__", "hub", "text", "audio", "streaming", "batch", "models", "models.base"),
     *("engine", "engine.planning", "engine.remote", "engine.openai", "engine.fleet"),
-    *("engine.speech", "engine.session", "engine.news", "engine.calls"),
+    *("engine.speech", "engine.session", "engine.news", "engine.calls", "engine.clips"),
+    "engine.vllm_omni",
 }
 # What command modules may import only inside a command body, for help without delay.
 HEAVY = ("torch", "numpy", "soundfile", "huggingface_hub", "rich", "tokenizers", "safetensors")

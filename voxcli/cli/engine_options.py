@@ -104,9 +104,9 @@ class EngineOptions(ModelOptions):
         str | None,
         typer.Option(
             "--engine",
-            metavar="auto|native|URL",
-            help="Who speaks: a running 'voxcli serve' if it fits, this process, or the server at "
-            "a URL.",
+            metavar="auto|native|vllm-omni|URL[,URL...]",
+            help="Who speaks: a running 'voxcli serve' if it fits, this process, vLLM-Omni in it, "
+            "or the servers at URLs.",
             show_default=UserSettings.engine,
         ),
     ] = None

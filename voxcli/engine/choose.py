@@ -4,6 +4,7 @@
 |---|---|
 | `auto` | a running `voxcli serve` that speaks the same, as long as it is there; else `native` |
 | `native` | this package's own engine in this process |
+| `vllm-omni` | vLLM-Omni in this process |
 | a URL | the `voxcli serve` there, which has to fit, or another server of OpenAI's interface |
 | URLs with commas between | those servers side by side, which have to speak the same |
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from voxcli.engine.news import NewsEngine
     from voxcli.hub import ModelFiles
 
-AUTO, NATIVE = "auto", "native"
+AUTO, NATIVE, VLLM_OMNI = "auto", "native", "vllm-omni"
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,19 @@ def open_engine(
             return StandInEngine(engine, own, on_note)
         if why_not is not None:
             on_note(f"the running server is not used: {why_not}")
-    elif spec != NATIVE:
+    elif spec not in (NATIVE, VLLM_OMNI):
         wanted = wanted_by(config, settings)
         return _open_servers(_urls(spec), wanted, settings, rows_a_server, on_note)
-    from voxcli.engine.native.engine import NativeEngine
     from voxcli.hub import resolve_model
 
     if files is None:
         files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+    if spec == VLLM_OMNI:
+        from voxcli.engine.vllm_omni.engine import VllmOmniEngine
+
+        return VllmOmniEngine(files, config, on_note=on_note)
+    from voxcli.engine.native.engine import NativeEngine
+
     if not is_speaking:
         config = replace(config, eager=True, max_slots=1)
     return NativeEngine(files, config)
@@ -148,13 +154,13 @@ def _open_server(url: str, wanted: Wanted, api_key: str | None) -> NewsEngine:
 
 def check_spec(spec: str) -> str:
     """Raise UsageError unless `spec` names an engine."""
-    if spec in (AUTO, NATIVE):
+    if spec in (AUTO, NATIVE, VLLM_OMNI):
         return spec
     urls = _urls(spec)
     for url in urls or [spec]:
         if not _is_url(url):
             raise UsageError(
-                f"--engine is '{url}'", hint="use auto, native or URLs of speech servers"
+                f"--engine is '{url}'", hint="use auto, native, vllm-omni or URLs of servers"
             )
     if len(set(urls)) < len(urls):
         raise UsageError(f"--engine names a server twice: {spec}", hint="name each once")

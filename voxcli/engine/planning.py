@@ -6,7 +6,7 @@ engines that prepare texts themselves; knows families by their facts alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -108,6 +108,22 @@ def settled_parameters(
     best, given = model.settings, sampling.parameters
     cloning: Mapping[str, Value] = best.clone_parameters if is_cloning else {}
     return settle(model.name, model.facts.parameters, best.parameters, cloning, given)
+
+
+def one_recording(utterance: Utterance, modes: Sequence[Mode], max_continued_s: float) -> Utterance:
+    """The utterance for who hears one recording alone: a clip that would be imitated and continued
+    is continued where it is short enough to go with its transcript, else imitated.
+
+    Args:
+        modes: that there are.
+    """
+    if Mode.BOTH in modes or not is_one_clip(utterance) or utterance.prompt is None:
+        return utterance
+    samples = utterance.prompt.samples
+    length_s = 0.0 if samples is None else len(samples) / utterance.prompt.sample_rate
+    if Mode.CONTINUATION in modes and length_s <= max_continued_s:
+        return replace(utterance, reference=None)
+    return replace(utterance, prompt=None)
 
 
 def is_one_clip(utterance: Utterance) -> bool:

@@ -106,6 +106,10 @@ class ModelFamily(ABC):
         """
         return None
 
+    def served_here(self, folder: Path, config: Mapping[str, Any]) -> ServedModel | None:
+        """The same of a checkpoint, where another program is to run it in this process."""
+        return self.served(self.name)
+
     def check(self, utterance: Utterance) -> Utterance:
         """The utterance as it is to be spoken.
 

@@ -8,17 +8,14 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from voxcli.audio import pcm, wav
-from voxcli.audio.resample import resample
 from voxcli.engine.calls import SegmentCall
+from voxcli.engine.clips import whole_clip
 from voxcli.engine.openai.profile import ANY_VOICE, Kind, Profile
 from voxcli.models.served import ServedModel
 from voxcli.utterance import Mode, Recording, Use, Utterance
 
 MAX_TOKENS = 4096  # that a server lets a request ask for
-MAX_CLIP_S = 30.0  # of a recording; vLLM-Omni refuses a longer one
 MAX_CLIPS = 32  # recordings that are kept as text, 1.3 MB for 30 s
 
 
@@ -100,14 +97,8 @@ def max_tokens(call: SegmentCall) -> int:
 
 
 def data_uri(recording: Recording, use: Use, served: ServedModel) -> str:
-    """A recording as the model hears it: 16 bit, mono, of a length that it takes. Silence is added
-    where the speech does not join on."""
-    assert recording.samples is not None
+    """A recording as the model hears it, with 16 bits a sample."""
     rate = served.facts.reference_sample_rate
-    samples = resample(recording.samples, recording.sample_rate, rate)
-    longest = int(MAX_CLIP_S * rate)
-    samples = samples[: longest - longest % served.whole_samples]
-    missing = -len(samples) % served.whole_samples
-    samples = np.pad(samples, (missing, 0) if use is Use.PROMPT else (0, missing))
+    samples = whole_clip(recording, use, rate, served.whole_samples)
     data = wav.wav_header(rate, "16", len(samples)) + pcm.quantise(samples, "16")
     return f"data:audio/wav;base64,{base64.b64encode(data).decode('ascii')}"

@@ -30,7 +30,7 @@ from voxcli.engine.openai.probe import ANSWER_S, learn_rate, probe
 from voxcli.engine.openai.profile import SPEECH, Kind, ModelRow, Profile
 from voxcli.engine.openai.transport import Limits, Transport, beginning
 from voxcli.engine.openai.waves import EMPTY, Samples
-from voxcli.engine.planning import PlannedModel, is_one_clip, make_plan
+from voxcli.engine.planning import PlannedModel, make_plan, one_recording
 from voxcli.errors import (
     EngineError,
     RecordingError,
@@ -185,7 +185,8 @@ class OpenAIEngine(NewsEngine):
                 hint="drop --continuity",
             )
         if self._served is not None:
-            utterance = self._in_one_recording(self._served.check(utterance))
+            utterance = self._served.check(utterance)
+            utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
         for recording in filter(None, (utterance.reference, utterance.prompt)):
             self._check_recording(recording)
         plan = make_plan(utterance, self._model_for(utterance))
@@ -208,18 +209,6 @@ class OpenAIEngine(NewsEngine):
         if self.profile.lists_voices or voice in (None, OWN_VOICE):
             return self._planned
         return replace(self._planned, facts=replace(self._planned.facts, voices=(str(voice),)))
-
-    def _in_one_recording(self, utterance: Utterance) -> Utterance:
-        """A clip that would be imitated and continued, in the way that the server has: continued
-        where it is short enough to go with its transcript, else imitated."""
-        modes, served = self.facts.modes, self._served
-        if Mode.BOTH in modes or not is_one_clip(utterance) or served is None:
-            return utterance
-        assert utterance.prompt is not None
-        is_short = _duration_s(utterance.prompt) <= served.max_told_s
-        if Mode.CONTINUATION in modes and is_short:
-            return replace(utterance, reference=None)
-        return replace(utterance, prompt=None)
 
     def _check_recording(self, recording: Recording) -> None:
         if recording.samples is None:

@@ -127,6 +127,13 @@ class Qwen3TTSFamily(ModelFamily):
             voices=tuple(sizes.speakers),
         )
 
+    def served_here(self, folder: Path, config: Mapping[str, Any]) -> ServedModel | None:
+        from voxcli.models.qwen3_tts.served import TASKS
+
+        sizes = Qwen3TTSConfig.beside(folder, config)
+        size = sizes.size.replace("b", ".")  # "0b6"
+        return self.served(f"qwen3-tts-{size}b-{TASKS[sizes.kind]}")
+
     def can_say(self, folder: Path) -> Callable[[str], bool]:
         return lambda character: True  # there is a token for each byte
 

@@ -1,0 +1,1 @@
+"""A stand-in for the package vllm 0.26."""

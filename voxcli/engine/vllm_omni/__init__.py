@@ -1,0 +1,1 @@
+"""vLLM-Omni in this process."""
