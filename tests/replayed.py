@@ -84,13 +84,16 @@ class Replay(Closing):
 
     Attributes:
         requests: method, path, headers and body of each, as they came.
-        num_open: connections.
+        num_opened: connections.
+        num_spoken: requests for speech.
         num_left: answers whose client went away before their end.
+        hang_before_headers: answer requests for speech with nothing at all.
     """
 
     def __init__(self, answers: dict[tuple[str, str], Answer | Iterable[Answer]]) -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.num_open = self.num_left = 0
+        self.num_opened = self.num_spoken = self.num_left = 0
+        self.hang_before_headers = False
         self._answers = {
             key: [value] if isinstance(value, Answer) else list(value)
             for key, value in answers.items()
@@ -117,6 +120,10 @@ class Replay(Closing):
         self._loop.run(watch(), PATIENCE_S)
 
     def close(self) -> None:
+        """Always safe."""
+        if not self._server.is_serving():
+            return
+
         async def stop() -> None:
             self._server.close()
 
@@ -124,14 +131,13 @@ class Replay(Closing):
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.num_open += 1
+        self.num_opened += 1
         try:
             while await self._exchange(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, OSError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass
         finally:
-            self.num_open -= 1
             writer.close()
             with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
@@ -145,6 +151,11 @@ class Replay(Closing):
         }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append((method, path, headers, body))
+        self.num_spoken += (method, path) == SPEECH
+        if self.hang_before_headers and (method, path) == SPEECH:
+            await reader.read(1)
+            self.num_left += 1
+            return False
         answers = self._answers.get((method, path), [as_json({"detail": "Not Found"}, 404)])
         found = answers.pop(0) if len(answers) > 1 else answers[0]
         return await self._send(found, reader, writer)

@@ -165,6 +165,13 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
+def _event(data: bytes) -> _Event:
+    try:
+        return msgspec.json.decode(data, type=_Event)
+    except RecursionError as err:
+        raise ValueError("an event is nested too deeply") from err
+
+
 class EventReader:
     """Speech in server-sent events: deltas, then done or an error.
 
@@ -200,7 +207,7 @@ class EventReader:
         if data.strip() == b"[DONE]":
             self.is_done = True
             return EMPTY
-        event = msgspec.json.decode(data, type=_Event)
+        event = _event(data)
         if event.error is not None or event.type.rpartition(".")[2] == "error":
             said = event.error
             said = said.get("message", "") if isinstance(said, dict) else said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,7 @@ from voxcli.engine.calls import SegmentCall
 from voxcli.engine.clips import whole_clip
 from voxcli.engine.openai.profile import ANY_VOICE, Kind, Profile
 from voxcli.models.served import ServedModel
+from voxcli.parameters import Parameter
 from voxcli.utterance import Mode, Recording, Use, Utterance
 
 MAX_TOKENS = 4096  # that a server lets a request ask for
@@ -20,9 +22,17 @@ MAX_CLIPS = 32  # recordings that are kept as text, 1.3 MB for 30 s
 
 
 class Asker:
-    """Bodies for one server. Any thread may use it."""
+    """Bodies for one server. Any thread may use it.
 
-    def __init__(self, profile: Profile, served: ServedModel | None) -> None:
+    Args:
+        served: what the model's family knows of it; None asks in OpenAI's own fields.
+        parameters: that a request may carry.
+    """
+
+    def __init__(
+        self, profile: Profile, served: ServedModel | None, parameters: Sequence[Parameter]
+    ) -> None:
+        self._parameters = parameters
         self._profile = profile
         self._served = served
         self._clips: OrderedDict[tuple[str, Use], str] = OrderedDict()
@@ -42,7 +52,13 @@ class Asker:
             found |= self._served.fields(utterance, call.text, language, parameters)
             found |= self._recording(call)
         else:
-            found |= {"input": call.text, "language": language, **parameters}
+            found |= {"input": call.text, "language": language}
+            given = utterance.sampling.parameters  # what is left out, the server knows better
+            found |= {
+                each.name: parameters[each.name]
+                for each in self._parameters
+                if not given.keys().isdisjoint((each.name, *each.aliases))
+            }
             if style := utterance.style.strip():
                 found["instructions"] = style
         if voice := self._voice(utterance):

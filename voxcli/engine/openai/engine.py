@@ -134,11 +134,11 @@ class OpenAIEngine(NewsEngine):
         self._loop = loop
         self._limits = limits or Limits()
         self._served = profile.family if profile.kind is Kind.VLLM_OMNI else None
-        self._asker = Asker(profile, self._served)
         self._frame_s = NOMINAL_FRAME_S if self._served is None else self._served.frame_s
         self._planned = _planned_model(profile, self._served, sample_rate)
         self._sessions: WeakSet[CallSession] = WeakSet()
         facts, settings = self._planned.facts, self._planned.settings
+        self._asker = Asker(profile, self._served, facts.parameters)
         self.facts = EngineFacts(
             engine=str(profile.kind),
             model=profile.model.name,

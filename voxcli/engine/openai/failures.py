@@ -40,13 +40,15 @@ def message_in(body: bytes) -> str:
     """What a body of JSON, or of a few words, says went wrong; empty where it says nothing."""
     try:
         found = json.loads(body)
+        for key in ("error", "detail", "message"):
+            if isinstance(found, dict) and found.get(key):
+                found = found[key]
+        said = found if isinstance(found, str) else json.dumps(found) if found else ""
     except (ValueError, RecursionError):
-        text = body[: 4 * MAX_SHOWN].decode("utf-8", "replace")
-        return "" if text.lstrip().startswith("<") else in_one_line(text)
-    for key in ("error", "detail", "message"):
-        if isinstance(found, dict) and found.get(key):
-            found = found[key]
-    return in_one_line(found if isinstance(found, str) else json.dumps(found)) if found else ""
+        said = body[: 4 * MAX_SHOWN].decode("utf-8", "replace")
+        if said.lstrip().startswith("<"):  # a page for people
+            return ""
+    return in_one_line(said)
 
 
 def is_without_audio(status: int, body: bytes) -> bool:

@@ -32,12 +32,12 @@ async def probe(transport: Transport, wanted: str | None) -> Profile:
         rows = [ModelRow(wanted, wanted, "")]
     row = profile.choose(rows, wanted, transport.name)
     kind = profile.kind_of(row.owner)
-    if kind is Kind.VLLM_OMNI:
-        said, listed, description = (*await _all(transport, "/version", "/v1/audio/voices"), None)
-    else:
-        said, listed, description = await _all(
-            transport, "/health", "/v1/audio/voices", "/openapi.json"
-        )
+    said, listed, description = await _all(
+        transport,
+        "/version" if kind is Kind.VLLM_OMNI else "/health",
+        "/v1/audio/voices",
+        "/v1/openapi.json" if kind is Kind.VOXCLI else "/openapi.json",
+    )
     version = said.get("version") if isinstance(said, dict) else ""
     version = in_one_line(version)[:40] if isinstance(version, str) else ""
     release = profile.release_of(version)

@@ -50,9 +50,11 @@ def base_of(url: str) -> str:
         UsageError: no address.
     """
     try:
+        httpx.URL(url)
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        is_address &= url.isprintable() and " " not in url
+    except (ValueError, httpx.InvalidURL):
         is_address = False
     if not is_address:
         raise UsageError(f"{in_one_line(url)} is no address", hint="give http://HOST:PORT")
@@ -152,6 +154,8 @@ class Transport:
     def _asked(
         self, method: str, path: str, body: bytes | None
     ) -> AbstractAsyncContextManager[httpx.Response]:
+        if self._client.is_closed:
+            raise httpx.TransportError("it was closed here")
         headers = {} if body is None else {"Content-Type": "application/json"}
         return self._client.stream(method, f"{self.url}{path}", content=body, headers=headers)
 
