@@ -94,6 +94,9 @@ def test_a_rate_that_nobody_knows_is_learned_from_one_word() -> None:
     answers = {**served("tts-1", owner="x"), SPEECH: wave(np.zeros(99), rate=22_050)}
     with opened(answers) as engine:
         assert engine.facts.sample_rate == 22_050
+    answers = {**served(owner="x"), SPEECH: wave(np.zeros(99), rate=24_000)}
+    with opened(answers) as engine:  # whoever serves it may have converted it
+        assert engine.facts.sample_rate == 24_000
     answers[SPEECH] = answer("stream_raw_empty")
     assert "not known" in refused(answers).message
     answers[SPEECH] = answer("stream_raw_pcm")

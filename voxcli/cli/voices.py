@@ -256,7 +256,6 @@ def _encoded(voice: Voice, engine: SpeechEngine) -> Voice:
 
     if not engine.facts.can_encode:
         return voice
-
     return voice.encoded(engine.encode(voice.recording, uses_of(voice.recording)))
 
 
@@ -273,9 +272,9 @@ def _summary(voice: Voice) -> dict[str, Any]:
 
 
 def _show_saved(voice: Voice, path: Path, *, is_json: bool, is_quiet: bool) -> None:
+    kept = f"for {', '.join(voice.models)}" if voice.models else "kept as its recording"
     output.note(
-        f"voice '{voice.name}': {voice.duration_s:.1f} s, for {', '.join(voice.models)}; "
-        f"use it with --voice {voice.name}",
+        f"voice '{voice.name}': {voice.duration_s:.1f} s, {kept}; use it with --voice {voice.name}",
         is_quiet=is_quiet,
     )
     if is_json:

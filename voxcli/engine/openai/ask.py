@@ -52,7 +52,7 @@ class Asker:
             found |= self._served.fields(utterance, call.text, language, parameters)
             found |= self._recording(call)
         else:
-            found |= {"input": call.text, "language": language}
+            found["input"] = call.text
             given = utterance.sampling.parameters  # what is left out, the server knows better
             found |= {
                 each.name: parameters[each.name]
@@ -69,7 +69,7 @@ class Asker:
         if profile.kind is not Kind.OTHER:
             found |= {"stream": True, "stream_format": "sse"}
         if profile.kind is Kind.VOXCLI:
-            found["raw_text"] = True  # it is written out already
+            found |= {"language": language, "raw_text": True}  # it is written out already
         return {name: value for name, value in found.items() if name in profile.fields}
 
     def _voice(self, utterance: Utterance) -> str | None:

@@ -99,12 +99,10 @@ def open_server(
 
 
 def known_rate(profile: Profile) -> int | None:
-    """Hz of the speech, where the server states it or the model is known by name."""
-    if profile.model.sample_rate is not None:
-        return profile.model.sample_rate
-    if profile.family is not None:
+    """Hz of the speech, where the server states it, or has the model's own."""
+    if profile.model.sample_rate is None and profile.kind is Kind.VLLM_OMNI and profile.family:
         return profile.family.facts.sample_rate
-    return None
+    return profile.model.sample_rate
 
 
 class OpenAIEngine(NewsEngine):
@@ -137,6 +135,7 @@ class OpenAIEngine(NewsEngine):
         self._frame_s = NOMINAL_FRAME_S if self._served is None else self._served.frame_s
         self._planned = _planned_model(profile, self._served, sample_rate)
         self._sessions: WeakSet[CallSession] = WeakSet()
+        self._is_closed = False
         facts, settings = self._planned.facts, self._planned.settings
         self._asker = Asker(profile, self._served, facts.parameters)
         self.facts = EngineFacts(
@@ -355,7 +354,8 @@ class OpenAIEngine(NewsEngine):
         """End every session and connection; always safe."""
         for session in tuple(self._sessions):
             session.close()
-        with suppress(RuntimeError):  # the loop is closed, and all that ran on it
+        if not self._is_closed:
+            self._is_closed = True
             self._loop.run(self._transport.close())
 
 
@@ -431,7 +431,8 @@ def _planned_model(profile: Profile, served: ServedModel | None, rate: int) -> P
             served.facts, sample_rate=rate, voices=profile.voices, parameters=parameters
         )
     else:
-        parameters = family_named(known.family).declaration if known is not None else ()
+        is_told = known is not None and profile.kind is Kind.VOXCLI
+        parameters = family_named(known.family).declaration if known and is_told else ()
         facts = ModelFacts(
             "unknown" if known is None else known.family,
             rate,

@@ -26,7 +26,7 @@ KEY_HINT = "set VOXCLI_API_KEY to the server's"
 
 _INTERNAL = "Speech generation failed"
 _NO_AUDIO = "did not produce audio"
-_FULL = ("queue is full", "queue full", "too many requests", "overloaded", "at capacity")
+_FULL = ("queue is full", "overloaded", "at capacity")
 
 
 def in_one_line(text: str) -> str:

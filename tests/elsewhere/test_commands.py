@@ -1,0 +1,116 @@
+"""Commands over a server elsewhere: what is spoken, kept and sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from asked import speaking
+from replayed import SPEECH, Answer, Replay
+
+from voxcli import cli
+from voxcli.audio import pcm, wav
+from voxcli.audio.resample import resample
+
+ROOT = Path(__file__).resolve().parents[2]
+EMMA = ROOT / "samples" / "voices" / "emma.flac"
+WORDS = (ROOT / "samples" / "voices" / "emma.txt").read_text("utf-8").strip()
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def speech() -> np.ndarray:
+    """Somebody who says `WORDS`, at the model's rate."""
+    samples, rate = soundfile.read(EMMA, dtype="float32")
+    return resample(samples, rate, 48_000)
+
+
+def spoken() -> Answer:
+    data = wav.wav_header(48_000, "16", None) + pcm.quantise(speech(), "16")
+    return Answer(200, {"content-type": "audio/wav"}, (data,)).split(50_001)
+
+
+@pytest.fixture
+def replay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Replay]:
+    """A server that says `WORDS` whatever it is asked, which every command finds."""
+    with speaking(spoken()) as (engine, replay):
+        monkeypatch.setattr("voxcli.engine.choose.open_engine", lambda *_, **__: engine)
+        with monkeypatch.context() as kept:
+            kept.setattr(engine, "close", lambda: None)  # it serves the next command too
+            yield replay
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_speak_writes_what_the_server_said(run: Run, replay: Replay) -> None:
+    code, out, err = run("speak", WORDS, "-o", "a.wav", "--seed", "5")
+    assert (code, out) == (0, "a.wav\n"), err
+    samples, rate = soundfile.read("a.wav", dtype="float32")
+    assert rate == 48_000
+    assert abs(len(samples) - len(speech())) < 0.3 * rate  # silence at its ends is not all kept
+    assert "vLLM-Omni 0.30.0 at http://127.0.0.1" in err
+    assert replay.spoken[-1]["seed"] == 5
+
+
+def test_a_voice_is_kept_as_its_recording_and_sent(run: Run, replay: Replay) -> None:
+    code, _, err = run("voices", "add", "emma", "--ref", str(EMMA), "--ref-text", WORDS)
+    assert code == 0, err
+    assert "kept as its recording" in err
+    code, out, _ = run("voices", "show", "emma", "--json")
+    assert json.loads(out)["models"] == []
+    code, _, err = run("speak", WORDS, "--voice", "emma", "-o", "a.wav")
+    assert code == 0, err
+    assert replay.spoken[-1]["ref_audio"].startswith("data:audio/wav;base64,")
+
+
+def test_a_voice_need_not_be_encoded(run: Run, replay: Replay) -> None:
+    run("voices", "add", "emma", "--ref", str(EMMA))
+    code, _, err = run("voices", "encode", "emma")
+    assert code == 2
+    assert "encodes no voices; there is no need" in err
+
+
+def test_clone_sends_the_recording(run: Run, replay: Replay) -> None:
+    code, _, err = run("clone", WORDS, "--ref", str(EMMA), "-o", "a.wav")
+    assert code == 0, err
+    assert "ref_audio" in replay.spoken[-1]
+    assert "ref_text" not in replay.spoken[-1]
+
+
+def test_a_batch_is_spoken_row_by_row(run: Run, replay: Replay) -> None:
+    Path("rows.csv").write_text(f"text\n{WORDS}\n{WORDS}\n", "utf-8")
+    code, _, err = run("batch", "rows.csv", "-o", "out")
+    assert code == 0, err
+    assert len(list(Path("out").glob("*.wav"))) == 2
+
+
+def test_a_refusal_is_one_line_and_exit_code_2(run: Run, replay: Replay) -> None:
+    replay.set(SPEECH, Answer(400, {}, (b'{"error": {"message": "no\\nway"}}',)))
+    code, out, err = run("speak", WORDS, "-o", "a.wav")
+    assert (code, out) == (2, "")
+    assert "refuses it (400: no way)" in err
+    assert not Path("a.wav").exists()
+
+
+def test_parameters_that_cannot_be_said_there_are_refused(run: Run, replay: Replay) -> None:
+    code, _, err = run("speak", WORDS, "-o", "a.wav", "--steps", "4")
+    assert code == 2
+    assert "--steps is no parameter of model 'openbmb/VoxCPM2 on vLLM-Omni 0.30.0'" in err
+    assert replay.spoken == []
