@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from asked import speaking
+from asked import served
 from replayed import SPEECH, Answer, Replay
 
 from voxcli import cli
@@ -37,11 +37,9 @@ def spoken() -> Answer:
 @pytest.fixture
 def replay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Replay]:
     """A server that says `WORDS` whatever it is asked, which every command finds."""
-    with speaking(spoken()) as (engine, replay):
-        monkeypatch.setattr("voxcli.engine.choose.open_engine", lambda *_, **__: engine)
-        with monkeypatch.context() as kept:
-            kept.setattr(engine, "close", lambda: None)  # it serves the next command too
-            yield replay
+    with Replay({**served(), SPEECH: spoken()}) as replay:
+        monkeypatch.setenv("VOXCLI_ENGINE", replay.url)
+        yield replay
 
 
 @pytest.fixture

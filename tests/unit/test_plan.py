@@ -138,8 +138,8 @@ def test_an_encoded_voice_is_heard_sooner_by_the_encoders_time(
             return super().encode_recording(samples, use)
 
     clock = SimpleNamespace(perf_counter=lambda: now_s)
-    for module in ("engine", "speech"):
-        monkeypatch.setattr(f"voxcli.engine.native.{module}.time", clock)
+    for module in ("native.engine", "speech"):
+        monkeypatch.setattr(f"voxcli.engine.{module}.time", clock)
     engine = fake_engine(SlowEncoder())
     arrays = FakeModel().encode_recording(np.zeros(10), Use.REFERENCE)
     saved = Recording(VOICE.samples, VOICE.sample_rate, encoding=VoiceEncoding("fake", "", arrays))

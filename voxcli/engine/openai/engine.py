@@ -26,7 +26,7 @@ from voxcli.engine.news import NewsEngine
 from voxcli.engine.openai.answer import Reader, reader_of
 from voxcli.engine.openai.ask import Asker, max_tokens
 from voxcli.engine.openai.failures import failure, in_one_line, is_without_audio
-from voxcli.engine.openai.probe import ANSWER_S, learn_rate, probe
+from voxcli.engine.openai.probe import learn_rate, probe
 from voxcli.engine.openai.profile import SPEECH, Kind, ModelRow, Profile
 from voxcli.engine.openai.transport import Limits, Transport, beginning
 from voxcli.engine.openai.waves import EMPTY, Samples
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from voxcli.voices import VoiceStore
 
 MIN_CLIP_S = 1.0  # of a recording; vLLM-Omni refuses a shorter one
+HEALTH_S = 3.0
 END_S = 1.0  # for a connection to end after its last event
 MAX_STREAMS = 8  # at once, unless the caller says otherwise: vLLM-Omni's own default
 NOMINAL_FRAME_S = 0.08  # of a model whose frames are not known; no server is told it
@@ -326,11 +327,11 @@ class OpenAIEngine(NewsEngine):
 
     # ------------------------------------------------------------ the rest
 
-    def is_up(self, timeout_s: float = ANSWER_S) -> bool:
+    def is_up(self, timeout_s: float = HEALTH_S) -> bool:
         """Whether it answers that it is well; from any thread but the loop's."""
         return self._loop.run(self.answers(timeout_s))
 
-    async def answers(self, timeout_s: float = ANSWER_S) -> bool:
+    async def answers(self, timeout_s: float = HEALTH_S) -> bool:
         """The same on the loop."""
         status = await self._transport.status_of("/health", timeout_s)
         if status in (404, 405, 501):

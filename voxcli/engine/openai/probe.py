@@ -32,12 +32,13 @@ async def probe(transport: Transport, wanted: str | None) -> Profile:
         rows = [ModelRow(wanted, wanted, "")]
     row = profile.choose(rows, wanted, transport.name)
     kind = profile.kind_of(row.owner)
-    said, listed, description = await _all(
-        transport,
-        "/version" if kind is Kind.VLLM_OMNI else "/health",
-        "/v1/audio/voices",
-        "/v1/openapi.json" if kind is Kind.VOXCLI else "/openapi.json",
-    )
+    paths = {
+        Kind.VLLM_OMNI: ("/version", "/v1/audio/voices"),
+        Kind.VOXCLI: ("/health", "/v1/audio/voices", "/v1/openapi.json"),
+        Kind.OTHER: ("/health", "/v1/audio/voices", "/openapi.json"),
+    }[kind]
+    said, listed, *described = await _all(transport, *paths)
+    description = described[0] if described else None
     version = said.get("version") if isinstance(said, dict) else ""
     version = in_one_line(version)[:40] if isinstance(version, str) else ""
     release = profile.release_of(version)
