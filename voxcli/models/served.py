@@ -30,6 +30,8 @@ class ServedModel:
         fields: a segment as fields of a request, all but model, voice, recording, length and seed;
             of the utterance, the text as the model gets it, its language and the parameters.
         whole_samples: a recording has to be a multiple of so many, at the reference rate.
+        frames_together: the vocoder takes so many frames, and drops what is left where a limit
+            ends the speech; a limit has to be a multiple.
         max_told_s: a longer recording goes without its transcript.
         seeds_since: version of vLLM-Omni from which a seed decides the samples.
         check: the utterance as it is to be spoken; raises UsageError.
@@ -39,6 +41,11 @@ class ServedModel:
     frame_s: float
     fields: Callable[[Utterance, str, str, Values], Fields]
     whole_samples: int = 1
+    frames_together: int = 1
     max_told_s: float = 30.0
     seeds_since: tuple[int, int] = (0, 0)
     check: Callable[[Utterance], Utterance] = _as_it_is
+
+    def limit(self, max_frames: int) -> int:
+        """The most frames to ask for, so that as many become sound."""
+        return max_frames + -max_frames % self.frames_together

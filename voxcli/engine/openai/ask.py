@@ -65,7 +65,7 @@ class Asker:
             found["voice"] = voice
         found["seed"] = call.seed
         if self._served is not None:
-            found["max_new_tokens"] = max_tokens(call)
+            found["max_new_tokens"] = max_tokens(call, self._served)
         if profile.kind is not Kind.OTHER:
             found |= {"stream": True, "stream_format": "sse"}
         if profile.kind is Kind.VOXCLI:
@@ -107,9 +107,9 @@ class Asker:
         return made
 
 
-def max_tokens(call: SegmentCall) -> int:
+def max_tokens(call: SegmentCall, served: ServedModel) -> int:
     """The most frames that a server is asked for."""
-    return min(call.max_frames, MAX_TOKENS)
+    return min(served.limit(call.max_frames), MAX_TOKENS)
 
 
 def data_uri(recording: Recording, use: Use, served: ServedModel) -> str:

@@ -258,7 +258,7 @@ class OpenAIEngine(NewsEngine):
         """
         body = await asyncio.to_thread(self._asker.body, call)
         clock = _Clock(self._limits, call.max_frames * self._frame_s)
-        count = _Count(call, self._frame_s, self.facts.sample_rate, is_known=bool(self._served))
+        count = _Count(call, self._frame_s, self.facts.sample_rate, self._served)
         num_tokens = None
         with self._transport.explained("in the middle of a speech"):
             async with AsyncExitStack() as stack:
@@ -380,13 +380,15 @@ class _Count:
     """Samples and frames of one call, up to the most that it may have.
 
     Args:
-        is_known: whether the model's frames are, and the server was told the most of them.
+        served: the model, whose frames are known and which was told the most of them; or None.
     """
 
-    def __init__(self, call: SegmentCall, frame_s: float, rate: int, *, is_known: bool) -> None:
+    def __init__(
+        self, call: SegmentCall, frame_s: float, rate: int, served: ServedModel | None
+    ) -> None:
         self._call = call
         self._frame = frame_s * rate
-        self._is_known = is_known
+        self._served = served
         self._num_samples = self._num_frames = 0
         self.is_over = False
 
@@ -397,7 +399,7 @@ class _Count:
         samples = samples[:room]
         self._num_samples += len(samples)
         before, self._num_frames = self._num_frames, int(self._num_samples / self._frame + 1e-6)
-        return Piece(samples, self._num_frames - before if self._is_known else 0)
+        return Piece(samples, 0 if self._served is None else self._num_frames - before)
 
     def reason(self, num_tokens: int | None) -> FinishReason:
         """Why the segment ended.
@@ -406,7 +408,7 @@ class _Count:
             num_tokens: of output, as the server counts.
         """
         made = self._num_frames if num_tokens is None else num_tokens
-        is_cut = self._is_known and made >= max_tokens(self._call)
+        is_cut = self._served is not None and made >= max_tokens(self._call, self._served)
         return FinishReason.LENGTH if self.is_over or is_cut else FinishReason.STOP
 
 

@@ -297,7 +297,7 @@ class VllmOmniEngine(SpeechEngine):
         for stage in stages:
             stage.output_kind = RequestOutputKind.DELTA
         first = stages[0]
-        first.max_tokens = call.max_frames
+        first.max_tokens = self._served.limit(call.max_frames)
         if self._machine.release >= self._served.seeds_since:
             first.seed = call.seed
             if self.facts.family == "qwen3_tts":

@@ -14,6 +14,7 @@ from voxcli.utterance import Mode, Utterance
 
 SAMPLE_RATE, REFERENCE_RATE = 48_000, 16_000  # Hz
 PATCH_S = 0.16
+FRAMES_TOGETHER = 3  # `vae_decode_every` of its deploy file; seen with 0.26.0
 MODES = (Mode.ZERO_SHOT, Mode.REFERENCE, Mode.CONTINUATION, Mode.STYLE)
 # NOTE: recording and transcript share one timeline with the speech; a longer one cuts it short
 MAX_TOLD_S = 10.0
@@ -26,6 +27,7 @@ def served(family: str) -> ServedModel:
         PATCH_S,
         _fields,
         whole_samples=round(PATCH_S * REFERENCE_RATE),
+        frames_together=FRAMES_TOGETHER,
         max_told_s=MAX_TOLD_S,
         seeds_since=(0, 30),
     )
