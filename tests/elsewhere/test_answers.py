@@ -19,7 +19,7 @@ from voxcli.engine.openai.answer import EventReader, FileReader, PlainReader, Re
 from voxcli.engine.openai.failures import MAX_SHOWN, failure
 from voxcli.engine.openai.sse import MAX_EVENT, EventParser
 from voxcli.engine.openai.waves import CutError, PcmReader, WavReader
-from voxcli.errors import EngineError, UnavailableError, VoxError
+from voxcli.errors import BusyError, EngineError, UnavailableError, UsageError, VoxError
 
 RATE = 24_000
 NAME = "the server"
@@ -256,6 +256,20 @@ def test_any_refusal_is_one_short_line(status: int, body: bytes, after: str) -> 
 def test_nested_refusals_are_one_short_line(depth: int) -> None:
     found = failure(400, {}, b'{"error":' * depth + b"1" + b"}" * depth, NAME)
     assert len(found.message) < MAX_SHOWN + 100
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, UsageError), (401, UsageError), (403, UsageError), (404, UsageError),
+        (409, UsageError), (413, UsageError), (422, UsageError), (302, UsageError),
+        (408, UnavailableError), (500, UnavailableError), (502, UnavailableError),
+        (503, UnavailableError), (504, UnavailableError), (507, UnavailableError),
+        (429, BusyError),
+    ],
+)  # fmt: skip
+def test_each_status_has_its_error(status: int, kind: type[VoxError]) -> None:
+    assert type(failure(status, {}, b"", NAME)) is kind
 
 
 @pytest.mark.parametrize(

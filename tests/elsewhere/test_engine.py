@@ -311,6 +311,13 @@ def test_a_call_that_is_cancelled_closes_its_connection_and_leaves_nothing(where
         assert all(connection.is_idle() for connection in connections)
 
 
+def test_a_stream_that_says_it_is_done_is_done() -> None:
+    said = answer("stream_sse_wav")
+    with speaking(Answer(200, EVENTS, said.pieces, HANGING)) as (engine, replay):
+        assert pieces(engine, call(engine))[-1].reason is FinishReason.STOP
+        replay.wait("num_left", 1)
+
+
 def test_a_connection_is_used_again() -> None:
     with speaking(answer("stream_sse_wav")) as (engine, replay):
         before = replay.num_opened
