@@ -255,9 +255,10 @@ def test_more_audio_than_was_allowed_is_cut_off() -> None:
 
 
 def test_whole_length_without_a_count_is_a_cut() -> None:
-    with speaking(wave(np.zeros(2 * 7680))) as (engine, _):
+    with speaking(wave(np.zeros(3 * 7680))) as (engine, _):
         assert pieces(engine, call(engine, max_frames=2))[-1].reason is FinishReason.LENGTH
-        assert pieces(engine, call(engine, max_frames=3))[-1].reason is FinishReason.STOP
+        assert pieces(engine, call(engine, max_frames=3))[-1].reason is FinishReason.LENGTH
+        assert pieces(engine, call(engine, max_frames=4))[-1].reason is FinishReason.STOP
 
 
 HEADER = answer("stream_sse_wav").pieces[0]

@@ -45,8 +45,8 @@ def told(body: dict[str, Any]) -> np.ndarray:
 
 def test_a_text_is_asked_for_as_a_stream_of_wav() -> None:
     body = asked(sampling=SamplingParams(seed=7))
-    assert body == {
-        "model": VOXCPM2, "input": "Hello there.", "seed": 7, "max_new_tokens": 100,
+    assert body == {  # 100 frames, in whole groups of three
+        "model": VOXCPM2, "input": "Hello there.", "seed": 7, "max_new_tokens": 102,
         "response_format": "wav", "stream": True, "stream_format": "sse",
     }  # fmt: skip
 
