@@ -28,7 +28,9 @@ _EMAIL = re.compile(
     rf"@(?P<host>[A-Za-z0-9-]{{1,63}}(?:\.[A-Za-z0-9-]{{1,63}}){{1,5}})(?P<path>{_PATH})"
 )
 _URL = re.compile(
-    r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://|www\.)(?P<rest>[^\s<>\"“”]{1,2000})", re.I
+    r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://(?:www\.)?|www\.)"
+    r"(?P<rest>[^\s<>\"“”]{1,2000})",
+    re.I,
 )
 _DOMAIN = re.compile(
     rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})"
@@ -65,9 +67,10 @@ _V_NUMBER = re.compile(
     r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
 )
 _DOTTED = re.compile(
-    r"(?<![\w.…/])\.(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
+    r"(?<![\w.…/)\]\"'”’])\.(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
     r"(?<![\w.])\.NET\b"
 )
+_AFTER_QUOTED = re.compile(r"(?<=[)\]\"'”’])\.(?=[a-z]{2})")  # "(then).and": a stop, no ending
 _HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = re.compile(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
@@ -77,11 +80,11 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z]
 
 _WORDS = {
     ".": "dot", "/": "slash", "\\": "backslash", "-": "dash", "_": "underscore",
-    "?": "question mark", "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde",
-    ":": "colon", "+": "plus", "@": "at",
+    "?": "question mark", "=": "equals", "&": "ampersand", "#": "hash", "%": "percent",
+    "~": "tilde", ":": "colon", "+": "plus", "@": "at",
 }  # fmt: skip
 _PART = re.compile(r"\d+|[^\W\d_]+|[^\w\s]|_")
-_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2}|html?", re.I)
+_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2,5}|html?", re.I)
 _COUNTRIES = frozenset(
     [
         "io",
@@ -183,15 +186,27 @@ def _without_ending(address: str) -> tuple[str, str]:
 
 
 def _url(match: re.Match[str]) -> str | None:
-    """Host and path; the query and the fragment are noise to a listener and only recorded."""
+    """Host and path; the query and the fragment are noise to a listener and only recorded.
+
+    So are "https://" and "www." in a sentence. An address that is the whole text is dictated: there
+    it is said as it is written. Other schemes are always said, since no browser adds them.
+    """
     rest, ending = _without_ending(match["rest"])
-    address = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/").removeprefix("www.")
+    lead = match.group()[: match.start("rest") - match.start()].lower()
+    is_whole = match.group() == match.string.strip()
+    if is_whole or not lead.startswith(("http", "www.")):
+        scheme, colon, host = lead.rpartition("://")
+        letters = scheme if scheme == "file" else " ".join(scheme.upper())
+        lead = f"{letters} {said(colon)} {'W W W dot ' if host else ''}".lstrip()
+    else:
+        lead = ""
+    address = rest if is_whole else re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/")
     stem, dot, extension = address.rpartition(".")
     if dot and "/" in stem and re.fullmatch(_EXTENSIONS, extension):
         spoken = f"{said(stem)} dot {_extension(extension)}"
     else:
         spoken = said(address)
-    return f"{spoken}{ending}" if spoken else None
+    return f"{lead}{spoken}{ending}" if spoken else None
 
 
 def _windows(match: re.Match[str]) -> str:
@@ -257,6 +272,7 @@ ADDRESSES = (
         re.compile(r"[vV]\.? ?\d"),
     ),
     Recogniser("address", ".", _DOTTED, lambda m: f" dot {_ending(m['name'] or 'net')}"),
+    Recogniser("punctuation", ".", _AFTER_QUOTED, lambda m: ". "),
     Recogniser("address", "@", _HANDLE, lambda m: f"at {said(_CAMEL.sub(' ', m['name']), '_')}"),
     Recogniser("address", "#", _HASHTAG, _hashtag),
 )

@@ -96,7 +96,10 @@ GREEK_SIGN = re.compile(
     rf"(?![{_GREEK}]| [{_GREEK}]{{2}})"
 )
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+# A letter by itself is a word only before another word: none in "I/O", "A, E" and "A. Z. Smith".
+_WORD = re.compile(
+    r"[^\W\d_]{2,}(?:['’][^\W\d_]+)?|[^\W\d_]['’][^\W\d_]+|(?<![\w/&.-])[^\W\d_](?=\s[^\W\d_]{2})"
+)
 _MIN_SCORE = 3
 _MIN_SHARE = 0.3
 

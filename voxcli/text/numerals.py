@@ -56,6 +56,7 @@ _ORDINAL = re.compile(
     re.I,
 )
 _SHORT_ORDINAL = re.compile(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
+_OVER = re.compile(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
 _MANY_TIMES = re.compile(
     r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
 )
@@ -244,6 +245,7 @@ COUNTED = (
     ),
     Recogniser("number", DIGIT, _SCALE, _scale),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
+    Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
     Recogniser("number", DIGIT, _ORDINAL, _ordinal),
     Recogniser("number", DIGIT, _SHORT_ORDINAL, lambda m: ordinal(int(m["number"]))),
     Recogniser("number", DIGIT, _MANY_TIMES, lambda m: f"{number(m['number'])} times"),

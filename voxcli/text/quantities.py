@@ -6,6 +6,7 @@ Knows no exchange of units: what is written is said. The units themselves are in
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
@@ -195,18 +196,27 @@ def _is_attribute(match: re.Match[str]) -> bool:
     return bool(_ARTICLE.search(before) and _NOUN.match(match.string, match.end()))
 
 
-_QUOTE = re.compile(r"(?P<inch>\d)?\"")
+_QUOTE = re.compile(r"\n|\d?\"")
+
+
+@lru_cache(maxsize=1)
+def _quoted(text: str) -> frozenset[int]:
+    """Where quotation marks close a quotation of their line."""
+    closing = []
+    is_open = False
+    for quote in _QUOTE.finditer(text):
+        if is_open and quote.group() != "\n":
+            closing.append(quote.end() - 1)
+        is_open = not is_open and quote.group() == '"'
+    return frozenset(closing)
 
 
 def _inch_mark(match: re.Match[str]) -> str | None:
     """A quotation mark after a number is an inch where no quotation is open."""
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    is_open = False
-    for quote in _QUOTE.finditer(line):
-        is_open = not is_open if is_open or not quote["inch"] else False
-    if is_open:
+    if match.end() - 1 in _quoted(match.string):
         return None
-    is_noun = _ARTICLE.search(line[-8:]) or _NOUN.match(match.string, match.end())
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    is_noun = _ARTICLE.search(before) or _NOUN.match(match.string, match.end())
     written = match["number"] or match["sized"]
     if "/" in written:
         whole, upper, lower = re.fullmatch(r"(?:(\d+)[ -])?(\d+)/(\d+)", written).groups()  # type: ignore[union-attr]

@@ -29,6 +29,7 @@ _SENTENCE_END = re.compile(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})
 _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "to"
 _GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
 _DASH = re.compile(r"\s?[-–]\s?")
+_FIGURES_MEET = re.compile(r"\d-\d")
 _SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 
 
@@ -138,6 +139,8 @@ class Tagger:
             if kind == token.kind and kind in _RANGED and _DASH.fullmatch(gap):
                 draft.changes.append(Change(gap.strip(), "to", kind))
                 gap = " to "
+            elif gap == "-" and was_new and is_new and _FIGURES_MEET.match(text, token.start - 2):
+                gap = ", "  # "20-114B" is no "twenty-one hundred"
             if is_new and gap.endswith(_GLUE):
                 gap += " "
             add(gap, was_new)
