@@ -33,7 +33,7 @@ from voxcli.text.mathematics import MATHEMATICS
 from voxcli.text.money import MONEY
 from voxcli.text.references import RATIOS, REFERENCES
 from voxcli.text.romans import ROMAN
-from voxcli.text.serials import DOCKETS, MIXED, NAMES, SERIALS
+from voxcli.text.serials import CODES, MIXED, NAMES, SERIALS
 from voxcli.text.streets import STREETS
 from voxcli.text.telephone import TELEPHONE, TELEPHONE_SHAPES
 
@@ -46,7 +46,7 @@ _TAGGER = tagger.Tagger(
         *STREETS,
         *numerals.NUMBERS_FIRST,
         *symbols.COMPARISONS,
-        *DOCKETS,
+        *CODES,
         *DATES,
         *TELEPHONE,
         *TIMES,

@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.changes import Draft
 from voxcli.text.quantities import NUM, START, amount
-from voxcli.text.spell import cardinal, fraction, mixed, number, ordinal, plain, plural
+from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordinal, plain, plural
 from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
 
 _VULGAR = {
@@ -74,7 +74,7 @@ _INNER_STOP = re.compile(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
 _NTH_RANGE = re.compile(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
 _RANGE = re.compile(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
 _APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
-_NUMBER_SIGN = re.compile(r"(?<!\w)#\s?(?=\d|[A-Z]-?\d)|№\s?")
+_NUMBER_SIGN = re.compile(r"(?:(?<!\w)|(?<=\b[A-Z]{2})|(?<=[a-z]))#\s?(?=\d|[A-Z]-?\d)|№\s?")
 _NUMBER_WORD = re.compile(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
 _COUNTED = re.compile(
     r"\s(?:feet|miles|men|women|dollars|pounds|years|people|euros|meters|metres|steps|times|"
@@ -177,6 +177,8 @@ def _fraction(match: re.Match[str]) -> str | None:
         return None
     if (upper, lower) in _FIXED and not whole:
         return f"{cardinal(upper)} {'seven' if lower == 7 else cardinal(lower)}"
+    if is_year(match["upper"]) and not (whole or match["nth"] or match["space"]):
+        return f"{plain(match['upper'])} slash {number(match['lower'])}"
     if lower in (0, 1) or not upper:
         lead = f"{cardinal(int(whole))} and " if whole else ""
         return f"{lead}{number(match['upper'])} over {number(match['lower'])}"

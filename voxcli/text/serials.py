@@ -29,6 +29,8 @@ _CODED = re.compile(r"(?<=[A-Z]-)\d{3,4}(?!\w|[.,-]\d)")  # B-204, GTX-1080
 _LEADING = re.compile(r"(?<![\w.,/$-])\d{4}(?=-[A-Z]{1,3}\d{0,4}(?![\w-]))")  # 4471-B2
 # Of a court: its office, the year, the kind and the number of the case.
 _DOCKET = re.compile(r"(?<![\w:.])\d{1,2}:\d\d-(?P<kind>[a-z]{2})-\d{3,6}(?!\w)")
+_OIL = re.compile(r"(?<![\w.,])(?P<cold>\d{1,2})W-(?P<hot>\d{2})(?!\w)")  # 5W-30
+_BITS = re.compile(r"(?<![\w.,])(?P<bit>[01])s(?= and [01]s\b)|(?<=\b[01]s and )(?P<last>[01])s\b")
 _ISOTOPE = re.compile(
     r"(?<!\w)(?P<symbol>Cs|Sr|Pu|Co|Ra|Po|Am|Tc|Xe|Kr|Th|Rn|He|Li|Be|Na|Ar|Fe|Ni|Rb|Ru|Ir|Pb|"
     r"Bi|Cf)-(?P<number>\d{1,3})m?(?!\w)"
@@ -44,6 +46,7 @@ _AIRCRAFT = re.compile(  # of two makers; "747-400" is known by itself
 # "RTX 4090", "Form 1040": two figures and two.
 _PRODUCT = re.compile(
     r"(?:(?<=[A-Z]{2} )|(?<=Form ))(?P<number>[1-9]\d[1-9]\d)(?![\w%]|[.,:/-]\d| [a-z])"
+    r"|(?<![\w.,$€£/-])(?P<form>[1-9]\d[1-9]\d)(?= forms?\b)"
 )
 _MODEL = re.compile(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
 _PLAYERS = re.compile(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
@@ -234,13 +237,17 @@ def _letters(part: str) -> str:
 _UNSAID = re.compile("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
 _TWO_JOINTS = re.compile(r"\w[-/]\w{1,12}[-/]\w")
 
-DOCKETS = (Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),)
+CODES = (  # before dates and units
+    Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
+    Recogniser("number", DIGIT, _OIL, lambda m: f"{number(m['cold'])} W {number(m['hot'])}", "-"),
+    Recogniser("number", DIGIT, _BITS, lambda m: "ones" if "1" in m.group() else "zeros"),
+)
 NAMES = (
     Recogniser("number", DIGIT + "#", _HEX, _hex),
     Recogniser("number", DIGIT, _PLAN, _plan),
     Recogniser("number", DIGIT, _STANDARD, _standard, "."),
     Recogniser("number", DIGIT, _AIRCRAFT, _aircraft),
-    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m["number"]), CAPITAL),
+    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group())),
     Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
     Recogniser("number", DIGIT, _RESOLUTION, _resolution),
     Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K"),

@@ -46,7 +46,7 @@ _CALL = re.compile(
     r"|(?<![\w.,$€£])(?:\d{6,15}|\d{3}\.\d{4})(?![\w%]|[.,/:-]\d)"
 )
 _NUMBERED = re.compile(
-    r"\b(?:otp|pin|code|passcode|password|zip|account|card|serial|tracking|routing|reference|"
+    r"\b(?:otp|pin|id|lot|batch|code|passcode|password|zip|account|card|serial|tracking|routing|reference|"
     r"ref|order|invoice|"
     r"flight|model|license|licence|passport|SSN|ISBN|IMEI|zip code|ending in|ends in|"
     r"ending with|booking)"
