@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, number, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
 
 _TLDS = (
     "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|"
@@ -246,23 +246,24 @@ def _hashtag(match: re.Match[str]) -> str:
 _WORD = CAPITAL + SMALL + DIGIT
 _HAS_AT = re.compile("@")
 _HAS_SCHEME = re.compile(r"://|\bwww\.", re.I)
+_HAS_TWO_STOPS = re.compile(r"\d\.\d{1,5}\.\d")
 _HAS_INNER_STOP = re.compile(r"\w\.\w")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),
-    Recogniser("address", _WORD, _DOMAIN, _url, ".", _HAS_INNER_STOP),
+    Recogniser("address", JOINED, _DOMAIN, _url, ".", _HAS_INNER_STOP),
     Recogniser("address", CAPITAL + SMALL, _WINDOWS_PATH, _windows, ":\\"),
     Recogniser("address", "/~.", _UNIX_PATH, _path),
     Recogniser(
         "address",
-        _WORD + "_",
+        JOINED + "_",
         _FILE,
         lambda m: f"{said(m['name'])} dot {_extension(m['ext'])}",
         ".",
         _HAS_INNER_STOP,
     ),
-    Recogniser("address", SMALL + DIGIT, _HOST, _url, ".", _HAS_INNER_STOP),
-    Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_INNER_STOP),
+    Recogniser("address", JOINED, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_TWO_STOPS),
     Recogniser(
         "number",
         CAPITAL + SMALL,

@@ -170,7 +170,14 @@ TIMES = (
     Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL),
     Recogniser("time", DIGIT, _TIME, _time),
     Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT),
-    Recogniser("time", CAPITAL + SMALL, _FROM_NOON, lambda m: f"{m['word']} to ", DIGIT),
+    Recogniser(
+        "time",
+        CAPITAL + SMALL,
+        _FROM_NOON,
+        lambda m: f"{m['word']} to ",
+        DIGIT,
+        re.compile(r"(?i:noon|midnight)\s?[-–]"),
+    ),
     Recogniser("time", DIGIT, _MILITARY, _military),
     Recogniser(
         "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", re.compile(r"[mM]\.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, ends_sentence, led
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, STOPPED, Recogniser, ends_sentence, led
 
 _MONTHS_LIST = (
     "January February March April May June July August September October November December"
@@ -291,7 +291,7 @@ DATES = (
         re.compile(r"(?:rom|etween) \d"),
     ),
     Recogniser("date", DIGIT, _ERA, _era),
-    Recogniser("date", SMALL, _CIRCA, lambda m: "circa ", DIGIT + "."),
+    Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", DIGIT),
     Recogniser("date", CAPITAL, _AD, lambda m: f"A D {_old(int(m['year']))}", DIGIT),
     Recogniser(
         "date",

@@ -11,7 +11,7 @@ import re
 from voxcli.text.changes import Draft
 from voxcli.text.quantities import NUM, START, amount
 from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordinal, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
+from voxcli.text.tagger import CAPITAL, DIGIT, STOPPED, Recogniser, led
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -234,7 +234,7 @@ NUMBERS_FIRST = (
     Recogniser("abbreviation", "#№", _NUMBER_SIGN, lambda m: "number "),
     Recogniser(
         "abbreviation",
-        CAPITAL + SMALL,
+        STOPPED,
         _NUMBER_WORD,
         lambda m: "numbers " if m["word"].endswith("s") else "number ",
         DIGIT + ".",

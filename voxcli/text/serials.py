@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
 from voxcli.text.words import spaced
 
 # Parts of figures and parts of letters: "19-cv-1234", "MIG-25/235212-asdg".
@@ -257,7 +257,7 @@ NAMES = (
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
     Recogniser("number", DIGIT + CAPITAL + SMALL, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
-    Recogniser("number", CAPITAL + SMALL, _NAMED, _decimal_name, DIGIT + "."),
+    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + "."),
     Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
     Recogniser("number", DIGIT, _LEADING, lambda m: _named(m.group()), "-" + CAPITAL),
     Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
@@ -266,4 +266,4 @@ SERIALS = (
     Recogniser("number", DIGIT, _PLURAL, _plural),
 )
 # After ranges.
-MIXED = (Recogniser("number", DIGIT + CAPITAL + SMALL, _MIXED, _mixed, DIGIT),)
+MIXED = (Recogniser("number", JOINED, _MIXED, _mixed, DIGIT),)

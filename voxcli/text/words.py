@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.tagger import CAPITAL, SMALL, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, Recogniser, ends_sentence
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -97,7 +97,8 @@ ROADS = {
     "Pkwy": "Parkway", "Expy": "Expressway", "Sq": "Square", "Sta": "Station",
 }  # fmt: skip
 _NAMES = {name.lower() for name in (*TITLES, *_PLAIN, *NUMBERED, *ROADS)} | {"st"}
-_ABBREVIATION = re.compile(r"(?<![\w.])(?P<name>et al|[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
+_ET_AL = re.compile(r"(?<![\w.])(?P<name>et al)\.(?!\w)")
+_ABBREVIATION = re.compile(r"(?<![\w.])(?P<name>[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
 _GLUED = re.compile(
     rf"(?<![\w.])(?P<name>{'|'.join(NUMBERED)}|{'|'.join(TITLES)})\.(?=\d|(?<=Dr\.|Mr\.)[A-Z])"
 )
@@ -251,7 +252,8 @@ ABBREVIATED = (
         ".",
         re.compile(r"[A-Z]\.[A-Z]"),
     ),
-    Recogniser("abbreviation", CAPITAL + SMALL, _ABBREVIATION, _abbreviation, "."),
+    Recogniser("abbreviation", STOPPED, _ABBREVIATION, _abbreviation),
+    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", re.compile(r"et al\.")),
     Recogniser(
         "abbreviation",
         CAPITAL + SMALL,
