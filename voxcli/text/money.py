@@ -200,7 +200,7 @@ def _bare_per(match: re.Match[str]) -> str:
 
 # A sign or a code behind letters or a sign, and one behind an amount.
 _HAS_LED = re.compile(
-    rf"[-−+±A-Za-z]\s?{_SYMBOLS}|[-−+±]R\$|\bR\$|\b(?:{_CODES}|Rs|kr|RM)\.?\s?[-−]?\d"
+    rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=[-−+±A-Za-z]\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
 )
 _HAS_FOLLOWING = re.compile(
     rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"

@@ -148,6 +148,7 @@ def citations(draft: Draft, language: str) -> None:
     draft.sub(_BRACKETED, cited, "markup")
 
 
+_STOP_AND_FIGURE = re.compile(r"[.!?\"”)][1-9]")
 # In plain figures, glued to the end of a sentence by a page that lost its raised ones.
 _GLUED = re.compile(
     r"(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"
@@ -165,7 +166,7 @@ def _glued(match: re.Match[str]) -> str | None:
 
 def notes(draft: Draft, language: str) -> None:
     """Take out marks of notes, raised or glued to a stop; before the rules of powers."""
-    if language == "en":
+    if language == "en" and _STOP_AND_FIGURE.search(draft.text):
         draft.sub(_GLUED, _glued, "markup")
     if not _RAISED_ANY.search(draft.text):
         return

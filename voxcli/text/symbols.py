@@ -173,7 +173,8 @@ _INSIDE = re.compile(
 
 def inside(draft: Draft) -> None:
     """Join letters that an editor put into a word: "[W]e", "colo(u)r"; after notes."""
-    draft.sub(_INSIDE, lambda m: m.group()[1:-1], "bracket")
+    if "(" in draft.text or "[" in draft.text:
+        draft.sub(_INSIDE, lambda m: m.group()[1:-1], "bracket")
 
 
 def silence(draft: Draft) -> None:

@@ -18,7 +18,7 @@ from voxcli.text.changes import Change, Draft
 
 DIGIT, CAPITAL, SMALL = "0", "A", "a"  # starts: a run of digits, a word by its first letter
 STOPPED = "S"  # a word with a full stop behind it
-JOINED = "J"  # a word or a run of digits that a letter, a digit or one of ".-_@" touches behind
+JOINED = "J"  # a word or a run of digits that something touches behind
 
 _MAX_SETS = 4096
 # A day, a month or the name of a time after "p.m." begins no sentence.
@@ -32,7 +32,6 @@ _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "
 _GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
 _DASH = re.compile(r"\s?[-–]\s?")
 _RUNS = (DIGIT, CAPITAL, SMALL)
-_JOINT = re.compile(r"[\w.@-]")
 _FIGURES_MEET = re.compile(r"\d-\d")
 _SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 
@@ -87,7 +86,7 @@ class Tagger:
             start, end = found.span()
             kind = _start(text[start])
             spots.setdefault(kind, []).append(start)
-            if kind in _RUNS and end < len(text) and (_JOINT.match(text, end)):
+            if kind in _RUNS and end < len(text) and not text[end].isspace():
                 spots.setdefault(JOINED, []).append(start)
                 if text[end] == "." and kind != DIGIT:
                     spots.setdefault(STOPPED, []).append(start)
