@@ -39,6 +39,7 @@ def test_a_word_cut_at_the_end_of_a_line_is_whole(
         ("a state-of-the-\nart lab", "a state-of-the-art lab"),
         ("the Anglo-\nSaxon one", "the Anglo-Saxon one"),
         ("a shop-\nkeeper", "a shopkeeper"),
+        ("the ﬁ-\nnal oﬃ-\ncer", "the final officer"),
         ("the p-\nvalue", "the p-value"),
         ("a tree-\nlined street", "a tree-lined street"),
         ("pages 12-\n15", "pages twelve to fifteen"),

@@ -36,12 +36,14 @@ _DOMAIN = re.compile(
     rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})"
     rf"(?![\w-]|\.\w|\s?@)(?::\d{{2,5}})?{_PATH})"
 )
+# Words that go on after a stop without a space, and end no name.
+_GOING_ON = (
+    "(?:the|and|but|so|or|he|she|it|we|you|they|this|that|then|when|i|a|an|in|on|of|to|is|was|for|"
+    "with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)"
+)
 # Small letters on both sides of a point: "db01.internal", "test.abc"; no sentence begins so.
 _HOST = re.compile(
-    r"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{1,62}\.(?!(?:the|and|but|so|or|he|she|it|we|you|"
-    r"they|this|that|"
-    r"then|when|i|a|an|in|on|of|to|is|was|for|with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)\b)"
-    r"[a-z]{2,5})(?![\w.-]|\s?@)"
+    rf"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{{1,62}}\.(?!{_GOING_ON}\b)[a-z]{{2,5}})(?![\w.-]|\s?@)"
 )
 _FILE = re.compile(
     r"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,32}){0,3})"
@@ -67,10 +69,11 @@ _V_NUMBER = re.compile(
     r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
 )
 _DOTTED = re.compile(
-    r"(?<![\w.…/)\]\"'”’])\.(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
+    rf"(?<![\w.…/])\.(?!(?<=[)\]\"'”’]\.){_GOING_ON}\b)"
+    r"(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
     r"(?<![\w.])\.NET\b"
 )
-_AFTER_QUOTED = re.compile(r"(?<=[)\]\"'”’])\.(?=[a-z]{2})")  # "(then).and": a stop, no ending
+_AFTER_QUOTED = re.compile(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then).and"
 _HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = re.compile(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"

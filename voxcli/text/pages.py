@@ -8,6 +8,7 @@ with it elsewhere, and between two words that make none when joined, in the lang
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from voxcli.text import lexicon
 from voxcli.text.changes import Draft
@@ -48,6 +49,7 @@ def join_cut_words(draft: Draft, language: str) -> None:
 
 def _is_compound(head: str, tail: str, language: str) -> bool:
     """Whether both parts are words, "ex-wife" and "p-value", that make none when joined."""
+    head, tail = (unicodedata.normalize("NFKC", part) for part in (head, tail))  # ligatures
     if lexicon.is_word(head + tail, language) or len(tail) < 2:
         return False
     return len(head) == 1 or all(lexicon.is_word(part, language) for part in (head, tail))
