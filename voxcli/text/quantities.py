@@ -38,6 +38,7 @@ _OTHER = (
     r"[1-9]\d{0,2}(?: \d{3}){1,3}(?![\d,])(?:\.\d+)?"
 )
 _ANY = rf"(?:{_OTHER}|{NUM})"
+_WHOLE = r"(?![.,]?\d)"  # where a number ends: no unit is looked for in the middle of it
 _WORDS = r"(?:hundred|thousand|million|billion|trillion)"
 
 _RAISED = r"(?:[²³]|\^[23])"
@@ -61,10 +62,10 @@ _SCALED = (
 )
 _MEASURE = re.compile(
     rf"{SIGN}"
-    rf"(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?(?P<between>-|–|to|x|×|by|and|"
+    rf"(?:(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)\s?(?P<between>-|–|to|x|×|by|and|"
     r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
-    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY})(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
-    rf"(?P<gap>[\s-]?)(?P<unit>{UNIT}|{_LED}|(?<= )t(?= of\b)"
+    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY}){_WHOLE}(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
+    rf"(?P<gap>[\s-]?)(?P<unit>(?![\d.,;:!?)\s])(?:{UNIT})|{_LED}|(?<= )t(?= of\b)"
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
     rf"(?P<raised>{_RAISED}|(?<=m)[23](?!\d)"
     rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
@@ -78,6 +79,7 @@ _NUMBER_PER = re.compile(
 )
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = re.compile(
+    r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
     rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
