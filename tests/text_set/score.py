@@ -244,7 +244,7 @@ _SPELLED = re.compile(r"[A-Z]{2,}|\b[b-df-hj-np-tv-xz]{2,}\b")
 
 
 def read_peer(folder: Path, separator: str) -> list[Pair]:
-    """A peer's own test data, one file a kind. Words in capitals or without vowels may be letters."""
+    """A peer's own test data, one file a kind. Words of capitals or consonants may be letters."""
     pairs = []
     for path in sorted(folder.glob("*.txt")):
         kind = path.stem.removeprefix("test_cases_")
