@@ -240,8 +240,11 @@ def raise_floors(tables: dict[str, Table]) -> None:
     FLOORS.write_text("\n".join(lines) + "\n", "utf-8")
 
 
+_SPELLED = re.compile(r"[A-Z]{2,}|\b[b-df-hj-np-tv-xz]{2,}\b")
+
+
 def read_peer(folder: Path, separator: str) -> list[Pair]:
-    """A peer's own test data, one file a kind. Words in capitals may be letters."""
+    """A peer's own test data, one file a kind. Words of capitals or consonants may be letters."""
     pairs = []
     for path in sorted(folder.glob("*.txt")):
         kind = path.stem.removeprefix("test_cases_")
@@ -249,9 +252,13 @@ def read_peer(folder: Path, separator: str) -> list[Pair]:
             continue
         for line in path.read_text("utf-8").splitlines():
             written, *answers = (part.strip() for part in line.split(separator))
-            answers += [re.sub("[A-Z]{2,}", lambda m: " ".join(m[0]), each) for each in answers]
+            choices = [
+                _SPELLED.sub(lambda m: f"{{{m[0]}|{' '.join(m[0])}}}", re.sub("[{}]", " ", each))
+                for each in answers
+            ]
             if written and answers:
-                pairs.append(Pair("en", kind, written, tuple(answers)))
+                spoken = itertools.chain.from_iterable(map(_expand, choices))
+                pairs.append(Pair("en", kind, written, tuple(spoken)))
     return pairs
 
 

@@ -54,3 +54,15 @@ def test_english_and_unknown_are_never_taken_for_foreign(text: str) -> None:
 def test_codes_have_names() -> None:
     assert language_name("de") == "German"
     assert language_name("xx") == "xx"
+
+
+@pytest.mark.parametrize("sign", ["/", "&", ", ", ". ", "-"])
+@pytest.mark.parametrize("letters", ["IOWAZ", "AEO", "ZUOWI", "AYEO"])
+def test_letters_by_themselves_are_words_of_no_language(letters: str, sign: str) -> None:
+    assert detect_language(sign.join(letters)) == "und"
+    assert detect_language(f"Press {sign.join(letters)} to go") in ("en", "und")
+
+
+def test_small_words_of_one_letter_count_before_words() -> None:
+    assert detect_language("I tak nie wiem") == "pl"
+    assert detect_language("O gato e a mesa não") == "pt"

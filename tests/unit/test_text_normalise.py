@@ -102,7 +102,7 @@ EXAMPLES = [
     ("05:16 +0530", "five sixteen U T C plus five thirty"),
     ("1h30", "one hour thirty minutes"),
     ("2m 30s", "two minutes thirty seconds"),
-    ("1 800 555 0142", "one, eight oh oh, five five five, oh one four two"),
+    ("1 800 555 0142", "one, eight hundred, five five five, oh one four two"),
     # money
     ("€5,00", "five euros"),
     ("CHF 20.-", "twenty Swiss francs"),
@@ -134,9 +134,9 @@ EXAMPLES = [
     ("$15/hour", "fifteen dollars per hour"),
     # dates and years
     ("03/04/2026", "March fourth, twenty twenty-six"),
-    ("25/12/2024", "December twenty-fifth, twenty twenty-four"),
+    ("25/12/2024", "the twenty-fifth of December, twenty twenty-four"),
     ("2026-03-04", "March fourth, twenty twenty-six"),
-    ("24.12.2025", "December twenty-fourth, twenty twenty-five"),
+    ("24.12.2025", "the twenty-fourth of December, twenty twenty-five"),
     ("4 March 2026", "the fourth of March, twenty twenty-six"),
     ("March 4, 2026", "March fourth, twenty twenty-six"),
     ("on Jan. 5", "on January fifth"),

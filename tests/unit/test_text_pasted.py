@@ -38,12 +38,23 @@ def test_a_word_cut_at_the_end_of_a_line_is_whole(
         ("an ex-\nwife", "an ex-wife"),
         ("a state-of-the-\nart lab", "a state-of-the-art lab"),
         ("the Anglo-\nSaxon one", "the Anglo-Saxon one"),
+        ("a shop-\nkeeper", "a shopkeeper"),
+        ("the ﬁ-\nnal oﬃ-\ncer", "the final officer"),
+        ("the p-\nvalue", "the p-value"),
+        ("a tree-\nlined street", "a tree-lined street"),
         ("pages 12-\n15", "pages twelve to fifteen"),
         ("a snow-white and a snow-\nwhite cat", "a snow-white and a snow-white cat"),
     ],
 )
 def test_a_true_hyphen_at_the_end_of_a_line_stays(written: str, spoken: str) -> None:
     assert said(written) == spoken
+
+
+def test_a_true_hyphen_is_kept_in_other_languages_where_their_words_show_it() -> None:
+    assert said("il est peut-\nêtre là", "fr") == "il est peut-être là"
+    assert said("la mai-\nson", "fr") == "la maison"
+    assert said("он из-\nза стола", "ru") == "он из-за стола"
+    assert said("der Haupt-\nbahnhof", "de") == "der Hauptbahnhof"
 
 
 def test_a_hanging_hyphen_joins_nothing() -> None:

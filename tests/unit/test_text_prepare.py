@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voxcli.errors import TextError
-from voxcli.text import PreparedText, decode_text, prepare
+from voxcli.text import PreparedText, decode_text, is_plain, prepare
 
 
 def can_say(char: str) -> bool:
@@ -139,3 +139,34 @@ def test_another_encoding_must_be_named() -> None:
 def test_binary_is_refused_with_the_offset() -> None:
     with pytest.raises(TextError, match="a NUL at byte 1"):
         decode_text(b"a\0b", source="stdin")
+
+
+PIECES = [
+    "abc", "XD", "ok", ":", "(", ")", "pause", "2s", "&nbsp;", "&", "*", "_", "#", "-", "=", "|",
+    "\n", "é", "字", "“", "—", "😀", "\u200b", "http", "://", ".", "www", "@", "'", '"', "note",
+    "1", "[", "<br>", "~~~", "+", "^", "(pause 2s)", "$", "%", " ",
+]  # fmt: skip
+
+
+@settings(derandomize=True, max_examples=400, deadline=None, database=None)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7))
+def test_a_text_that_is_plain_at_a_glance_leaves_something_to_say(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    if is_plain(text):
+        assert prepare(
+            text, languages=(), language="en", max_chars=99, can_say=str.isascii, model="m"
+        ).segments
+
+
+@pytest.mark.parametrize(
+    "text", ["He — who was late — ran…", "“Hello”, she said (twice).", "a café at 5: 3 + 4 @ 2"]
+)
+def test_ordinary_signs_leave_a_text_plain(text: str) -> None:
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["(pause 2s)", "[pause]", "&nbsp;", "https://a.example", "www.a.example", "<br>", "5"]
+)
+def test_what_a_rewrite_may_take_away_is_not_plain(text: str) -> None:
+    assert not is_plain(text)

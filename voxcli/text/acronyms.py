@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.tagger import CAPITAL, Recogniser
 from voxcli.text.words import ROADS, TITLES, spaced
@@ -40,7 +41,7 @@ _SHORT_WORDS_LIST = (
     "TRY USE ANY FEW HEY OH AH HA WOW OW BOO BYE AGO AIR ASK BAR BED BIT BOX BUY CAR CAT CUT "
     "DOG EAT EGG EYE FAR FIT FLY GUN GUY HIM HIT JOB KEY LAW LAY LEG LIE LOT LOW MAD MOM DAD "
     "NOR OIL OWN PAY PUT RAW SAD SAT SEA SET SIR SIT SKY SON SUN TAX TEA THY TOY VAN WAY WET "
-    "WON YET ZOO FREE DIM OVER ONLY OPEN STOP WALK WAIT EXIT HERE THEM THIS THAT WITH"
+    "WON YET ZOO FREE DIM OVER ONLY OPEN STOP WALK WAIT EXIT HERE THEM THIS THAT WITH APP"
 )
 _SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
 _CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
@@ -86,14 +87,18 @@ def _shouted(match: re.Match[str]) -> str:
         after = _NEXT.match(word.string, word.end())
         if after and _NUMERAL.fullmatch(after["word"]):
             return name  # "War II": a numeral is known by the name before it
+        if name == "St" and _is_street(word, after["word"] if after else ""):
+            return "street"
         if name in ("Mr", "Mrs", "Ms", "Dr", "St") and after and after["word"] not in _SHORT_WORDS:
             return name
         if text.startswith(("I'", "I’")):
             return name
         is_half = text in ("AM", "PM") and before.strip().isdecimal()
+        if _NUMERAL.fullmatch(text):
+            return name if _is_name(word, after["word"] if after else "") else text
         is_kept = text in _SPELLED or text in _WORDS or text == "I" or _is_unsayable(text)
-        if is_kept or is_half or _NUMERAL.fullmatch(text):
-            return text  # left for the rules of acronyms and numerals
+        if is_kept or is_half or _is_short_for(text):
+            return text  # left for the rules of acronyms
         return text.lower()
 
     spoken = re.sub(r"[A-Z]+(?:['’][A-Z]+)?", lower, match.group())
@@ -101,11 +106,47 @@ def _shouted(match: re.Match[str]) -> str:
     return re.sub(r"(?:^|[.!?] )[a-z]", lambda first: first.group().upper(), spoken)
 
 
+def _is_short_for(letters: str) -> bool:
+    """Whether a short row is no word: "GOP", "OPEC"."""
+    return len(letters) < 5 and letters.isalpha() and not lexicon.is_word(letters)
+
+
+_PLACED = re.compile(
+    r"(?P<lead>\A|\b(?:ON|AT|TO|FROM|NEAR|OFF|ALONG|ACROSS|AND|\d{1,5}) )(?P<name>[A-Z]+) \Z"
+)
+_WHEN = frozenset(["TODAY", "TONIGHT", "TOMORROW", "YESTERDAY"])
+_BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {
+    "CHAIRMAN",
+    "PREMIER",
+    "LEADER",
+}
+_LAST_WORD = re.compile(r"(?P<word>[A-Z]+)[ ,]{1,2}\Z")
+
+
+def _is_street(match: re.Match[str], after: str) -> bool:
+    """Whether the name of a street stands before "ST": "AT ELM ST", "ELM ST TODAY"."""
+    placed = _PLACED.search(match.string[: match.start()], max(0, match.start() - 40))
+    if placed is None or placed["name"] in _SHORT_WORDS:
+        return False
+    return bool(placed["lead"]) or not after or after in _SHORT_WORDS or after in _WHEN
+
+
+def _is_name(match: re.Match[str], after: str) -> bool:
+    """Whether a numeral is a person, "XI", as it follows a title, a small word or nothing."""
+    if not after or after in _SHORT_WORDS or not lexicon.is_word(match.group()):
+        return False
+    found = _LAST_WORD.search(match.string[: match.start()], max(0, match.start() - 24))
+    return found is None or found["word"] in _BEFORE_NAME or found["word"] in _SHORT_WORDS
+
+
 def _pair(match: re.Match[str]) -> str | None:
     words = match.group().split(" ")
     is_said = all(
-        word in ("I", "A", "AM", "US") or re.search("['’]", word) or _is_plainly_word(word)
-        for word in words
+        word in ("I", "A", "AM", "US")
+        or (index == 0 and _NUMERAL.fullmatch(word) and lexicon.is_word(word))
+        or re.search("['’]", word)
+        or _is_plainly_word(word)
+        for index, word in enumerate(words)
     )
     return _shouted(match) if is_said else None
 

@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, number, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
 
 _TLDS = (
     "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|"
@@ -28,18 +28,22 @@ _EMAIL = re.compile(
     rf"@(?P<host>[A-Za-z0-9-]{{1,63}}(?:\.[A-Za-z0-9-]{{1,63}}){{1,5}})(?P<path>{_PATH})"
 )
 _URL = re.compile(
-    r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://|www\.)(?P<rest>[^\s<>\"“”]{1,2000})", re.I
+    r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://(?:www\.)?|www\.)"
+    r"(?P<rest>[^\s<>\"“”]{1,2000})",
+    re.I,
 )
 _DOMAIN = re.compile(
     rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})"
     rf"(?![\w-]|\.\w|\s?@)(?::\d{{2,5}})?{_PATH})"
 )
+# Words that go on after a stop without a space, and end no name.
+_GOING_ON = (
+    "(?:the|and|but|so|or|he|she|it|we|you|they|this|that|then|when|i|a|an|in|on|of|to|is|was|for|"
+    "with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)"
+)
 # Small letters on both sides of a point: "db01.internal", "test.abc"; no sentence begins so.
 _HOST = re.compile(
-    r"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{1,62}\.(?!(?:the|and|but|so|or|he|she|it|we|you|"
-    r"they|this|that|"
-    r"then|when|i|a|an|in|on|of|to|is|was|for|with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)\b)"
-    r"[a-z]{2,5})(?![\w.-]|\s?@)"
+    rf"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{{1,62}}\.(?!{_GOING_ON}\b)[a-z]{{2,5}})(?![\w.-]|\s?@)"
 )
 _FILE = re.compile(
     r"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,32}){0,3})"
@@ -65,9 +69,11 @@ _V_NUMBER = re.compile(
     r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
 )
 _DOTTED = re.compile(
-    r"(?<![\w.…/])\.(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
+    rf"(?<![\w.…/])\.(?!(?<=[)\]\"'”’]\.){_GOING_ON}\b)"
+    r"(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
     r"(?<![\w.])\.NET\b"
 )
+_AFTER_QUOTED = re.compile(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then).and"
 _HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = re.compile(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
@@ -77,11 +83,11 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z]
 
 _WORDS = {
     ".": "dot", "/": "slash", "\\": "backslash", "-": "dash", "_": "underscore",
-    "?": "question mark", "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde",
-    ":": "colon", "+": "plus", "@": "at",
+    "?": "question mark", "=": "equals", "&": "ampersand", "#": "hash", "%": "percent",
+    "~": "tilde", ":": "colon", "+": "plus", "@": "at",
 }  # fmt: skip
 _PART = re.compile(r"\d+|[^\W\d_]+|[^\w\s]|_")
-_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2}|html?", re.I)
+_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2,5}|html?", re.I)
 _COUNTRIES = frozenset(
     [
         "io",
@@ -183,15 +189,27 @@ def _without_ending(address: str) -> tuple[str, str]:
 
 
 def _url(match: re.Match[str]) -> str | None:
-    """Host and path; the query and the fragment are noise to a listener and only recorded."""
+    """Host and path; the query and the fragment are noise to a listener and only recorded.
+
+    So are "https://" and "www." in a sentence. An address that is the whole text is dictated: there
+    it is said as it is written. Other schemes are always said, since no browser adds them.
+    """
     rest, ending = _without_ending(match["rest"])
-    address = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/").removeprefix("www.")
+    lead = match.group()[: match.start("rest") - match.start()].lower()
+    is_whole = match.group() == match.string.strip()
+    if is_whole or not lead.startswith(("http", "www.")):
+        scheme, colon, host = lead.rpartition("://")
+        letters = scheme if scheme == "file" else " ".join(scheme.upper())
+        lead = f"{letters} {said(colon)} {'W W W dot ' if host else ''}".lstrip()
+    else:
+        lead = ""
+    address = rest if is_whole else re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/")
     stem, dot, extension = address.rpartition(".")
     if dot and "/" in stem and re.fullmatch(_EXTENSIONS, extension):
         spoken = f"{said(stem)} dot {_extension(extension)}"
     else:
         spoken = said(address)
-    return f"{spoken}{ending}" if spoken else None
+    return f"{lead}{spoken}{ending}" if spoken else None
 
 
 def _windows(match: re.Match[str]) -> str:
@@ -231,23 +249,24 @@ def _hashtag(match: re.Match[str]) -> str:
 _WORD = CAPITAL + SMALL + DIGIT
 _HAS_AT = re.compile("@")
 _HAS_SCHEME = re.compile(r"://|\bwww\.", re.I)
+_HAS_TWO_STOPS = re.compile(r"\d\.\d{1,5}\.\d")
 _HAS_INNER_STOP = re.compile(r"\w\.\w")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),
-    Recogniser("address", _WORD, _DOMAIN, _url, ".", _HAS_INNER_STOP),
+    Recogniser("address", JOINED, _DOMAIN, _url, ".", _HAS_INNER_STOP),
     Recogniser("address", CAPITAL + SMALL, _WINDOWS_PATH, _windows, ":\\"),
     Recogniser("address", "/~.", _UNIX_PATH, _path),
     Recogniser(
         "address",
-        _WORD + "_",
+        JOINED + "_",
         _FILE,
         lambda m: f"{said(m['name'])} dot {_extension(m['ext'])}",
         ".",
         _HAS_INNER_STOP,
     ),
-    Recogniser("address", SMALL + DIGIT, _HOST, _url, ".", _HAS_INNER_STOP),
-    Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_INNER_STOP),
+    Recogniser("address", JOINED, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_TWO_STOPS),
     Recogniser(
         "number",
         CAPITAL + SMALL,
@@ -257,6 +276,7 @@ ADDRESSES = (
         re.compile(r"[vV]\.? ?\d"),
     ),
     Recogniser("address", ".", _DOTTED, lambda m: f" dot {_ending(m['name'] or 'net')}"),
+    Recogniser("punctuation", ".", _AFTER_QUOTED, lambda m: ". "),
     Recogniser("address", "@", _HANDLE, lambda m: f"at {said(_CAMEL.sub(' ', m['name']), '_')}"),
     Recogniser("address", "#", _HASHTAG, _hashtag),
 )

@@ -56,6 +56,7 @@ _HEART = re.compile(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
 _MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
 
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fromkeys("“”„‟″«»「」『』", '"')})
+_TEX_QUOTE = re.compile("``|''")  # ``so''
 _QUOTE = re.compile("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
 _ELLIPSIS = re.compile(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
 _HYPHEN = re.compile("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
@@ -142,6 +143,7 @@ def straighten(draft: Draft) -> None:
         draft.text = _SPACES.sub(" ", draft.text)
         draft.sub(_ELLIPSIS, "...", "punctuation", "…")
         draft.sub(_HYPHEN, "-", "dash")
+    draft.sub(_TEX_QUOTE, '"', "quote", "``")
     draft.sub(_ELLIPSIS, "...", "punctuation", "....")
     draft.sub(_ELLIPSIS, "...", "punctuation", ". .")
     draft.sub(_QUOTE, lambda m: m.group().translate(_QUOTES), "quote")

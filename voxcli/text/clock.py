@@ -19,10 +19,10 @@ _ZONE = (
     r"|(?<=[Mm][. ])(?i:[ECMP]\.?[SD]\.?T\b\.?)|(?<=[Mm]\. )(?i:[ECMP]\.?[SD]\.?T\b\.?))"
 )
 _TIME = re.compile(
-    r"(?<![\w:.])(?:(?P<from>(?:1[0-2]|0?[1-9])"
+    r"(?:(?<![\w:.])|(?<=\dT))(?:(?P<from>(?:1[0-2]|0?[1-9])"
     r"(?::[0-5]\d)?)\s?[-–]\s?(?=[\d:]{1,5}\s?[AaPp]\.?\s?[Mm]\b))?"
     r"(?:(?P<hour>[01]?\d|2[0-4])(?::|\.(?=[0-5]\d\s?[ap]\.?m\b)"
-    r")(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?:\.(?P<fraction>\d{1,6})(?!\.))?(?![\d:])"
+    r")(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?:\.(?P<fraction>\d{1,6})(?!\.\d))?(?![\d:])"
     rf"(?:\s?(?P<half>{_HALF}))?(?:\s?{_ZONE})?"
     rf"|(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>{_HALF})(?:\s?(?P<only_zone>(?:{_ZONES})\b))?)"
 )
@@ -35,6 +35,10 @@ _RATIO_BEFORE = re.compile(
 _RATIO_AFTER = re.compile(
     r"\s?-?(?:ratio|aspect|odds|mix|scale|screen|display|monitor|dilution|video|split|format)\b",
     re.I,
+)
+_BASIC = re.compile(  # after the date of "20260304T103000Z"
+    r"(?<=\d{8}T)(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"
+    r"(?:\.(?P<fraction>\d{1,6}))?(?P<zone>Z|[-+]\d\d(?:\d\d)?)?(?!\w)"
 )
 _MILITARY = re.compile(
     r"(?<![\w.,])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?:\s(?=hours\b|hrs\b)|(?P<h>h)\b|"
@@ -57,14 +61,14 @@ def _time(match: re.Match[str]) -> str | None:
     half = _half(match, "half") if match["half"] else ""
     if not half and not second and _is_ratio(match):
         return None
+    part = (fraction or "").rstrip("0") if second else ""
     if second and not 10 <= int(hour) <= 12 and not (half or match["zone"] or led(match, _AT)):
-        return _lasting(hour, minute, second)
-    words = _clock(hour, minute, has_half=bool(half))
+        return _lasting(hour, minute, second, part)
     if second:
-        words = _clock(hour, minute, has_half=bool(half) or not int(minute))
-        if int(second):
-            words += f" and {cardinal(int(second))} second{'' if int(second) == 1 else 's'}"
-    elif fraction:
+        words = _precise(hour, minute, second, part, has_half=bool(half))
+    else:
+        words = _clock(hour, minute, has_half=bool(half))
+    if fraction and not second:
         words += f" point {digits(fraction)}"
     zone = _zone(match["zone"] or "")
     stop = "." if (match["zone"] or "")[-1:] == "." and ends_sentence(match) else ""
@@ -77,14 +81,21 @@ _AT = re.compile(
 )
 
 
-def _lasting(hour: str, minute: str, second: str) -> str:
+def _seconds(second: str, part: str) -> str:
+    """ "15" and "5" are "fifteen point five seconds"."""
+    words = f"{cardinal(int(second))}{f' point {digits(part)}' if part else ''}"
+    return f"{words} second{'' if int(second) == 1 and not part else 's'}"
+
+
+def _lasting(hour: str, minute: str, second: str, part: str) -> str:
     """ "1:02:03" is what a clock counts: "one hour two minutes and three seconds"."""
-    units = zip((hour, minute, second), ("hour", "minute", "second"), strict=True)
     parts = [
         f"{cardinal(int(amount))} {unit if int(amount) == 1 else plural(unit)}"
-        for amount, unit in units
+        for amount, unit in ((hour, "hour"), (minute, "minute"))
         if int(amount)
     ]
+    if int(second) or part:
+        parts.append(_seconds(second, part))
     if not parts:
         return "zero seconds"
     return " and ".join(filter(None, (" ".join(parts[:-1]), parts[-1])))
@@ -103,6 +114,20 @@ def _clock(hour: str, minute: str, has_half: bool = True) -> str:
             " o'clock" if 0 < int(hour) <= 12 else " hundred" if hour != "0" else " hours"
         )
     return f"{words} {'oh ' if int(minute) < 10 else ''}{cardinal(int(minute))}"
+
+
+def _precise(hour: str, minute: str, second: str, part: str, *, has_half: bool) -> str:
+    """ "10:30:15.5" is "ten thirty and fifteen point five seconds"."""
+    is_exact = not (int(second) or part)
+    words = _clock(hour, minute, has_half=has_half or (not is_exact and bool(hour.strip("0"))))
+    return words if is_exact else f"{words} and {_seconds(second, part)}"
+
+
+def _basic(match: re.Match[str]) -> str:
+    part = (match["fraction"] or "").rstrip("0")
+    words = _precise(match["hour"], match["minute"], match["second"] or "0", part, has_half=False)
+    zone = match["zone"] or ""
+    return f"{words} {_zone(zone if len(zone) != 3 else zone + '00')}".rstrip()
 
 
 def _military(match: re.Match[str]) -> str:
@@ -142,9 +167,17 @@ def _half(match: re.Match[str], group: str) -> str:
 
 
 TIMES = (
+    Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL),
     Recogniser("time", DIGIT, _TIME, _time),
     Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT),
-    Recogniser("time", CAPITAL + SMALL, _FROM_NOON, lambda m: f"{m['word']} to ", DIGIT),
+    Recogniser(
+        "time",
+        CAPITAL + SMALL,
+        _FROM_NOON,
+        lambda m: f"{m['word']} to ",
+        DIGIT,
+        re.compile(r"(?i:noon|midnight)\s?[-–]"),
+    ),
     Recogniser("time", DIGIT, _MILITARY, _military),
     Recogniser(
         "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", re.compile(r"[mM]\.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, ends_sentence, led
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, STOPPED, Recogniser, ends_sentence, led
 
 _MONTHS_LIST = (
     "January February March April May June July August September October November December"
@@ -36,8 +36,17 @@ _AFTER_DAY = (
 
 _ISO = re.compile(
     r"(?<![\w./-])(?P<year>\d{4})(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)"
-    r"(?P<day>0[1-9]|[12]\d|3[01]|[1-9])(?:T(?=\d\d:)|(?![\w./-]*\d))"
+    r"(?P<day>0[1-9]|[12]\d|3[01]|[1-9])(?:(?P<time>T(?=\d\d:\d\d))|(?![\w./-]*\d))"
 )
+# Without signs between: "20260304T103000Z"; and a week of a year: "2026-W10", "2026-W10-3".
+_ISO_BASIC = re.compile(
+    r"(?<!\w)(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
+    r"(?P<time>T(?=\d{4}(?:\d\d)?(?:\.\d{1,6})?(?:Z|[+-]\d\d)?))"
+)
+_ISO_WEEK = re.compile(
+    r"(?<![\w-])(?P<year>(?:19|20)\d\d)-?W(?P<week>[0-5]\d)(?:-(?P<day>[1-7]))?(?![\w-])"
+)
+_WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _NUMERIC = re.compile(
     r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<year>\d{4}|"
     r"\d{2})(?![\w/-]|\.\d)"
@@ -66,6 +75,8 @@ _QUARTER = re.compile(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)
 
 
 _DECADE = re.compile(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s(?!\w)")
+# Parted by mistake: "the 1980 s"; a time in seconds is led by what lasts.
+_SPACED_DECADE = re.compile(r"(?<![\w.,])(?P<number>1[89]\d0|20[0-3]0) s(?![\w²³^/'’-])")
 _OF_A_DECADE = re.compile(
     r"(?:\b(?:his|her|their|my|your|our|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|to|or|"
     r"through)[ -]|['’]|"
@@ -121,27 +132,34 @@ def _is_word(match: re.Match[str]) -> bool:
     return is_small and not (groups.get("year") or groups.get("nth") or match["month"][0] in "dos")
 
 
-def _date(month: int, day: int, of_year: int) -> str:
-    return f"{_MONTHS[month - 1]} {ordinal(day)}, {year(of_year)}"
+def _date(month: int, day: int, of_year: str) -> str:
+    return f"{_MONTHS[month - 1]} {ordinal(day)}, {of_year}"
 
 
 def _iso(match: re.Match[str]) -> str:
-    spoken = _date(int(match["month"]), int(match["day"]), int(match["year"]))
-    return f"{spoken} " if match.group().endswith("T") else spoken
+    spoken = _date(int(match["month"]), int(match["day"]), year(int(match["year"])))
+    return f"{spoken} at " if match["time"] else spoken
+
+
+def _iso_week(match: re.Match[str]) -> str:
+    day = f"{_WEEKDAYS[int(match['day']) - 1]} of " if match["day"] else ""
+    return f"{day}week {cardinal(int(match['week']))} of {year(int(match['year']))}"
 
 
 def _numeric(match: re.Match[str]) -> str | None:
-    a, b, digits_of_year = int(match["a"]), int(match["b"]), match["year"]
-    of_year = int(digits_of_year)
-    if len(digits_of_year) == 2:
-        if match["sep"] != "/":
-            return None  # 1.2.34 and 10-20-30 are more often something else
-        of_year += 1900 if of_year >= 50 else 2000
-    day_first = match["sep"] == "." or a > 12
+    a, b, written = int(match["a"]), int(match["b"]), match["year"]
+    if len(written) == 2 and match["sep"] != "/":
+        return None  # 1.2.34 and 10-20-30 are more often something else
+    of_year = cardinal(2000) if written == "00" else _short(written)  # no century is made up
+    day_first = (match["sep"] == "." and b <= 12) or a > 12
     month, day = (b, a) if day_first else (a, b)
-    if month > 12:
-        month, day = day, month
-    return _date(month, day, of_year) if 1 <= month <= 12 and 1 <= day <= 31 else None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    if day_first:
+        return (
+            f"{'' if led(match, _THE) else 'the '}{ordinal(day)} of {_MONTHS[month - 1]}, {of_year}"
+        )
+    return _date(month, day, of_year)
 
 
 def _day_numeric(match: re.Match[str]) -> str | None:
@@ -207,6 +225,10 @@ def _decade(match: re.Match[str]) -> str | None:
     return plural(cardinal(value) if value % 1000 == 0 else year(value))
 
 
+def _spaced_decade(match: re.Match[str]) -> str | None:
+    return None if led(match, _LASTING) else plural(year(int(match["number"])))
+
+
 def _years(match: re.Match[str]) -> str:
     return f"{year(int(match['a']))} to {_short(match['b'])}"
 
@@ -237,6 +259,8 @@ _ANY = CAPITAL + SMALL
 _HAS_MONTH = re.compile("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec", re.I)
 DATES = (
     Recogniser("date", DIGIT, _ISO, _iso),
+    Recogniser("date", DIGIT, _ISO_BASIC, _iso, CAPITAL),
+    Recogniser("date", DIGIT, _ISO_WEEK, _iso_week, CAPITAL + "-"),
     Recogniser("date", DIGIT, _NUMERIC, _numeric),
     Recogniser("date", DIGIT, _DAY_NUMERIC, _day_numeric),
     Recogniser("date", _ANY, _MONTH_DAYS, _month_days, DIGIT, _HAS_MONTH),
@@ -256,6 +280,7 @@ DATES = (
         "date", DIGIT, _MONTH_OF, lambda m: f"{_MONTHS[int(m['month']) - 1]} {year(int(m['year']))}"
     ),
     Recogniser("date", "'" + DIGIT, _DECADE, _decade),
+    Recogniser("date", DIGIT, _SPACED_DECADE, _spaced_decade),
     Recogniser("date", DIGIT, _YEARS, _years),
     Recogniser(
         "date",
@@ -266,7 +291,7 @@ DATES = (
         re.compile(r"(?:rom|etween) \d"),
     ),
     Recogniser("date", DIGIT, _ERA, _era),
-    Recogniser("date", SMALL, _CIRCA, lambda m: "circa ", DIGIT + "."),
+    Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", DIGIT),
     Recogniser("date", CAPITAL, _AD, lambda m: f"A D {_old(int(m['year']))}", DIGIT),
     Recogniser(
         "date",

@@ -97,6 +97,10 @@ GREEK_SIGN = re.compile(
 )
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+# A letter by itself is a word only before another word: none in "I/O", "A, E" and "A. Z. Smith".
+_STRICT_WORD = re.compile(
+    r"[^\W\d_]{2,}(?:['’][^\W\d_]+)?|[^\W\d_]['’][^\W\d_]+|(?<![\w/&.-])[^\W\d_](?=\s[^\W\d_]{2})"
+)
 _MIN_SCORE = 3
 _MIN_SHARE = 0.3
 
@@ -113,6 +117,8 @@ def detect_language(text: str) -> str:
     script. A few foreign words in an English text do not change the answer.
     """
     sample = text[:_SAMPLE]
+    if sample.isascii():
+        return _latin(sample)
     weights = script_weights(sample)
     if not weights:
         return UNKNOWN
@@ -171,20 +177,27 @@ def _languages_of_words() -> dict[str, tuple[str, ...]]:
 
 
 def _latin(sample: str) -> str:
-    found = [word.replace("’", "'") for word in _WORD.findall(sample)]
-    lowered = Counter(word.lower() for word in found)
-    kinds: Counter[str] = Counter()  # different small words of each language
-    hits: Counter[str] = Counter()
+    found = _WORD.findall(sample)
+    if found and min(map(len, found)) == 1:
+        found = _STRICT_WORD.findall(sample)
+    if "’" in sample:
+        found = [word.replace("’", "'") for word in found]
+    lowered: dict[str, int] = {}
+    for word in found:
+        small = word.lower()
+        lowered[small] = lowered.get(small, 0) + 1
     languages_of = _languages_of_words()
-    for word, count in lowered.items():
-        for code in languages_of.get(word, ()):
+    kinds = dict.fromkeys(_SMALL_WORDS, 0)  # different small words of each language
+    hits = dict.fromkeys(_SMALL_WORDS, 0)
+    for word in lowered.keys() & languages_of.keys():
+        for code in languages_of[word]:
             kinds[code] += 1
-            hits[code] += count
-    english_kinds, english_hits = kinds.pop("en", 0), hits.pop("en", 0)
-    marked = [word for word in lowered if not word.isascii()]
-    if not kinds and not marked:
+            hits[code] += lowered[word]
+    english_kinds, english_hits = kinds.pop("en"), hits.pop("en")
+    marked = [] if sample.isascii() else [word for word in lowered if not word.isascii()]
+    if not marked and max(kinds.values()) < _MIN_SCORE and english_hits >= max(hits.values()):
         return "en" if english_kinds else UNKNOWN
-    others = [code for code in _SMALL_WORDS if code != "en"]
+    others = list(kinds)
     marks = {code: _marks(code, marked) for code in others} if marked else dict.fromkeys(others, 0)
     best = max(others, key=lambda code: (kinds[code] + marks[code], hits[code]))
     evident = kinds[best] + marks[best] >= _MIN_SCORE and (kinds[best] >= 2 or best in _OWN_LETTERS)

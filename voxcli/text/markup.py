@@ -55,6 +55,12 @@ _PLACEHOLDER = re.compile(
     r"</?(?P<name>[A-Z]|[A-Za-z][A-Za-z_:-]{1,30}|"
     r"(?<=\w<)[A-Z]\w{0,30}(?:, ?[A-Z]\w{0,30}){0,4})/?>"
 )
+# The types of a program, one in another: "map<string, List<int>>".
+_TYPE = r"(?:[A-Za-z_]\w[\w:.]{0,30}|[A-Z])(?:\[\]|[*&?])?"
+_TYPES = rf"{_TYPE}(?:,\s?{_TYPE}){{0,4}}"
+for _ in range(2):  # as deep as people nest them
+    _TYPES = rf"{_TYPE}(?:<{_TYPES}>)?(?:,\s?{_TYPE}(?:<{_TYPES}>)?){{0,4}}"
+_GENERIC = re.compile(rf"(?<=\w\w)<(?P<types>{_TYPES})>(?!\w)")
 _TABLE_RULE = re.compile(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
@@ -120,6 +126,9 @@ def strip_markup(draft: Draft) -> None:
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
     draft.sub(_MARKED, lambda m: f" {m['text']} ", "markup", "<")
+    draft.sub(
+        _GENERIC, lambda m: f" {' '.join(re.sub('[<>]', ' ', m['types']).split())} ", "markup", "<"
+    )
     draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup", "<")
     draft.sub(_ESCAPE, lambda m: m["text"], "markup", "\\")
 

@@ -130,7 +130,7 @@ MATHEMATICS = (
     Recogniser("symbol", "²³^", _RAISED, _raised),
     Recogniser("number", "²³", _LONE_RAISED, lambda m: "two" if m.group() == "²" else "three"),
     Recogniser("symbol", "*×·÷", _TIMES, _operator, DIGIT),
-    Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT),
+    Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT, re.compile(r"[xX]\s?\d")),
     Recogniser(
         "number", DIGIT, _COUNT, lambda m: ", ".join(map(number, re.findall(r"\d", m.group())))
     ),

@@ -9,7 +9,7 @@ import re
 
 from voxcli.text.quantities import NO_FRACTION, NUM, SIGNS, START
 from voxcli.text.spell import cardinal, number, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, led
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
 from voxcli.text.units import PER_UNIT, unit_name
 
 _CURRENCIES = {
@@ -198,10 +198,18 @@ def _bare_per(match: re.Match[str]) -> str:
     return f"{_currency(match['currency'])[0]} per {unit_name(match['per'])}"
 
 
+# A sign or a code behind letters or a sign, and one behind an amount.
+_HAS_LED = re.compile(
+    rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=[-−+±A-Za-z]\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
+)
+_HAS_FOLLOWING = re.compile(
+    rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"
+)
 MONEY = (
     Recogniser("money", DIGIT, _HALF, _half),
-    Recogniser("money", "$€£¥₹₩₽₿₺₴₪₱₦₫฿₵₸-−+±" + CAPITAL + "a", _MONEY, _money, DIGIT),
-    Recogniser("money", DIGIT + ".", _AFTER, _money),
+    Recogniser("money", "-−+±" + CAPITAL + SMALL, _MONEY, _money, DIGIT, _HAS_LED),
+    Recogniser("money", "$€£¥₹₩₽₿₺₴₪₱₦₫฿₵₸", _MONEY, _money, DIGIT),
+    Recogniser("money", DIGIT + ".", _AFTER, _money, search=_HAS_FOLLOWING),
     Recogniser("money", DIGIT, _PENCE, _pence),
     Recogniser("money", DIGIT, _CENTS, _cents),
     Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per),

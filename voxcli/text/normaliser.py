@@ -33,7 +33,7 @@ from voxcli.text.mathematics import MATHEMATICS
 from voxcli.text.money import MONEY
 from voxcli.text.references import RATIOS, REFERENCES
 from voxcli.text.romans import ROMAN
-from voxcli.text.serials import MIXED, NAMES, SERIALS
+from voxcli.text.serials import CODES, MIXED, NAMES, SERIALS
 from voxcli.text.streets import STREETS
 from voxcli.text.telephone import TELEPHONE, TELEPHONE_SHAPES
 
@@ -46,6 +46,7 @@ _TAGGER = tagger.Tagger(
         *STREETS,
         *numerals.NUMBERS_FIRST,
         *symbols.COMPARISONS,
+        *CODES,
         *DATES,
         *TELEPHONE,
         *TIMES,
@@ -85,7 +86,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
     characters.emoji(draft, language)
     pages.join_cut_words(draft, language)
     draft.text = markup.reflow(draft.text)
-    notes.notes(draft)
+    notes.notes(draft, language)
     if language == "en":
         _english(draft)
     else:

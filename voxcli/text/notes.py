@@ -13,6 +13,7 @@ import re
 
 from voxcli.text.changes import Draft
 from voxcli.text.characters import RAISED
+from voxcli.text.words import ABBREVIATIONS, NUMBERED, SENTENCE_ENDING
 
 _RAISED_ANY = re.compile(f"[{RAISED}]")
 _MARKS = rf"(?P<marks>[{RAISED}]{{1,3}}(?:[,˒⁻–][{RAISED}]{{1,3}})*)"
@@ -147,8 +148,26 @@ def citations(draft: Draft, language: str) -> None:
     draft.sub(_BRACKETED, cited, "markup")
 
 
-def notes(draft: Draft) -> None:
-    """Take out raised marks of notes; before the rules of powers."""
+_STOP_AND_FIGURE = re.compile(r"[.!?\"”)][1-9]")
+# In plain figures, glued to the end of a sentence by a page that lost its raised ones.
+_GLUED = re.compile(
+    r"(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"
+    r"(?P<marks>[1-9]\d{0,2}(?:[,–-][1-9]\d{0,2}){0,4})"
+    r"(?=\s+[\"“‘(]?[A-Z]|\s*\Z|\s*\n)"
+)
+
+
+def _glued(match: re.Match[str]) -> str | None:
+    """ "slept.12 The", but not "no.5" and "Fig.3"."""
+    is_cut = match["word"].lower() in ABBREVIATIONS - SENTENCE_ENDING or match["word"] in NUMBERED
+    is_stop = match["stop"] != ")" and not is_cut
+    return f"{match['word']}{match['stop']}" if is_stop and match["word"][-1].islower() else None
+
+
+def notes(draft: Draft, language: str) -> None:
+    """Take out marks of notes, raised or glued to a stop; before the rules of powers."""
+    if language == "en" and _STOP_AND_FIGURE.search(draft.text):
+        draft.sub(_GLUED, _glued, "markup")
     if not _RAISED_ANY.search(draft.text):
         return
     draft.sub(_AFTER_SIGN, lambda m: m["price"] or "", "markup")

@@ -10,8 +10,8 @@ import re
 
 from voxcli.text.changes import Draft
 from voxcli.text.quantities import NUM, START, amount
-from voxcli.text.spell import cardinal, fraction, mixed, number, ordinal, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
+from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordinal, plain, plural
+from voxcli.text.tagger import CAPITAL, DIGIT, STOPPED, Recogniser, led
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -56,6 +56,7 @@ _ORDINAL = re.compile(
     re.I,
 )
 _SHORT_ORDINAL = re.compile(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
+_OVER = re.compile(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
 _MANY_TIMES = re.compile(
     r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
 )
@@ -73,7 +74,7 @@ _INNER_STOP = re.compile(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
 _NTH_RANGE = re.compile(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
 _RANGE = re.compile(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
 _APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
-_NUMBER_SIGN = re.compile(r"(?<!\w)#\s?(?=\d|[A-Z]-?\d)|№\s?")
+_NUMBER_SIGN = re.compile(r"(?:(?<!\w)|(?<=\b[A-Z]{2})|(?<=[a-z]))#\s?(?=\d|[A-Z]-?\d)|№\s?")
 _NUMBER_WORD = re.compile(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
 _COUNTED = re.compile(
     r"\s(?:feet|miles|men|women|dollars|pounds|years|people|euros|meters|metres|steps|times|"
@@ -176,6 +177,8 @@ def _fraction(match: re.Match[str]) -> str | None:
         return None
     if (upper, lower) in _FIXED and not whole:
         return f"{cardinal(upper)} {'seven' if lower == 7 else cardinal(lower)}"
+    if is_year(match["upper"]) and not (whole or match["nth"] or match["space"]):
+        return f"{plain(match['upper'])} slash {number(match['lower'])}"
     if lower in (0, 1) or not upper:
         lead = f"{cardinal(int(whole))} and " if whole else ""
         return f"{lead}{number(match['upper'])} over {number(match['lower'])}"
@@ -231,7 +234,7 @@ NUMBERS_FIRST = (
     Recogniser("abbreviation", "#№", _NUMBER_SIGN, lambda m: "number "),
     Recogniser(
         "abbreviation",
-        CAPITAL + SMALL,
+        STOPPED,
         _NUMBER_WORD,
         lambda m: "numbers " if m["word"].endswith("s") else "number ",
         DIGIT + ".",
@@ -244,6 +247,7 @@ COUNTED = (
     ),
     Recogniser("number", DIGIT, _SCALE, _scale),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
+    Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
     Recogniser("number", DIGIT, _ORDINAL, _ordinal),
     Recogniser("number", DIGIT, _SHORT_ORDINAL, lambda m: ordinal(int(m["number"]))),
     Recogniser("number", DIGIT, _MANY_TIMES, lambda m: f"{number(m['number'])} times"),

@@ -18,9 +18,10 @@ from voxcli.text.normaliser import normalise
 from voxcli.text.prepared import PreparedText, Unspeakable
 from voxcli.text.segmenter import segment
 
-# Words that no rewrite takes away: neither markup nor an address, and ASCII alone.
-_PLAIN = re.compile(r"[\w\s.,;:!?'\"$%&/-]*", re.ASCII)
-_WORD = re.compile("[A-Za-z]{2}")
+# Words that no rewrite takes away: no markup, entity or address, and no direction in brackets.
+_PLAIN = re.compile(r"(?:[^<>\[\]{}\\`~&:]|&(?![#\w])|:(?!//))*")
+_ASIDE = re.compile(r"\([^()]{0,200}\)")
+_WORD = re.compile("[A-Za-z]{3}")
 
 
 def prepare(
@@ -78,8 +79,9 @@ def prepare(
 
 def is_plain(text: str) -> bool:
     """Whether a text certainly leaves something to say, which `prepare` need not be asked then."""
-    is_worded = _WORD.search(text) is not None and _PLAIN.fullmatch(text) is not None
-    return is_worded and "://" not in text and "www." not in text
+    words = _ASIDE.sub(" ", text) if "(" in text else text
+    is_worded = _WORD.search(words) is not None and _PLAIN.fullmatch(text) is not None
+    return is_worded and "www." not in text
 
 
 def _shown(text: str) -> str:

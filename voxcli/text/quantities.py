@@ -6,6 +6,7 @@ Knows no exchange of units: what is written is said. The units themselves are in
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
@@ -37,6 +38,7 @@ _OTHER = (
     r"[1-9]\d{0,2}(?: \d{3}){1,3}(?![\d,])(?:\.\d+)?"
 )
 _ANY = rf"(?:{_OTHER}|{NUM})"
+_WHOLE = r"(?![.,]?\d)"  # where a number ends: no unit is looked for in the middle of it
 _WORDS = r"(?:hundred|thousand|million|billion|trillion)"
 
 _RAISED = r"(?:[²³]|\^[23])"
@@ -60,10 +62,10 @@ _SCALED = (
 )
 _MEASURE = re.compile(
     rf"{SIGN}"
-    rf"(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?(?P<between>-|–|to|x|×|by|and|"
+    rf"(?:(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)\s?(?P<between>-|–|to|x|×|by|and|"
     r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
-    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY})(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
-    rf"(?P<gap>[\s-]?)(?P<unit>{UNIT}|{_LED}|(?<= )t(?= of\b)"
+    rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY}){_WHOLE}(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
+    rf"(?P<gap>[\s-]?)(?P<unit>(?![\d.,;:!?)\s])(?:{UNIT})|{_LED}|(?<= )t(?= of\b)"
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
     rf"(?P<raised>{_RAISED}|(?<=m)[23](?!\d)"
     rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
@@ -77,6 +79,7 @@ _NUMBER_PER = re.compile(
 )
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = re.compile(
+    r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
     rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
@@ -195,18 +198,27 @@ def _is_attribute(match: re.Match[str]) -> bool:
     return bool(_ARTICLE.search(before) and _NOUN.match(match.string, match.end()))
 
 
-_QUOTE = re.compile(r"(?P<inch>\d)?\"")
+_QUOTE = re.compile(r"\n|\d?\"")
+
+
+@lru_cache(maxsize=1)
+def _quoted(text: str) -> frozenset[int]:
+    """Where quotation marks close a quotation of their line."""
+    closing = []
+    is_open = False
+    for quote in _QUOTE.finditer(text):
+        if is_open and quote.group() != "\n":
+            closing.append(quote.end() - 1)
+        is_open = not is_open and quote.group() == '"'
+    return frozenset(closing)
 
 
 def _inch_mark(match: re.Match[str]) -> str | None:
     """A quotation mark after a number is an inch where no quotation is open."""
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    is_open = False
-    for quote in _QUOTE.finditer(line):
-        is_open = not is_open if is_open or not quote["inch"] else False
-    if is_open:
+    if match.end() - 1 in _quoted(match.string):
         return None
-    is_noun = _ARTICLE.search(line[-8:]) or _NOUN.match(match.string, match.end())
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    is_noun = _ARTICLE.search(before) or _NOUN.match(match.string, match.end())
     written = match["number"] or match["sized"]
     if "/" in written:
         whole, upper, lower = re.fullmatch(r"(?:(\d+)[ -])?(\d+)/(\d+)", written).groups()  # type: ignore[union-attr]

@@ -7,10 +7,12 @@ not used as well. Knows no history: the names of rulers are a closed list.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from voxcli.text.characters import RAISED
 from voxcli.text.spell import cardinal, ordinal, roman, year
 from voxcli.text.tagger import CAPITAL, SMALL, Recogniser
+from voxcli.text.words import SENTENCE_STARTERS
 
 _ENDS = rf"[{RAISED}]{{0,3}}(?!\w|['’]\w\w|['’][a-rt-z]|-\w)"  # with a mark of a note, not said
 _COUNTED = (
@@ -78,8 +80,9 @@ _SMALL_ITEM = re.compile(
 )
 _YEAR_NUMERAL = re.compile(r"(?<![\w.])(?P<roman>M[MDCLXVI]{3,12})(?!\w|['’]\w)")
 _WORLD_WAR = re.compile(r"(?<!\w)WW(?P<roman>I{1,3})(?P<rest>['’]s)?(?!\w)")
+_NTH = re.compile(r"(?<!\w)(?P<roman>(?!I[a-z])[IVX]{1,8}|[LC][IVXLC]{1,7})(?:th|st|nd|rd)(?!\w)")
 _CENTURY = re.compile(
-    r"(?<!\w)(?P<roman>[IVX]{1,5})(?P<word>(?:th|st|nd|rd)? (?:century|centuries|Century|"
+    r"(?<!\w)(?P<roman>[IVX]{1,5})(?P<word> (?:century|centuries|Century|"
     r"Olympi[a-z]{1,8}|Congress|Legion|Corps|Army|Dynasty|dynasty))"
 )
 # A numeral that opens a line, as a heading does: with a stop and a title, or alone.
@@ -90,6 +93,12 @@ _HEADING = re.compile(
 )
 _DASHED = re.compile(r":\s[A-Z]| [-–—] [A-Z]")
 _TITLE_LINE = re.compile(r"\.\s[A-Z][^\n.!?]{0,60}(?:\.?(?:\n|$)|[:–—])")
+# "V. Putin spoke.": a surname and a comma, or a sentence that goes on with no word of titles.
+_SURNAME = re.compile(
+    rf"\.\s(?!(?:{'|'.join(map(re.escape, SENTENCE_STARTERS))})\b)[A-Z][\w'’-]+(?:,\s[a-z]|\s"
+    r"(?!(?:of|and|or|in|on|for|to|the|a|an|with|from|by|at|as|is|are)\b)[a-z][^\n.!?]{0,80}[.!?])"
+)
+_SURE_HEADING = re.compile(r"^(?:I{2,3}|IV|VI{0,3}|IX|XI{0,3})\.\s[A-Z]", re.MULTILINE)
 # After a name that no list has: "Final Fantasy VII", "Rocky IV", "Apollo XI".
 _NAMED = re.compile(
     rf"(?P<roman>[IVX]{{2,7}}|V(?=\s[a-z]|[,;:!?)]|\.?\s*$)|L[IVX]{{2,6}}|X[LC][IVX]{{1,5}}){_ENDS}"
@@ -203,8 +212,12 @@ def _heir(match: re.Match[str]) -> str | None:
 
 def _century(match: re.Match[str]) -> str | None:
     value = roman(match["roman"])
-    word = re.sub("^(?:th|st|nd|rd)", "", match["word"])
-    return f"{ordinal(value)}{word}" if value else None
+    return f"{ordinal(value)}{match['word']}" if value else None
+
+
+def _nth(match: re.Match[str]) -> str | None:
+    value = roman(match["roman"])
+    return ordinal(value) if value else None
 
 
 def _heading(match: re.Match[str]) -> str | None:
@@ -214,11 +227,24 @@ def _heading(match: re.Match[str]) -> str | None:
         return None
     if len(written) == 1 and stop == ".":
         title = _TITLE_LINE.match(match.string, match.start("stop"))
-        if not title or written in "CL":
+        if not title or written in "CL" or _is_initial(match):
             return None
     if len(written) == 1 and stop != "." and not _DASHED.match(match.string, match.end()):
         return None
     return f"{cardinal(value)}{'.' if stop == '.' else ',' if stop == ')' else ''}"
+
+
+def _is_initial(match: re.Match[str]) -> bool:
+    """Whether a person is named, in a text that has no other numbered heading."""
+    if not _SURNAME.match(match.string, match.start("stop")):
+        return False
+    headings = _headings(match.string)
+    return len(headings) == (match.start() in headings)
+
+
+@lru_cache(maxsize=1)
+def _headings(text: str) -> frozenset[int]:
+    return frozenset(found.start() for found in _SURE_HEADING.finditer(text))
 
 
 def _small_numeral(match: re.Match[str]) -> str | None:
@@ -287,6 +313,7 @@ ROMAN = (
         lambda m: f"World War {cardinal(len(m['roman']))}{m['rest'] or ''}",
         search=re.compile("WWI"),
     ),
+    Recogniser("number", CAPITAL, _NTH, _nth, search=re.compile(r"[IVXLC](?:th|st|nd|rd)\b")),
     Recogniser("number", CAPITAL, _CENTURY, _century, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL, _NAMED, _named, search=_HAS_NUMERAL),
 )

@@ -10,7 +10,8 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
+from voxcli.text.words import spaced
 
 # Parts of figures and parts of letters: "19-cv-1234", "MIG-25/235212-asdg".
 _SERIAL = re.compile(
@@ -24,7 +25,12 @@ _COURSE = re.compile(
 _CLAUSE = re.compile(
     r"(?<![\w.])(?P<number>\d{1,4})\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9]|[ivx]{2,4})\))?"
 )
-_CODED = re.compile(r"(?<=(?<!\w)[A-Z]-)\d{3}(?!\w|[.,-]\d)")  # B-204
+_CODED = re.compile(r"(?<=[A-Z]-)\d{3,4}(?!\w|[.,-]\d)")  # B-204, GTX-1080
+_LEADING = re.compile(r"(?<![\w.,/$-])\d{4}(?=-[A-Z]{1,3}\d{0,4}(?![\w-]))")  # 4471-B2
+# Of a court: its office, the year, the kind and the number of the case.
+_DOCKET = re.compile(r"(?<![\w:.])\d{1,2}:\d\d-(?P<kind>[a-z]{2})-\d{3,6}(?!\w)")
+_OIL = re.compile(r"(?<![\w.,])(?P<cold>\d{1,2})W-(?P<hot>\d{2})(?!\w)")  # 5W-30
+_BITS = re.compile(r"(?<![\w.,])(?P<bit>[01])s(?= and [01]s\b)|(?<=\b[01]s and )(?P<last>[01])s\b")
 _ISOTOPE = re.compile(
     r"(?<!\w)(?P<symbol>Cs|Sr|Pu|Co|Ra|Po|Am|Tc|Xe|Kr|Th|Rn|He|Li|Be|Na|Ar|Fe|Ni|Rb|Ru|Ir|Pb|"
     r"Bi|Cf)-(?P<number>\d{1,3})m?(?!\w)"
@@ -32,10 +38,15 @@ _ISOTOPE = re.compile(
 _HEX = re.compile(r"(?<!\w)(?:0x[0-9A-Fa-f]{1,16}|#(?=[A-Fa-f]{0,5}\d)[0-9A-Fa-f]{6})(?!\w)")
 _PLAN = re.compile(r"(?<![\w.])(?P<number>401|403|457|501|529)(?P<rest>[kK]|[bB]|[cC]\d?)(?!\w)")
 _STANDARD = re.compile(r"(?<![\w.])802\.(?P<number>\d{1,2})(?P<rest>[a-z]{0,2})(?!\w)")
-_AIRCRAFT = re.compile(r"(?<=Boeing |Airbus )(?P<number>\d{3})(?:-(?P<more>\d{2,3}))?(?!\w|[.,]\d)")
+_AIRCRAFT = re.compile(  # of two makers; "747-400" is known by itself
+    r"(?:(?<=Boeing |Airbus )|(?<![\w.,/$-])(?=7[0-8]7-(?:[1-9]00|[89]|10)\b)"
+    r"|(?<=\b[Aa] )(?=7[0-8]7\b)|(?<=\b[Tt]he )(?=7[0-8]7\b(?! [a-z]+s\b)))"
+    r"(?P<number>\d{3})(?:-(?P<more>\d{1,3}))?(?!\w|[.,]\d)"
+)
 # "RTX 4090", "Form 1040": two figures and two.
 _PRODUCT = re.compile(
     r"(?:(?<=[A-Z]{2} )|(?<=Form ))(?P<number>[1-9]\d[1-9]\d)(?![\w%]|[.,:/-]\d| [a-z])"
+    r"|(?<![\w.,$€£/-])(?P<form>[1-9]\d[1-9]\d)(?= forms?\b)"
 )
 _MODEL = re.compile(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
 _PLAYERS = re.compile(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
@@ -111,6 +122,8 @@ def _players(match: re.Match[str]) -> str:
 def _named(written: str) -> str:
     """A number that is a name: two figures, then two ("seven forty-seven", "ten eighty")."""
     head, tail = written[:-2], written[-2:]
+    if len(written) == 4 and tail == "00" and head[1] != "0" and head[0] != "0":
+        return f"{cardinal(int(head))} hundred"
     if not head or written[0] == "0" or tail == "00" or (head[1:] == "0" and tail[0] == "0"):
         return number(written)
     return f"{cardinal(int(head))} {_pair(tail)}"
@@ -143,8 +156,6 @@ def _clause(match: re.Match[str]) -> str:
 
 def house(written: str) -> str:
     """The number of a house: "twenty-seven eighty-eight", "seven oh eight"."""
-    if len(written) == 4 and written.endswith("00") and written[1] != "0":
-        return f"{cardinal(int(written[:2]))} hundred"
     return _named(written) if len(written) < 5 else digits(written)
 
 
@@ -184,10 +195,17 @@ def _serial(match: re.Match[str]) -> str | None:
         if piece in "-/":
             out.append("-" if piece == "-" else " slash ")
         elif len(runs) == 1 and piece.isdecimal():
-            out.append(digits(piece) if len(piece) > 4 or piece[0] == "0" else plain(piece))
+            is_row = len(piece) > 4 or piece[0] == "0"
+            out.append(digits(piece) if is_row else _named(piece) if piece[3:] else plain(piece))
         else:
             out.append(" ".join(plain(r) if r.isdecimal() else _letters(r) for r in runs))
     return "".join(out)
+
+
+def _docket(match: re.Match[str]) -> str:
+    """ "2:19-cv-01234" is "two, nineteen, C V, zero one two three four"."""
+    office, year, _, case = re.split("[:-]", match.group())
+    return ", ".join([number(office), number(year), spaced(match["kind"].upper()), digits(case)])
 
 
 def _run(part: str, parts: list[str], index: int, is_code: bool) -> str:
@@ -199,23 +217,37 @@ def _run(part: str, parts: list[str], index: int, is_code: bool) -> str:
     if len(part) > 4 or is_lower_code:
         return digits(part)
     if len(part) == 4 and not (is_code or is_year(part)):
-        return number(part) if part.endswith("00") else _named(part)
+        return _named(part)
     return plain(part)
 
 
 def _letters(part: str) -> str:
-    """A row of capitals letter by letter, unless it is a word."""
-    return acronym(part) if part.isupper() and len(part) > 1 else part
+    """A row of capitals, or one without vowels, letter by letter, unless it is a word."""
+    if len(part) < 2:
+        return part
+    return (
+        acronym(part)
+        if part.isupper()
+        else spaced(part.upper())
+        if _UNSAID.fullmatch(part)
+        else part
+    )
 
 
+_UNSAID = re.compile("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
 _TWO_JOINTS = re.compile(r"\w[-/]\w{1,12}[-/]\w")
 
+CODES = (  # before dates and units
+    Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
+    Recogniser("number", DIGIT, _OIL, lambda m: f"{number(m['cold'])} W {number(m['hot'])}", "-"),
+    Recogniser("number", DIGIT, _BITS, lambda m: "ones" if "1" in m.group() else "zeros"),
+)
 NAMES = (
     Recogniser("number", DIGIT + "#", _HEX, _hex),
     Recogniser("number", DIGIT, _PLAN, _plan),
     Recogniser("number", DIGIT, _STANDARD, _standard, "."),
-    Recogniser("number", DIGIT, _AIRCRAFT, _aircraft, CAPITAL),
-    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m["number"]), CAPITAL),
+    Recogniser("number", DIGIT, _AIRCRAFT, _aircraft),
+    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group())),
     Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
     Recogniser("number", DIGIT, _RESOLUTION, _resolution),
     Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K"),
@@ -225,12 +257,13 @@ NAMES = (
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
     Recogniser("number", DIGIT + CAPITAL + SMALL, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
-    Recogniser("number", CAPITAL + SMALL, _NAMED, _decimal_name, DIGIT + "."),
+    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + "."),
     Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
+    Recogniser("number", DIGIT, _LEADING, lambda m: _named(m.group()), "-" + CAPITAL),
     Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
     Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
     Recogniser("number", DIGIT, _PLAYERS, _players),
     Recogniser("number", DIGIT, _PLURAL, _plural),
 )
 # After ranges.
-MIXED = (Recogniser("number", DIGIT + CAPITAL + SMALL, _MIXED, _mixed, DIGIT),)
+MIXED = (Recogniser("number", JOINED, _MIXED, _mixed, DIGIT),)

@@ -16,19 +16,23 @@ _ONES_LIST = (
 _ONES = _ONES_LIST.split()
 _TENS_LIST = "zero ten twenty thirty forty fifty sixty seventy eighty ninety"
 _TENS = _TENS_LIST.split()
-_SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (1000, "thousand"))
+_SCALES = (
+    (10**18, "quintillion"), (10**15, "quadrillion"), (10**12, "trillion"), (10**9, "billion"),
+    (10**6, "million"), (1000, "thousand"),
+)  # fmt: skip
 _ORDINALS = {
     "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
     "nine": "ninth", "twelve": "twelfth",
 }  # fmt: skip
 _FRACTIONS = {2: "half", 4: "quarter"}
-_MAX_DIGITS = 15  # beyond that nobody follows "quadrillion": digit by digit
+_MAX_DIGITS = 15  # a longer row is no amount, unless commas group it
+_MAX_GROUPED = 21  # beyond that nobody follows: digit by digit
 
 
 @lru_cache(maxsize=4096)
 def cardinal(n: int) -> str:
     """`1299` -> "one thousand two hundred ninety-nine"."""
-    assert 0 <= n < 10**_MAX_DIGITS, n
+    assert 0 <= n < 10**_MAX_GROUPED, n
     if n < 20:
         return _ONES[n]
     if n < 100:
@@ -69,7 +73,9 @@ def number(text: str) -> str:
     whole, _, fraction = text.replace(",", "").partition(".")
     if not whole:
         words = ""
-    elif len(whole) > _MAX_DIGITS or (len(whole) > 1 and int(whole[0]) == 0):
+    elif len(whole) > (_MAX_GROUPED if "," in text else _MAX_DIGITS) or (
+        len(whole) > 1 and int(whole[0]) == 0
+    ):
         words = digits(whole)
     else:
         words = cardinal(int(whole))

@@ -42,7 +42,8 @@ _STREET = re.compile(
     rf"(?:\s(?P<last>{_SIDE})\b(?!\.?\s[A-Z][a-z]+\s(?:St|Ave|Rd)))?(?!\w)"
 )
 _STATE = re.compile(
-    rf"(?P<state>{'|'.join(_STATES)})(?P<gap>,?\s)(?P<zip>\d{{5}}(?:-\d{{4}})?)(?![\w-])"
+    rf"(?P<state>(?!ID\b(?<!, ID))(?:{'|'.join(_STATES)}))(?P<gap>,?\s)"  # "my ID 12345"
+    r"(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])"
 )
 _STATE_ALONE = re.compile(
     rf"(?<=[a-z], )(?P<state>{'|'.join(_STATES)})(?=[,.;:)]|\s*$|\s*\n|\s(?:and|in|on|to|for|"

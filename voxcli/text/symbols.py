@@ -75,6 +75,9 @@ _COMPARE = {
     "!=": "is not equal to",
 }
 _INNER_HASH = re.compile(r"(?<=\w)#(?=\w)")
+# In a row of signs each of them is named: "/$€#%".
+_ROW_OF_SIGNS = re.compile(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[#/](?!\w)")
+_PART = re.compile(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
 _HASH = re.compile(r"#(?=\w)")
 _SLASH = re.compile(r"(?<=\w)\s?/\s?(?=\w)")
 _BACKSLASH = re.compile(r"\\(?=\w)")
@@ -117,7 +120,15 @@ def _comparison(match: re.Match[str]) -> str:
 
 
 # Before numbers, so that "-5" after one of them is a number below zero.
-COMPARISONS = (Recogniser("symbol", "<>", _BEFORE_NUMBER, _comparison),)
+def _part(match: re.Match[str]) -> str:
+    word = "section" if match["sign"][0] == "§" else "paragraph"
+    return f"{word}{'s' if len(match['sign']) > 1 else ''} "
+
+
+COMPARISONS = (
+    Recogniser("symbol", "<>", _BEFORE_NUMBER, _comparison),
+    Recogniser("symbol", "§¶", _PART, _part),
+)
 
 
 def symbols(draft: Draft) -> None:
@@ -128,6 +139,7 @@ def symbols(draft: Draft) -> None:
         return
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
+    draft.sub(_ROW_OF_SIGNS, lambda m: f" {'hash' if m.group() == '#' else 'slash'} ", "symbol")
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_INNER_HASH, " hash ", "symbol")
@@ -161,7 +173,8 @@ _INSIDE = re.compile(
 
 def inside(draft: Draft) -> None:
     """Join letters that an editor put into a word: "[W]e", "colo(u)r"; after notes."""
-    draft.sub(_INSIDE, lambda m: m.group()[1:-1], "bracket")
+    if "(" in draft.text or "[" in draft.text:
+        draft.sub(_INSIDE, lambda m: m.group()[1:-1], "bracket")
 
 
 def silence(draft: Draft) -> None:

@@ -17,6 +17,8 @@ from functools import lru_cache
 from voxcli.text.changes import Change, Draft
 
 DIGIT, CAPITAL, SMALL = "0", "A", "a"  # starts: a run of digits, a word by its first letter
+STOPPED = "S"  # a word with a full stop behind it
+JOINED = "J"  # a word or a run of digits that something touches behind
 
 _MAX_SETS = 4096
 # A day, a month or the name of a time after "p.m." begins no sentence.
@@ -29,6 +31,8 @@ _SENTENCE_END = re.compile(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})
 _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "to"
 _GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
 _DASH = re.compile(r"\s?[-–]\s?")
+_RUNS = (DIGIT, CAPITAL, SMALL)
+_FIGURES_MEET = re.compile(r"\d-\d")
 _SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 
 
@@ -38,7 +42,8 @@ class Recogniser:
 
     Attributes:
         kind: of the recorded change.
-        starts: first characters; `DIGIT`, `CAPITAL` and `SMALL` stand for their classes.
+        starts: first characters; `DIGIT`, `CAPITAL`, `SMALL`, `STOPPED` and `JOINED` stand for
+            their classes.
         pattern: matched at a start; it may look around and must be bounded.
         say: the words; the text itself to keep it as it is; None for another recogniser.
         needs: signs and classes that the text must all have.
@@ -78,7 +83,13 @@ class Tagger:
         """Tokens in order; no two overlap, and the rest is plain words and signs."""
         spots: dict[str, list[int]] = {}
         for found in _SPOT.finditer(text):
-            spots.setdefault(_start(found.group()[0]), []).append(found.start())
+            start, end = found.span()
+            kind = _start(text[start])
+            spots.setdefault(kind, []).append(start)
+            if kind in _RUNS and end < len(text) and not text[end].isspace():
+                spots.setdefault(JOINED, []).append(start)
+                if text[end] == "." and kind != DIGIT:
+                    spots.setdefault(STOPPED, []).append(start)
         tokens: list[Token] = []
         taken = bytearray(len(text))
         has: dict[re.Pattern[str], bool] = {}
@@ -138,6 +149,8 @@ class Tagger:
             if kind == token.kind and kind in _RANGED and _DASH.fullmatch(gap):
                 draft.changes.append(Change(gap.strip(), "to", kind))
                 gap = " to "
+            elif gap == "-" and was_new and is_new and _FIGURES_MEET.match(text, token.start - 2):
+                gap = ", "  # "20-114B" is no "twenty-one hundred"
             if is_new and gap.endswith(_GLUE):
                 gap += " "
             add(gap, was_new)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.spell import digits
+from voxcli.text.spell import digits, number
 from voxcli.text.tagger import DIGIT, Recogniser, led
 
 _AFTER = r"(?![\w-]|[.,:/]\d)"
 _PHONE = re.compile(
     r"(?<![\w.,-])(?<!\d )(?:(?P<plus>\+)(?P<country>\d{1,3})[ .-]?|(?P<one>1)[ .-]?)?"
-    r"(?:\((?P<area>\d{3})\)[ .-]?|(?P<area2>\d{3})[ .-])?"
+    r"(?:\((?P<area>\d{3})\)[ ./-]?|(?P<area2>\d{3})[ ./-])?"
     rf"(?P<a>\d{{3}})(?P<gap>[ .-])(?P<b>\d{{4}}){_AFTER}(?! \d)"
     r"(?:,?\s(?P<ext>x|ext\.?|extension)\s?(?P<number>\d{1,6})(?!\w))?"
 )
@@ -28,7 +28,10 @@ _NATIONAL = re.compile(
     r"(?<![\w.,/$€£:+-])(?=(?:[ /().-]{0,2}\d)"
     r"{8,12}(?!\d))\(?0\d{1,4}\)?(?:[ /-]\d{2,8}){1,4}(?![\w/-]|[.,:]\d)"
 )
-_PAIRS = re.compile(r"(?<![\w.,/$€£:+-])0\d(?P<gap>[ .])\d\d(?:(?P=gap)\d\d){3}(?![\w/-]|[.,:]\d)")
+_PAIRS = re.compile(
+    r"(?<![\w.,/$€£:+-])(?:0\d(?P<gap>[ .])\d\d(?:(?P=gap)\d\d){3}|"
+    r"(?=[\d.]{10,15}(?![\d.]))0\d{2,4}(?:\.\d{2,8}){2,4})(?![\w/-]|[.,:]\d)"
+)
 _CALLED = re.compile(
     r"(?:\b(?:[Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?|[Pp]hone|[Pp]honed|[Rr]ing|[Rr]ang|"
     r"[Tt]ext|[Ff]ax|[Tt]el|"
@@ -40,10 +43,10 @@ _CALLED = re.compile(
 _CALL = re.compile(
     r"(?<![\w.,$€£])(?:1-)?\d{3,5}(?:[ -]\d{2,5}){0,4}(?!-?\w|:|%|[.,/-]\d|\s?(?:times|people|men|"
     r"friends|of|km|minutes|hours|dollars|days|customers|o'clock|a\.m|p\.m|am\b|pm\b)\b)"
-    r"|(?<![\w.,$€£])\d{6,15}(?![\w%]|[.,/:-]\d)"
+    r"|(?<![\w.,$€£])(?:\d{6,15}|\d{3}\.\d{4})(?![\w%]|[.,/:-]\d)"
 )
 _NUMBERED = re.compile(
-    r"\b(?:otp|pin|code|passcode|password|zip|account|card|serial|tracking|routing|reference|"
+    r"\b(?:otp|pin|id|lot|batch|code|passcode|password|zip|account|card|serial|tracking|routing|reference|"
     r"ref|order|invoice|"
     r"flight|model|license|licence|passport|SSN|ISBN|IMEI|zip code|ending in|ends in|"
     r"ending with|booking)"
@@ -65,13 +68,20 @@ def _groups(text: str) -> str:
     return ", ".join(filter(None, (digits(part, "oh") for part in re.split(r"[ /.()-]+", text))))
 
 
+_NO_PLACE = re.compile("[5-9]00")  # areas of services: "eight hundred"
+
+
+def _area(written: str) -> str:
+    return number(written) if _NO_PLACE.fullmatch(written) else digits(written, "oh")
+
+
 def _phone(match: re.Match[str]) -> str | None:
     area = match["area"] or match["area2"]
     if not area and (match["plus"] or match["one"] or match["gap"] in " ."):
         return None
     parts = [digits(match[name], "oh") for name in ("a", "b")]
     if area:
-        parts.insert(0, digits(area, "oh"))
+        parts.insert(0, _area(area))
     if match["country"]:
         parts.insert(0, f"plus {digits(match['country'], 'oh')}")
     elif match["one"]:
@@ -87,7 +97,7 @@ _WORDS = ("GO", "NO", "UP", "ME", "MY", "US", "WE", "IT", "TO", "SO", "DO")
 def _vanity(match: re.Match[str]) -> str:
     """ "1-800-FLOWERS": figures, then the word that the keys spell."""
     parts = ["one"] if match["one"] else []
-    parts.append(digits(match["area"], "oh"))
+    parts.append(_area(match["area"].strip("()")))
     for part in match["name"].split("-"):
         runs = re.findall(r"\d+|[A-Z]+", part)
         parts.append(
@@ -121,6 +131,7 @@ def _spelled(match: re.Match[str]) -> str | None:
 
 _NAMED_NUMBER = re.compile(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
 TELEPHONE_SHAPES = (
+    Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group())),
     Recogniser("phone", DIGIT + "(+", _PHONE, _phone),
     Recogniser("phone", DIGIT + "(", _VANITY, _vanity, search=_NAMED_NUMBER),
 )
@@ -128,7 +139,6 @@ TELEPHONE = (
     Recogniser("phone", "*#", _STAR, lambda m: f"{_KEYS[m['key']]} {digits(m['number'], 'oh')}"),
     Recogniser("phone", "+", _INTERNATIONAL, lambda m: f"plus {_groups(m['number'])}", DIGIT),
     Recogniser("phone", DIGIT + "(", _NATIONAL, lambda m: _groups(m.group())),
-    Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group())),
     Recogniser("phone", DIGIT, _CALL, _call),
     Recogniser("phone", DIGIT, _CARD, lambda m: _groups(m.group())),
     Recogniser("phone", DIGIT, _SPELLED, _spelled),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.tagger import CAPITAL, SMALL, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, Recogniser, ends_sentence
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -45,7 +45,7 @@ _PLAIN = {
     "Dec": "December", "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday",
     "Thu": "Thursday", "Thurs": "Thursday", "Fri": "Friday",
 }  # fmt: skip
-_NUMBERED = {
+NUMBERED = {
     "Vol": "Volume", "vol": "volume", "Fig": "Figure", "fig": "figure", "Figs": "Figures",
     "Ch": "Chapter", "ch": "chapter", "Sec": "Section", "sec": "section", "p": "page",
     "Rt": "Route", "Rte": "Route", "Op": "Opus", "op": "opus", "Amend": "Amendment",
@@ -65,7 +65,7 @@ _NUMBERED = {
 }  # fmt: skip
 # Lower-case forms without the last full stop; the segmenter never ends a sentence on one of these.
 ABBREVIATIONS = frozenset(
-    {name.lower() for name in (*TITLES, *_PLAIN, *_NUMBERED)}
+    {name.lower() for name in (*TITLES, *_PLAIN, *NUMBERED)}
     | {
         "st",
         "al",
@@ -96,10 +96,11 @@ ROADS = {
     "Ave": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane", "Hwy": "Highway",
     "Pkwy": "Parkway", "Expy": "Expressway", "Sq": "Square", "Sta": "Station",
 }  # fmt: skip
-_NAMES = {name.lower() for name in (*TITLES, *_PLAIN, *_NUMBERED, *ROADS)} | {"st"}
-_ABBREVIATION = re.compile(r"(?<![\w.])(?P<name>et al|[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
+_NAMES = {name.lower() for name in (*TITLES, *_PLAIN, *NUMBERED, *ROADS)} | {"st"}
+_ET_AL = re.compile(r"(?<![\w.])(?P<name>et al)\.(?!\w)")
+_ABBREVIATION = re.compile(r"(?<![\w.])(?P<name>[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
 _GLUED = re.compile(
-    rf"(?<![\w.])(?P<name>{'|'.join(_NUMBERED)}|{'|'.join(TITLES)})\.(?=\d|(?<=Dr\.|Mr\.)[A-Z])"
+    rf"(?<![\w.])(?P<name>{'|'.join(NUMBERED)}|{'|'.join(TITLES)})\.(?=\d|(?<=Dr\.|Mr\.)[A-Z])"
 )
 _BARE = re.compile(
     r"(?<![\w.])(?:(?P<title>(?:Mr|Mrs|Ms|Dr|Prof)(?=\s+[A-Z][a-z]*)|(?:Capt|Lt|Sgt|Col|Cpl|"
@@ -132,6 +133,7 @@ _LETTERED = (
 )  # "Ex. B"
 _COUNTING = re.compile(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d)")
 _PLACED = re.compile(r"(?:\b(?P<word>[A-Z][a-z]{1,30})|\b\d{1,4}(?:st|nd|rd|th))\s$")
+_COURT = re.compile(r"(?:\b\d{1,2}(?:st|nd|rd|th|d)|\bFed\.|\bD\.C\.)\s$")  # "the 9th Cir."
 _NOT_A_STREET_LIST = "In At To The From Of And Near On For By With Visit See Saint When Is Was But"
 _NOT_A_STREET = frozenset(_NOT_A_STREET_LIST.split())
 _BEFORE_SAINT = re.compile(r"\b(?:Port|Fort|East|West|North|South|Lake|Bay|Mount|Sault) $")
@@ -150,12 +152,13 @@ _INITIALS = re.compile(
     rf"(?=[A-Z][a-z'’]+)(?!(?:{_STARTER}|Mrs?|Ms|Dr|Prof)\b)"
 )
 _DOTTED = re.compile(
-    r"(?<![\w.])(?P<letters>(?:[A-Z]\.){1,6}[A-Z])(?P<dot>\.?)(?P<suffix>['’]?s)?(?!\w)"
+    r"(?<![\w.])(?P<letters>(?:[A-Z]\.){1,6}[A-Z])(?P<dot>\.?)(?P<suffix>['’]?s)?"
+    r"(?:(?!\w)|(?<=\.)(?=[A-Za-z][a-z]))"  # "U.S.Army" is glued
 )
 _DEGREE = re.compile(
     r"(?<![\w.])(?P<name>Ph\.?D|M\.?Sc|B\.?Sc|M\.D|LL\.?M)(?P<dot>\.?)(?P<plural>s)?(?!\w)"
 )
-_STARTS = re.compile(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s+[\"'(“]?(?:{_STARTER})\b)")
+_STARTS = re.compile(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
 
 _AMPERSAND = re.compile(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
 
@@ -167,7 +170,9 @@ def spaced(letters: str) -> str:
 
 def _stop(match: re.Match[str]) -> str:
     """The full stop again, where the abbreviation also ended the sentence."""
-    return "." if match["dot"] and _STARTS.match(match.string, match.end()) else ""
+    if not match["dot"] or not _STARTS.match(match.string, match.end()):
+        return ""
+    return ". " if match.string[match.end() : match.end() + 1].isalpha() else "."
 
 
 def _abbreviation(match: re.Match[str]) -> str | None:
@@ -178,8 +183,10 @@ def _abbreviation(match: re.Match[str]) -> str | None:
     string, end = match.string, match.end()
     if name.capitalize() == "St":
         return _saint(match)
-    if name in _NUMBERED and (_LETTER if name in _LETTERED else _COUNTING).match(string, end):
-        return f"{_NUMBERED[name]}{'' if string[end].isspace() else ' '}"
+    if name in NUMBERED and (_LETTER if name in _LETTERED else _COUNTING).match(string, end):
+        return f"{NUMBERED[name]}{'' if string[end].isspace() else ' '}"
+    if name == "Cir" and _COURT.search(string[max(0, match.start() - 8) : match.start()]):
+        return "Circuit"
     if name in ROADS and _placed(match) and not (_TITLED.match(string, end) and name == "Dr"):
         is_end = _STARTS.match(string, end) is not None
         return f"{ROADS[name]}{'.' if is_end else ''}"
@@ -205,7 +212,7 @@ def _bare(match: re.Match[str]) -> str | None:
     if match["title"]:
         return TITLES[match["title"]]
     if match["route"]:
-        return _NUMBERED[match["route"]]
+        return NUMBERED[match["route"]]
     if match["saint"]:
         return None if _placed(match) else "Saint"
     if match["road"]:
@@ -245,12 +252,13 @@ ABBREVIATED = (
         ".",
         re.compile(r"[A-Z]\.[A-Z]"),
     ),
-    Recogniser("abbreviation", CAPITAL + SMALL, _ABBREVIATION, _abbreviation, "."),
+    Recogniser("abbreviation", STOPPED, _ABBREVIATION, _abbreviation),
+    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", re.compile(r"et al\.")),
     Recogniser(
         "abbreviation",
         CAPITAL + SMALL,
         _GLUED,
-        lambda m: f"{_NUMBERED.get(m['name']) or TITLES[m['name']]} ",
+        lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
         re.compile(r"[a-z]\.[\dA-Z]"),
     ),
