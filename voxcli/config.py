@@ -90,7 +90,8 @@ class EngineConfig:
         max_slots: requests that can run at once.
         max_positions: static KV length of a slot; 0 means what the model family recommends.
         eager: run CUDA without graphs, for debugging.
-        native: use the kernels compiled at install on a CPU; without them torch does the same.
+        native: use kernels in C on a CPU and the one in CUDA C++ on a card; without the former
+            torch does the same, without the latter Triton's kernels do.
         graphs: values of the model's parameters to capture graphs for; empty means its best ones.
     """
 

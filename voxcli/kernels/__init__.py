@@ -1,10 +1,11 @@
 """Fused kernels, each beside the torch code it stands for: Triton's for cards, C for processors.
 
-What is called `native` is for a CPU and has a path in torch beside it. All else is Triton:
-importing this package imports none of it, and `is_available` says whether its modules may be
-imported for a device. Its kernels take bf16 or eight bits on the language-model side and fp32 or
-fp16 in the vocoders, sum in fp32, allocate only their outputs and never wait for the device, so all
-of them may be captured into a graph.
+What is called `native` is for a CPU and has a path in torch beside it. `persistent` is CUDA C++ for
+one kind of card and has a path in Triton beside it (`cubin.py`). All else is Triton: importing this
+package imports none of it, and `is_available` says whether its modules may be imported for a
+device. Its kernels take bf16 or eight bits on the language-model side and fp32 or fp16 in the
+vocoders, sum in fp32, allocate only their outputs and never wait for the device, so all of them may
+be captured into a graph.
 
 Tensors without data, on torch's device "meta", stand for those of a card that `stand_in` names:
 `ahead.py` learns from them which kernels a model needs.
@@ -12,6 +13,7 @@ Tensors without data, on torch's device "meta", stand for those of a card that `
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 
@@ -20,6 +22,8 @@ import torch
 MIN_CAPABILITY = (8, 0)  # bf16 tensor cores
 
 _stand_in = (0, 0)
+compiling_alone: ContextVar[bool] = ContextVar("compiling_alone", default=False)
+"""Whether kernels are only compiled or named here, and nothing is launched; see `launch.py`."""
 
 
 def stand_in(capability: tuple[int, int]) -> None:

@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -29,14 +28,12 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from voxcli.kernels import capability
+from voxcli.kernels import capability, compiling_alone
 
 logger = logging.getLogger(__name__)
 
 MAX_COMPILERS = 32  # threads
 MAX_STREAMS = 128  # torch has 32 of each priority, which it hands out again and again
-
-_is_compiling: ContextVar[bool] = ContextVar("is_compiling", default=False)
 
 
 @cache
@@ -81,7 +78,7 @@ def stages_that_fit(wanted: int, stage_bytes: int, device: torch.device) -> int:
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
     """Launch a kernel, or only compile it inside `compiling`."""
-    if _is_compiling.get():
+    if compiling_alone.get():
         kernel.warmup(*arguments, grid=grid, **constants)
     else:
         kernel[grid](*arguments, **constants)
@@ -93,7 +90,7 @@ def compiling(device: torch.device) -> Iterator[None]:
 
     Outputs of kernels stay as they were allocated, so nothing computed inside may be used.
     """
-    token = _is_compiling.set(True)
+    token = compiling_alone.set(True)
     num_threads = min(MAX_COMPILERS, os.cpu_count() or 1)
     try:
         with ThreadPoolExecutor(num_threads) as pool:
@@ -109,17 +106,17 @@ def compiling(device: torch.device) -> Iterator[None]:
                 submitted - started, compiled - submitted, time.perf_counter() - compiled,
             )  # fmt: skip
     finally:
-        _is_compiling.reset(token)
+        compiling_alone.reset(token)
 
 
 @contextmanager
 def naming() -> Iterator[None]:
     """Only tell Triton's hook what would be launched in here; see `ahead.py`."""
-    token = _is_compiling.set(True)
+    token = compiling_alone.set(True)
     try:
         yield
     finally:
-        _is_compiling.reset(token)
+        compiling_alone.reset(token)
 
 
 def _load(kernel: Any, device: torch.device) -> None:

@@ -37,7 +37,7 @@ class Source(ABC):
         fp32: prefixes of the names whose tensors are fp32 whatever the dtype.
 
     Attributes:
-        is_native: use compiled kernels on a CPU where there are any.
+        is_native: use kernels in C on a CPU, or in CUDA C++ on a card, where there are any.
         num_parameters: in all that was taken.
     """
 

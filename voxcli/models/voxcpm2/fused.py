@@ -8,6 +8,7 @@ Letters: `B` rows, `T` tokens, `D` width, `P` latent vectors a patch, `W` LocDiT
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
+from voxcli.kernels import cubin, persistent
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.models.causal import FusedCausalLayers
@@ -23,6 +25,8 @@ from voxcli.models.voxcpm2.acoustic import LocalDiT
 from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
+
+logger = logging.getLogger(__name__)
 
 HEAD_DIMS = (32, 64, 128)
 
@@ -105,17 +109,76 @@ class FusedCausalStack(FusedCausalLayers, CausalStack):
 
 
 class FusedLocalDiT(LocalDiT):
-    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32."""
+    """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32.
+
+    One stream is solved by one kernel where `use_persistent` finds that it can be.
+    """
 
     stack: FusedLocalStack
+    _persistent: persistent.Solver | None = None
+
+    def use_persistent(self, patch_size: int) -> None:
+        """Have one kernel solve for one stream, or say in the log why not."""
+        stack, config = self.stack, self.stack.config
+        reason = persistent.why_not(
+            stack.norm.device,
+            stack.norm.dtype,
+            (
+                config.hidden_size, config.num_attention_heads, config.num_key_value_heads,
+                config.head_dim, config.intermediate_size, patch_size, self.in_proj.in_features,
+            ),
+        )  # fmt: skip
+        if stack.rotation is None:
+            reason = reason or "it rotates queries and keys"
+        if reason is None:
+            self._persistent = persistent.Solver(self._weights(), cubin.cache_folder())
+        else:
+            _log_why_not(reason)
+
+    def _weights(self) -> persistent.Weights:
+        """Weights for the kernel, which widens none: eight bits are widened here."""
+
+        def wide(linear: Linear | Fp8Linear) -> Tensor:
+            is_fp8 = isinstance(linear, Fp8Linear)
+            weight: Tensor = linear.weight.widened(torch.float32) if is_fp8 else linear.weight
+            return weight
+
+        stack = self.stack
+        layers = (
+            persistent.Layer(
+                block.input_norm, wide(block.qkv), wide(block.output), block.mlp_norm,
+                wide(block.gate_up), wide(block.down),
+            )
+            for block in stack.blocks
+        )  # fmt: skip
+        biases = (self.in_proj.bias, self.cond_proj.bias, self.out_proj.bias)
+        in_bias, cond_bias, out_bias = (bias for bias in biases if bias is not None)
+        assert stack.rotation is not None
+        return persistent.Weights(
+            layers=layers, num_layers=len(stack.blocks), norm=stack.norm,
+            in_weight=self.in_proj.weight, in_bias=in_bias, cond_weight=self.cond_proj.weight,
+            cond_bias=cond_bias, out_weight=self.out_proj.weight, out_bias=out_bias,
+            turns=stack.rotation, eps=stack.eps,
+        )  # fmt: skip
+
+    def _solver(self, num_rows: int) -> persistent.Solver | None:
+        """The kernel of one stream, loaded at its first use."""
+        if num_rows > 1 or self._persistent is None or kernels.compiling_alone.get():
+            return None
+        if not self._persistent.is_prepared and (reason := self._persistent.prepare()):
+            self._persistent = None
+            _log_why_not(reason)
+        return self._persistent
 
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
     ) -> Tensor:
+        schedule = self.schedule(num_steps)
+        if solver := self._solver(len(noise)):
+            return solver.solve(noise, mu, cond, cfg, schedule.step_sizes, schedule.embeddings)
         from voxcli.kernels.linear import linear
         from voxcli.kernels.solver import euler_step, write_tokens
 
-        schedule = self.schedule(num_steps)
         B, P, _ = noise.shape
         halves = 1 if cfg is None else 2
         num_tokens = 3 + 2 * P
@@ -130,6 +193,10 @@ class FusedLocalDiT(LocalDiT):
             velocity = linear(normed, self.out_proj.weight, self.out_proj.bias)
             euler_step(x, velocity, cfg, size)
         return x.to(mu.dtype)
+
+
+def _log_why_not(reason: str) -> None:
+    logger.info("the LocDiT of one stream runs as separate kernels: %s", reason)
 
 
 def supports_vocoder(decoder: Decoder) -> bool:

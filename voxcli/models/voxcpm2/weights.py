@@ -95,7 +95,7 @@ def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
         return TimeMlp(*parts)
 
     kind = FusedLocalDiT if supports(config.dit, source.device, source.dtype) else LocalDiT
-    return kind(
+    dit = kind(
         in_proj=source.linear(f"{prefix}.in_proj", width, config.feat_dim),
         cond_proj=source.linear(f"{prefix}.cond_proj", width, config.feat_dim),
         out_proj=source.linear(f"{prefix}.out_proj", config.feat_dim, width),
@@ -105,6 +105,9 @@ def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
         width=width,
         is_mean_mode=config.dit_mean_mode,
     )
+    if isinstance(dit, FusedLocalDiT) and source.is_native and source.device.type == "cuda":
+        dit.use_persistent(config.patch_size)
+    return dit
 
 
 def load_quantizer(source: Source, config: VoxCPM2Config) -> ScalarQuantizer:
