@@ -340,29 +340,34 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
     u64 once, often;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(often));
-    const int num_chunks = p.layers * LAYER_CHUNKS + GATE_UP;  // of an evaluation
-    auto bytes_of = [&](int n) {
-      return n < num_chunks - GATE_UP && n % LAYER_CHUNKS < QKV ? QKV_BYTES : CHUNK;
-    };
-    auto find = [&](int n) {
-      if (n >= num_chunks - GATE_UP) return p.out_weights + (n - num_chunks + GATE_UP) * CHUNK;
-      const int i = n % LAYER_CHUNKS, at = min(i, QKV) * QKV_BYTES + max(i - QKV, 0) * CHUNK;
-      return p.weights + ((size_t)(n / LAYER_CHUNKS) * BLOCKS + blockIdx.x) * LAYER + at;
-    };
-    for (int evaluation = 0; evaluation < p.evaluations; evaluation++)
-      for (int n = 0; n < num_chunks; n++) {
-        const int bytes = bytes_of(n), next = (n + AHEAD) % num_chunks;
-        if (in_flight == p.in_flight) {  // more on their way only delay everybody's words
-          bar_wait(full + 8 * oldest, oldest_phase);
-          if (++oldest == STAGES) oldest = 0, oldest_phase ^= 1;
-        } else in_flight++;
-        bar_wait(empty + 8 * stage, phase);
-        bar_expect(full + 8 * stage, bytes);
-        copy_in(smem(shared) + stage * CHUNK, find(n), bytes, full + 8 * stage,
-                n < num_chunks - GATE_UP ? once : often);
-        to_cache(find(next), bytes_of(next));
-        if (++stage == STAGES) stage = 0, phase ^= 1;
+    // `ahead`: what is brought to L2, so that it is there when its turn comes. Little is done
+    // between one chunk's arrival and the next one's departure, because that bounds the stream.
+    auto bring = [&](const u8* from, int bytes, u64 policy, const u8* ahead) {
+      if (in_flight == p.in_flight) {  // more on their way only delay everybody's words
+        bar_wait(full + 8 * oldest, oldest_phase);
+        if (++oldest == STAGES) oldest = 0, oldest_phase ^= 1;
+      } else {
+        in_flight++;
       }
+      bar_wait(empty + 8 * stage, phase);
+      if (ahead) to_cache(ahead, CHUNK);
+      bar_expect(full + 8 * stage, bytes);
+      copy_in(smem(shared) + stage * CHUNK, from, bytes, full + 8 * stage, policy);
+      if (++stage == STAGES) stage = 0, phase ^= 1;
+    };
+    for (int evaluation = 0; evaluation < p.evaluations; evaluation++) {
+      for (int layer = 0; layer < p.layers; layer++) {
+        const u8* from = p.weights + ((size_t)layer * BLOCKS + blockIdx.x) * LAYER;
+        const u8* next = layer + 1 < p.layers ? from + (size_t)BLOCKS * LAYER : nullptr;
+        for (int i = 0; i < LAYER_CHUNKS; i++) {
+          const int bytes = i < QKV ? QKV_BYTES : CHUNK, beyond = i + AHEAD - LAYER_CHUNKS;
+          const u8* ahead = beyond < 0 ? from + AHEAD * CHUNK : next ? next + beyond * CHUNK : next;
+          bring(from, bytes, once, ahead);
+          from += bytes;
+        }
+      }
+      for (int i = 0; i < GATE_UP; i++) bring(p.out_weights + i * CHUNK, CHUNK, often, nullptr);
+    }
     return;
   }
   const int wg = warp / 4, w = warp % 4, f = lane / 4, n0 = (lane % 4) * 2;
@@ -605,7 +610,6 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
         chunk += OUTPUT;
         reduce(d, p.sums_output);
         if (is_owner) publish(p.x_mlp, turn);
-        sync();
       }
       {  // gate/up and SwiGLU: of 16 features 8 are gates, then come 8 that they let through
         float d[12];
@@ -663,7 +667,6 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
           if (layer + 1 < p.layers) publish(p.x_qkv, turn);
           else publish(p.x_out, out_turn);
         }
-        sync();
       }
     }
     {  // velocity, guidance and the solver's step, in all blocks alike
