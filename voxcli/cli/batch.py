@@ -89,11 +89,15 @@ def batch(
         bool, typer.Option("--dry-run", help="Show what would be spoken, and stop.")
     ] = False,
     slots: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--slots", "--max-slots", metavar="N", help="Segments spoken at once, 1 or more."
+            "--slots",
+            "--max-slots",
+            metavar="N",
+            help="Segments spoken at once, 1 or more; of servers at URLs: rows that each has.",
+            show_default=f"{NUM_SLOTS}; 8 a server, then as many as make it faster",
         ),
-    ] = NUM_SLOTS,
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -114,12 +118,12 @@ def batch(
     if dry_run:  # nothing is spoken, so nobody else is asked
         settings = replace(settings, engine=NATIVE)
     names.check()
-    if slots < 1:
+    if slots is not None and slots < 1:
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
     rows = _defaults(speech, parameters, imitation, settings, out)
     choices = Choices(names.overwrite, force, strict)
-    config = replace(engine.config(settings), max_slots=slots)
-    with engine.open(settings, config, is_quiet=quiet) as speaker:
+    config = replace(engine.config(settings), max_slots=slots or NUM_SLOTS)
+    with engine.open(settings, config, is_quiet=quiet, rows_a_server=slots) as speaker:
         session = replace(
             _prepare(
                 input, out, tables, names, rows, settings, speaker, fitting.limits(),
@@ -142,7 +146,9 @@ def batch(
             from voxcli.batch.fitting import FitJudge
 
             judges = (*judges, FitJudge())  # after those that listen to the voice's own tempo
-        load = partial(_start, session, engine, settings, config, is_quiet=quiet)
+        load = partial(
+            _start, session, engine, settings, config, is_quiet=quiet, rows_a_server=slots
+        )
         report = _run(session, load, judges, names, is_quiet=quiet)
     show_end(report, is_json=json, is_quiet=quiet)
     if report["counts"]["failed"] or report["counts"]["invalid"] or report["limited"]:
@@ -241,11 +247,15 @@ def _start(
     config: EngineConfig,
     *,
     is_quiet: bool,
+    rows_a_server: int | None,
 ) -> SpeechEngine:
     """Who speaks the rows, ready for what they tell the model."""
     engine, wanted = session.rules.engine, session.parameters
     if engine.facts.is_elsewhere:  # whether it can be told that is known only now
-        engine = options.open(settings, replace(config, graphs=tuple(wanted)), is_quiet=is_quiet)
+        engine = options.open(
+            settings, replace(config, graphs=tuple(wanted)),
+            is_quiet=is_quiet, rows_a_server=rows_a_server,
+        )  # fmt: skip
     say_who(engine, is_quiet=is_quiet)
     engine.start(wanted)
     warn_setup(engine, is_quiet=is_quiet)

@@ -131,12 +131,14 @@ class EngineOptions(ModelOptions):
         *,
         is_quiet: bool,
         is_speaking: bool = True,
+        rows_a_server: int | None = None,
         files: ModelFiles | None = None,
     ) -> SpeechEngine:
         """Who speaks; loads no model. Why a running server is not used goes to stderr.
 
         Args:
             is_speaking: False where recordings are encoded and nothing is said.
+            rows_a_server: see `open_engine`.
             files: of the model, where they are found already.
 
         Raises:
@@ -146,7 +148,8 @@ class EngineOptions(ModelOptions):
         from voxcli.engine.choose import open_engine
 
         return open_engine(
-            settings.engine, config, settings, files=files, is_speaking=is_speaking,
+            settings.engine, config, settings,
+            files=files, is_speaking=is_speaking, rows_a_server=rows_a_server,
             on_note=lambda why: output.note(why, is_quiet=is_quiet),
         )  # fmt: skip
 
