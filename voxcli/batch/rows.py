@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from voxcli.batch.columns import ParameterColumns, way_out
-from voxcli.batch.records import FIELDS, Record, shorten
+from voxcli.batch.records import Record, shorten
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
@@ -150,6 +150,8 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
 def spreadsheet_problem(cell: str) -> str:
     """What a spreadsheet left in a cell instead of its words; empty where nothing."""
     word = cell.strip()
+    if not word:
+        return ""
     if _BROKEN.fullmatch(word):
         return f"is '{word}', which a spreadsheet leaves where a formula failed"
     if _FORMULA.match(word):
@@ -167,7 +169,7 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
     parser = _Parser(record)
     start, end = parser.slot()
     values = record.values
-    fields = {*FIELDS, *columns.headers}
+    fields = columns.fields
     row = Row(
         number=record.number,
         line=record.line,
