@@ -177,6 +177,7 @@ def _prepare(
         delimiter="\t" if tables.delimiter == "tab" else tables.delimiter,
         mapping=tables.mapping(),
         has_header=not tables.no_header,
+        labels=tables.labels,
         parameters=columns_of(engine.facts).headers,
     )
     stored = {"bits": names.bits, "rate": names.rate}
