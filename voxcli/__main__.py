@@ -15,17 +15,27 @@ from types import FrameType
 from typing import Any
 
 _AGAIN_S = 0.01
+_UNWIND_S = 5.0  # after SIGTERM; then the process ends wherever it is
+
+
+class _Terminated(SystemExit):
+    """SIGTERM, on its way through every `with` block: programs that were started are ended, and
+    temporary files go."""
 
 
 def _take(number: int, frame: FrameType | None) -> None:
-    """KeyboardInterrupt, but not in a function of torch's own.
+    """KeyboardInterrupt, or an end by SIGTERM, but not in a function of torch's own.
 
     That may be called by C++, or call C++, which ends the process where an exception comes out of
     Python, or raises one of its own instead.
     """
     module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
     if module.partition(".")[0] == "torch":
-        _send_again()
+        _send_again(number)
+    elif number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)
+        _send(number, _UNWIND_S)
+        raise _Terminated
     else:
         raise KeyboardInterrupt
 
@@ -33,15 +43,21 @@ def _take(number: int, frame: FrameType | None) -> None:
 def _take_unraisable(unraisable: Any) -> None:
     """Ctrl-C in a callback of the interpreter (a weak reference's, a `__del__`) would be lost."""
     if unraisable.exc_type is KeyboardInterrupt:
-        _send_again()
+        _send_again(signal.SIGINT)
+    elif unraisable.exc_type is _Terminated:
+        _send_again(signal.SIGTERM)
     else:
         sys.__unraisablehook__(unraisable)
 
 
-def _send_again() -> None:
-    """Let Ctrl-C that cannot be raised now come a moment later."""
+def _send_again(number: int) -> None:
+    """Let a signal that cannot be raised now come a moment later."""
+    _send(number, _AGAIN_S)
+
+
+def _send(number: int, wait_s: float) -> None:
     main_thread = threading.main_thread().ident
-    again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main_thread, signal.SIGINT))
+    again = threading.Timer(wait_s, signal.pthread_kill, (main_thread, number))
     again.daemon = True
     again.start()
 
@@ -51,6 +67,8 @@ def main() -> int:
     sys.unraisablehook = _take_unraisable
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _take)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _take)
     try:
         from voxcli.cli import main as run
 
@@ -62,6 +80,10 @@ def main() -> int:
         with suppress(OSError):  # not through voxcli.cli.output, which may be half loaded
             os.write(2, b"voxcli: interrupted\n")
         return EXIT_INTERRUPTED
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)  # for who asks how it ended
+        raise
     finally:  # what modules do at Python's end is not interrupted: it would show a traceback
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

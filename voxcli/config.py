@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,6 +24,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp8")
 MIN_SPEED = 0.5  # what `audio/stretch.py` does well
 MAX_SPEED = 2.0
 MAX_PAUSE_S = 10.0
+MAX_CONFIG_BYTES = 1 << 20
 
 
 def random_seed() -> int:
@@ -212,6 +214,21 @@ def config_path(environ: Mapping[str, str] = os.environ) -> Path:
     return user_config_path("voxcli", appauthor=False) / "config.toml"
 
 
+def _config_text(path: Path) -> str:
+    """What the config file says.
+
+    Raises:
+        OSError, ValueError: it cannot be read; a pipe is not waited for.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is no regular file")
+    with path.open("rb") as file:
+        data = file.read(MAX_CONFIG_BYTES + 1)
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ValueError(f"it has more than {MAX_CONFIG_BYTES:,} bytes")
+    return data.decode("utf-8-sig")  # Notepad begins with a mark
+
+
 def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     """Read the config file and the environment.
 
@@ -221,11 +238,15 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     known = {each.name for each in fields(UserSettings)}
     values: dict[str, Any] = {}
     path = config_path(environ)
-    if path.is_file():
+    if "VOXCLI_CONFIG" in environ and not path.is_file():
+        raise UsageError(
+            f"VOXCLI_CONFIG names {path}, which is not a file", hint="correct or unset it"
+        )
+    if os.path.lexists(path):
         try:
             import tomllib
 
-            table = tomllib.loads(path.read_text("utf-8-sig"))  # Notepad begins with a mark
+            table = tomllib.loads(_config_text(path))
         except RecursionError as err:
             message = f"config file {path}: its values are nested too deeply"
             raise UsageError(message, hint="correct or remove it") from err
@@ -236,10 +257,6 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
                 hint = f"{nearest(key, known)}known keys: {', '.join(sorted(known))}"
                 raise UsageError(f"config file {path}: unknown key '{key}'", hint=hint)
             values[key] = _parse(key, value, f"{path}: {key}")
-    elif "VOXCLI_CONFIG" in environ:
-        raise UsageError(
-            f"VOXCLI_CONFIG names {path}, which is not a file", hint="correct or unset it"
-        )
     for variable, value in environ.items():
         if not variable.startswith("VOXCLI_") or variable == "VOXCLI_CONFIG":
             continue

@@ -77,7 +77,7 @@ class Parameter:
         Raises:
             UsageError: of another type, or outside of the range.
         """
-        found = self._typed(value)
+        found = value if type(value) is self.type else self._typed(value)
         is_inside = self.minimum is None or self.maximum is None
         if found is not None and (is_inside or self.minimum <= found <= self.maximum):  # type: ignore[operator]
             return found

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli.errors import EXIT_OUTPUT, EXIT_USAGE
 
@@ -163,3 +166,55 @@ def test_a_voice_is_not_exported_over_a_device(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no regular file"):
         publish(tmp_path / "new", tmp_path / "pipe", overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
+
+
+# ---------------------------------------------------------------- an end by a signal
+
+
+def _wait_for(path: Path) -> str:
+    for _ in range(int(PATIENCE_S / 0.02)):
+        if path.exists() and (said := path.read_text("utf-8").strip()):
+            return said
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was never written")
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_was_started_and_temporary_files_end_with_the_command(
+    tmp_path: Path, number: int
+) -> None:
+    """The stand-in for ffmpeg says who it is, and then nothing, for as long as it lives."""
+    tools, temporary = tmp_path / "tools", tmp_path / "tmp"
+    tools.mkdir()
+    temporary.mkdir()
+    for name in ("ffmpeg", "ffprobe"):
+        (tools / name).write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 600\n")
+        (tools / name).chmod(0o755)
+    (tmp_path / "voice.m4a").write_bytes(b"\0\0\0\x18ftypM4A \0\0\0\0" + bytes(5000))
+    words = ["voices", "add", "zoe", "--ref", "voice.m4a", "--consent", "mine"]
+    environ = os.environ | {
+        "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(temporary),
+        "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config"),
+    }  # fmt: skip
+    with subprocess.Popen(
+        [*VOXCLI, *words], cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            pid = int(_wait_for(tmp_path / "pid"))
+            process.send_signal(number)
+            said = process.communicate(timeout=PATIENCE_S)[1]
+        finally:
+            process.kill()
+    assert not _is_there(pid)
+    assert list(temporary.iterdir()) == []
+    ended = {signal.SIGTERM: (-number, ""), signal.SIGINT: (130, "voxcli: interrupted\n")}
+    assert (process.returncode, said) == ended[signal.Signals(number)]

@@ -100,7 +100,7 @@ def test_what_a_checkpoint_cannot_do_is_refused_by_name(place: Path) -> None:
         ("cv_0b6", ("--style", "slow"), "style"),
         ("cv_0b6", ("--guidance-scale", "2"), "--temperature"),
         ("cv_0b6", ("--language", "pl"), "pl"),
-        ("vd_1b7", ("--voice", "serena"), "serena"),
+        ("vd_1b7", ("--voice", "serena"), "a voice of: Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
         ("base_0b6", (), "zero-shot"),
     ):
         _, err = voxcli(place, "speak", TEXT, "-m", model, "-o", "no.wav", *words, code=2)
@@ -130,6 +130,13 @@ def test_a_voice_is_designed_in_words(place: Path) -> None:
     assert not np.array_equal(heard(place / "low.wav"), heard(place / "high.wav"))
 
 
+def test_a_designed_voice_without_words_is_told(place: Path) -> None:
+    words = ("speak", TEXT, "--model", "vd_1b7", "--dry-run")
+    assert "makes its voice from --style" in voxcli(place, *words)[1]
+    assert "--style" not in voxcli(place, *words, "--style", "low")[1]
+    assert "--style" not in voxcli(place, *words[:3], "cv_1b7", "--dry-run")[1]
+
+
 def test_clone_with_and_without_a_transcript(place: Path) -> None:
     words = (TEXT, "--model", "base_0b6", "--seed", "9", "-o")
     report(place, "clone", *words, "vector.wav", "--ref", str(EMMA))
@@ -139,6 +146,9 @@ def test_clone_with_and_without_a_transcript(place: Path) -> None:
     assert not np.array_equal(heard(place / "vector.wav"), heard(place / "text.wav"))
     voxcli(place, "voices", "add", "emma", "--ref", str(EMMA), "--model", "base_0b6")
     voxcli(place, "speak", *words, "saved.wav", "--voice", "emma")
+    for refused in (("speak", TEXT, "-o", "no.wav", "--voice"), ("voices", "encode")):
+        _, err = voxcli(place, *refused, "emma", "--model", "vd_1b7", code=2)
+        assert "it is in: Qwen/Qwen3-TTS-12Hz-0.6B-Base, " in err
     assert np.array_equal(heard(place / "saved.wav"), heard(place / "vector.wav"))
 
 

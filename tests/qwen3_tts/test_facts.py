@@ -14,6 +14,7 @@ import tiny
 
 from voxcli.engine.planning import PlannedModel, make_plan
 from voxcli.errors import CheckpointError, TextError, UsageError, VoiceNotFoundError
+from voxcli.hub import pull_model, resolve_model
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.family import Parameters, Qwen3TTSFamily
 from voxcli.models.qwen3_tts.sizes import RELEASED_CODEC
@@ -142,6 +143,60 @@ def test_presets_belong_to_their_checkpoints(folders: dict[str, Path]) -> None:
     assert plan.utterance.voice == "eric"
     with pytest.raises(VoiceNotFoundError, match="no voice 'eric' for model 'vd_1b7'"):
         make_plan(said(voice="eric"), planned(folders, "vd_1b7"))
+
+
+@pytest.mark.parametrize("name", ["cv_0b6", "base_1b7", "vd_1b7"])
+def test_advice_names_the_checkpoints_of_the_family_that_can_do_it_first(
+    folders: dict[str, Path], name: str
+) -> None:
+    model, here = planned(folders, name), "Qwen/Qwen3-TTS-12Hz-"
+    wishes = {
+        Mode.STYLE: (
+            {"style": "softly"}, f"it is in: {here}1.7B-CustomVoice, {here}1.7B-VoiceDesign, ",
+        ),
+        Mode.REFERENCE: ({"reference": _recording()}, f"it is in: {here}0.6B-Base, {here}1.7B-"),
+    }  # fmt: skip
+    for mode, (given, hint) in wishes.items():
+        if mode not in model.facts.modes:
+            asked = {"reference": _recording()} if name == "base_1b7" else {}
+            with pytest.raises(UsageError) as caught:
+                make_plan(said(**{**asked, **given}), model)
+            assert str(caught.value.hint).startswith(hint)
+    if not model.facts.voices and Mode.ZERO_SHOT in model.facts.modes:
+        with pytest.raises(VoiceNotFoundError) as unknown:
+            make_plan(said(voice="Aiden"), model)
+        assert unknown.value.hint == (
+            f"it is a voice of: {here}0.6B-CustomVoice, {here}1.7B-CustomVoice"
+        )
+
+
+def test_what_is_published_can_do_what_its_files_say(folders: dict[str, Path]) -> None:
+    kinds = dict(
+        zip(("cv_0b6", "cv_1b7", "vd_1b7", "base_0b6", "base_1b7"), FAMILY.published, strict=True)
+    )
+    for name, published in kinds.items():
+        facts = planned(folders, name).facts
+        assert (published.modes, bool(published.voices)) == (facts.modes, bool(facts.voices)), name
+    assert kinds["cv_0b6"].voices == kinds["cv_1b7"].voices
+    assert {*tiny.SPEAKERS} <= {*kinds["cv_0b6"].voices}
+
+
+@pytest.mark.parametrize("is_offline", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        ("Qwen/Qwen3-TTS-25Hz-0.6B-Base", "Qwen/Qwen3-TTS-12Hz-0.6B-Base"),
+        ("qwen/qwen3-tts-25hz-1.7b-customvoice", "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"),
+        ("someone/Qwen3-TTS-25Hz-mine", "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
+    ],
+)
+def test_a_name_of_25_hz_is_refused_before_it_is_looked_for(
+    asked: str, instead: str, is_offline: bool
+) -> None:
+    for find in (resolve_model, pull_model):
+        with pytest.raises(CheckpointError, match="is not supported") as caught:
+            find(asked, offline=is_offline)
+        assert caught.value.hint == f"use {instead}"
 
 
 def test_recordings_are_for_the_base_models(folders: dict[str, Path]) -> None:

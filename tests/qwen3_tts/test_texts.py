@@ -127,6 +127,19 @@ def test_files_that_do_not_fit_are_refused_by_name(folder: Path, tmp_path: Path)
         load_tokenizer(tmp_path, config)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.98])
+def test_a_part_of_the_merges_is_refused(tmp_path: Path, share: float) -> None:
+    root = {**tiny.config("cv_1b7"), **REAL}
+    root["talker_config"] = {**root["talker_config"], "text_vocab_size": 151936}
+    part = _golden("real_vocabulary.json")
+    kept = part["merges"][: int(share * len(part["merges"]))]
+    folder = _write(tmp_path, part["vocab"], kept)
+    with pytest.raises(
+        CheckpointError, match=r"merges\.txt has [\d]+ merges, .* a part is missing"
+    ):
+        load_tokenizer(folder, Qwen3TTSConfig.of(root))
+
+
 def test_a_stand_in_makes_ids_within_the_vocabulary(folder: Path, tmp_path: Path) -> None:
     config = Qwen3TTSConfig.load(folder)
     stand_in = tokenizer_for_random(tmp_path, config)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +20,7 @@ import schemathesis
 from fakes import SAMPLE_RATE, fake_engine
 from hypothesis import HealthCheck, given, settings
 from prometheus_client.parser import text_string_to_metric_families
-from running import Running, run_server
+from running import WAIT_S, Running, run_server
 
 from voxcli import models
 from voxcli.config import SamplingParams
@@ -26,6 +29,7 @@ from voxcli.server import guard, run
 from voxcli.server.guard import TEXT_BYTES
 from voxcli.utterance import Utterance
 
+JSON = {"Content-Type": "application/json"}
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 needs_ffmpeg = pytest.mark.usefixtures("ffmpeg")
 
@@ -416,6 +420,67 @@ def test_foreign_pages_and_foreign_names_are_turned_away(client: httpx.Client) -
     assert rebound.status_code == 403
     own = client.get("/v1/models", headers={"Origin": str(client.base_url).rstrip("/")})
     assert own.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "status"),
+    [
+        ("GET", "/v1/models", {}, b"", 200),
+        ("GET", "/v1/models", {"Origin": "https://example.org"}, b"", 403),
+        ("GET", "/v1/none", {}, b"", 404),
+        ("PUT", "/v1/models", {}, b"{}", 405),
+        ("POST", "/v1/audio/speech", {}, b"{", 400),
+        ("POST", "/v1/audio/speech", {}, b" " * (TEXT_BYTES + 1), 413),
+        ("POST", "/v1/audio/speech", JSON, b'{"model": "fake", "input": "A bug."}', 500),
+    ],
+)
+def test_a_connection_that_is_to_stay_answers_again_after_any_answer(
+    method: str, path: str, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    with run_server() as running:
+        running.worker.engine.plan = lambda _: 1 / 0  # type: ignore[method-assign]
+        host, port = running.url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+        for _ in range(2):
+            connection.request(method, path, body or None, headers)
+            answer = connection.getresponse()
+            answer.read()
+            assert (answer.status, answer.will_close) == (status, False)
+            assert httpx.get(f"{running.url}/health", timeout=WAIT_S).is_success  # all was done
+        connection.close()
+
+
+def test_a_request_that_came_in_time_is_answered_by_a_server_that_was_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection was idle for nearly as long as it may be, and the server is busy until after
+    that."""
+    monkeypatch.setattr(run, "HEAD_S", 2.0)
+    with run_server() as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+        connection.request("GET", "/v1/models")
+        connection.getresponse().read()
+        loop, is_late = running.process.loop, threading.Event()
+        assert loop is not None
+        loop.call_soon_threadsafe(lambda: (is_late.set(), time.sleep(2.5)))
+        assert is_late.wait(WAIT_S)
+        connection.request("GET", "/v1/models")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_two_names_of_one_parameter_are_told_apart_from_a_field_too_many(
+    client: httpx.Client,
+) -> None:
+    for first, second in ((2.0, 3.0), (2.0, 2.0)):
+        refused = ask(client, guidance_scale=first, cfg=second)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["param"]) == (400, "guidance_scale")
+        assert "two names, 'guidance_scale' and 'cfg'; give one" in error["message"]
+    assert ask(client, guidance_scale=None, cfg=2.0).status_code == 200
+    assert ask(client, guidance_scale=2.0, cfg=None).status_code == 200
+    assert "extra" in ask(client, guidance=2.0).json()["error"]["message"]
 
 
 def test_metrics_parse_and_count() -> None:

@@ -600,8 +600,8 @@ def test_a_voice_is_read_once_until_it_changes(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     reads = []
-    read = voices.read_voice
-    monkeypatch.setattr(voices, "read_voice", lambda path: reads.append(path) or read(path))
+    read = voices.read_card
+    monkeypatch.setattr(voices, "read_card", lambda path: reads.append(path) or read(path))
     with run_server() as running, running.client() as client:
         upload(client, "clara")
         for _ in range(3):

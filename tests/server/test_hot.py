@@ -27,6 +27,7 @@ from running import WAIT_S, Running, run_server, until
 
 from voxcli import cli
 from voxcli.audio.pcm import quantise
+from voxcli.cli import serve
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.choose import open_engine
@@ -437,8 +438,46 @@ def test_a_stop_asks_who_lives_and_waits_for_no_other(
 
     monkeypatch.setattr(Place, "holder", holder)
     assert cli.main(["serve", "--stop"]) == 0
-    assert asked.returncode == -signal.SIGTERM
+    assert asked.poll() == -signal.SIGTERM
     assert capsys.readouterr().err == f"stopped: pid {asked.pid}\n"
+
+
+LATE = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), os._exit(0)))
+print("here", flush=True)
+while True: time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_server_is_stopped_once_its_process_is_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_held: bool,
+    is_stopped: bool,
+) -> None:  # fmt: skip
+    """Whether or not it gave its place back at once; one that cannot go is told with a way out."""
+    with subprocess.Popen([sys.executable, "-c", LATE], stdout=subprocess.PIPE) as asked:
+        try:
+            assert asked.stdout is not None
+            assert asked.stdout.readline() == b"here\n"
+            infos = iter([{"pid": asked.pid}])
+            monkeypatch.setattr(
+                Place, "holder", lambda _: next(infos, {"pid": asked.pid} if is_held else None)
+            )
+            if is_stopped:
+                os.kill(asked.pid, signal.SIGSTOP)
+                monkeypatch.setattr(serve, "STOP_MARGIN_S", 0.7)
+            code = cli.main(["serve", "--stop"])
+            said = capsys.readouterr().err
+            if is_stopped:
+                assert (code, f"kill -9 {asked.pid}" in said) == (4, True)
+                assert "stopped:" not in said
+            else:
+                assert (code, said) == (0, f"stopped: pid {asked.pid}\n")
+                assert asked.wait(0.0) == 0
+        finally:
+            asked.kill()
 
 
 def test_a_server_that_starts_is_seen_and_can_be_stopped(

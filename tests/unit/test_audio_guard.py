@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from voxcli.audio import guard, joins
+from voxcli.audio import guard, joins, pace
 from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.audio.resample import Samples
@@ -181,3 +185,9 @@ def test_fade_does_not_change_its_input() -> None:
     assert (faded[0], faded[500]) == (0.0, 1.0)
     assert np.diff(faded).max() < 0.01
     assert len(joins.fade(samples[:3], RATE)) == 3
+
+
+@given(st.text([chr(code) for code in range(128)] + list(string.ascii_letters) * 4, max_size=60))
+def test_the_quick_time_of_ascii_is_that_of_its_characters(text: str) -> None:
+    """Sums of up to 60 numbers below 1: apart by rounding alone."""
+    assert pace._ascii_time(text) == pytest.approx(pace._char_times(text), abs=1e-9)

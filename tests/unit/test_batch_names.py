@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from batches import INPUTS, prepare
+from hypothesis import given
+from hypothesis import strategies as st
 
-from voxcli.batch.names import Namer, Template
+from voxcli.batch.names import Namer, Template, suffix_of
 from voxcli.batch.rows import Row
 from voxcli.batch.session import Session
 from voxcli.errors import UsageError
@@ -116,3 +118,9 @@ def test_rows_without_names_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("One.\nTwo.\n", "utf-8")
     session = checked(tmp_path / "t.txt", tmp_path / "out")
     assert [job.name for job in session.jobs] == ["0001.wav", "0002.wav"]
+
+
+@given(st.text("ab./ é\n", max_size=12))
+def test_the_quick_suffix_is_that_of_the_path(name: str) -> None:
+    if not name.endswith("/"):
+        assert suffix_of(name) == PurePosixPath(name).suffix

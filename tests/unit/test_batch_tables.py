@@ -124,6 +124,37 @@ def test_an_encoding_is_never_guessed_but_offered(
     assert texts(table(tmp_path, content, encoding=taken)) == [text]
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize(
+    ("text", "encodings"),
+    [
+        ("Москва", "cp1251 koi8_r cp866 iso8859_5"),
+        ("Сегодня хорошая погода, и мы идём в парк.", "cp1251 koi8_r cp866 iso8859_5 mac_cyrillic"),
+        ("Привіт, як справи? Це моя їжа.", "cp1251 iso8859_5"),
+        ("Здравей, как си днес?", "cp1251 koi8_r cp866"),
+        ("Он сказал: «Да».", "cp1251"),
+        ("Καλημέρα σας, τι κάνετε;", "cp1253"),
+        ("Zażółć gęślą jaźń.", "cp1250 iso8859_2"),
+        ("Příliš žluťoučký kůň úpěl.", "cp1250 iso8859_2"),
+        ("Güneş bugün çok parlak, değil mi?", "cp1254"),
+        ("L’été où j’ai créé ça.", "cp1252"),
+        ("À l'œuvre", "cp1252"),
+        ("Smörgåsbord på ön", "cp1252"),
+    ],
+)
+def test_the_encoding_that_is_offered_reads_the_words_as_they_were_written(
+    tmp_path: Path, text: str, encodings: str, is_alone: bool
+) -> None:
+    """Beside lines of English too, which say nothing of the encoding."""
+    others = [] if is_alone else ["The ferry leaves at noon and costs four dollars."] * 5
+    lines = ["text", *others, f'"{text}"']
+    for encoding in encodings.split():
+        with pytest.raises(TextError) as caught:
+            table(tmp_path, "\n".join(lines).encode(encoding))
+        taken = str(caught.value).partition("--encoding ")[2].split()[0]
+        assert texts(table(tmp_path, "\n".join(lines).encode(encoding), encoding=taken))[-1] == text
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_utf_8_and_byte_order_marks_are_read(tmp_path: Path, encoding: str) -> None:
     read = table(tmp_path, "text,output\nnaïve café,a.wav\n".encode(encoding))
@@ -239,6 +270,8 @@ def test_only_a_csv_can_lack_a_header(tmp_path: Path, name: str) -> None:
         "#REF!", "#NAME?", "#N/A", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#CALC!",
         "#ref!", " #N/A ", "#BEZUG!", "#NV", "#######", "Err:502", "=SUM(A1:A3)", "=A1&B1",
         "=IF(A1>2,1,0)", "=$B$7", "='My Sheet'!A1", '="Hello "&A1', "=-A1", "=1+2",
+        "See #REF! here", "It costs #DIV/0!.", "#NAME? and so on", "Total: #N/A", "@SUM(A1)",
+        "@if(A1>2,1,0)", "+1-2", "-1+2", "+A1*B2", "-A1/2", "+SUM(A1:A3)-2", "-2-3-4",
     ],
 )  # fmt: skip
 def test_cells_that_a_spreadsheet_left_broken_are_no_lines(cell: str) -> None:
@@ -248,7 +281,31 @@ def test_cells_that_a_spreadsheet_left_broken_are_no_lines(cell: str) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    ["#1 hit", "#REF", "# row", "N/A", "= equals", "=> so", "#hashtag!", "a=SUM(A1)", "1+2=3", "#"],
+    [
+        "#1 hit",
+        "#REF",
+        "# row",
+        "N/A",
+        "= equals",
+        "=> so",
+        "#hashtag!",
+        "a=SUM(A1)",
+        "1+2=3",
+        "#",
+        "I am #busy!",
+        "C# N/A",
+        "-5",
+        "+1",
+        "-3/4",
+        "-5 degrees",
+        "- A dash.",
+        "@anna hello",
+        "+1-800-555-1234",
+        "+44 20 7946 0958",
+        "5-3",
+        "@home (now)",
+        "x@y.com",
+    ],
 )
 def test_cells_of_words_that_look_a_little_like_it_are_lines(cell: str) -> None:
     assert row(text=cell)[1] == []

@@ -6,10 +6,11 @@ import os
 import struct
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from voxcli.bench.report import load_report
-from voxcli.config import load_settings
+from voxcli.config import UserSettings, load_settings
 from voxcli.errors import CheckpointError, UsageError, VoiceFileError, VoxError
 from voxcli.hub.checkpoint import check_file, inspect_checkpoint
 from voxcli.models.settings import MAX_BYTES, read_json
@@ -43,6 +44,32 @@ def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 def test_a_config_file_that_is_none_is_a_message(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"config\.toml"):
         read_config(tmp_path / "config.toml", text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "dead link", "huge"])
+def test_what_stands_in_the_place_of_the_config_file_is_told_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_named: bool
+) -> None:
+    path = tmp_path / "voxcli" / "config.toml"
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "dead link":
+        path.symlink_to("nowhere")
+    else:
+        path.touch()
+        os.truncate(path, 3 << 30)
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: path.parent)
+    with pytest.raises(UsageError, match=r"config\.toml"):
+        load_settings({"VOXCLI_CONFIG": str(path)} if is_named else {})
+
+
+def test_no_config_file_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: tmp_path / "none")
+    assert load_settings({}) == UserSettings()
 
 
 # ---------------------------------------------------------------- a checkpoint's JSON

@@ -20,6 +20,7 @@ from voxcli.errors import (
 )
 from voxcli.utterance import Mode, Recording, Utterance, VoiceEncoding
 from voxcli.voices import Voice, VoiceStore, check_name, read_voice, voice_bytes
+from voxcli.voices.file import read_card
 
 RNG = np.random.default_rng(0)
 SAMPLES = RNG.uniform(-0.5, 0.5, 16_000).astype(np.float32)
@@ -138,6 +139,26 @@ def test_profiles_of_version_1_are_read(tmp_path: Path) -> None:
     assert voice.recording.text == "Hi."
     path.write_bytes(voice_bytes(voice))  # and are written as what this version reads
     assert np.array_equal(read_voice(path).encodings[1].arrays["reference"], HEARD + 2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_list_shows_what_the_profile_says_and_reads_no_array(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(version_1({"samples": SAMPLES, "reference.0": HEARD, "reference.1": HEARD}))
+    voice = read_voice(path)
+    if version == 2:
+        path.write_bytes(voice_bytes(voice))
+    assert read_card(path) == voice.card
+    data = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    data[begin:] = bytes(len(data) - begin)
+    path.write_bytes(data)
+    assert read_card(path) == voice.card
+    path.write_bytes(data[:-1])
+    with pytest.raises(VoiceFileError, match="is damaged"):
+        read_card(path)
 
 
 def test_damaged_profiles_of_version_1_are_refused(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ both sides would wait for ever. Knows no format.
 
 from __future__ import annotations
 
+import signal
 import struct
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -52,23 +54,52 @@ def decoding(path: Path, *, rate: int | None = None) -> Iterator[Decoded]:
     command = ["ffmpeg", "-nostdin", "-loglevel", "error", *_OWN_FILE, "-i", str(path), "-vn"]
     command += [] if rate is None else ["-ac", "1", "-ar", str(rate)]
     command += ["-c:a", "pcm_f32be", "-f", "au", "-"]
-    with (
-        tempfile.TemporaryFile() as messages,
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages
-        ) as process,
-    ):
+    with tempfile.TemporaryFile() as messages, _started(command, messages) as process:
         assert process.stdout is not None
-        try:
-            head = process.stdout.read(_HEADER.size)
-            if len(head) < _HEADER.size:
-                process.wait()
-                raise FfmpegError(_reason(messages))
-            _, offset, _, _, found_rate, channels = _HEADER.unpack(head)
-            process.stdout.read(offset - _HEADER.size)
-            yield found_rate, channels, _blocks(process, process.stdout, messages, channels)
-        finally:
-            process.kill()
+        head = process.stdout.read(_HEADER.size)
+        if len(head) < _HEADER.size:
+            process.wait()
+            raise FfmpegError(_reason(messages))
+        _, offset, _, _, found_rate, channels = _HEADER.unpack(head)
+        process.stdout.read(offset - _HEADER.size)
+        yield found_rate, channels, _blocks(process, process.stdout, messages, channels)
+
+
+@contextmanager
+def _started(command: list[str], messages: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that ends with the block."""
+    with ExitStack() as at_end:
+        with _signals_later():
+            process = at_end.enter_context(
+                subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages
+                )
+            )
+            at_end.callback(process.kill)
+        yield process
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Ctrl-C and SIGTERM at the end of the block: raised between the start of a program and who
+    knows of it, they would leave it running."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # others get no signals
+        return
+    numbers: list[int] = []
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+    for kind, handler in before.items():
+        if callable(handler):
+            signal.signal(kind, lambda number, frame: numbers.append(number))
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            if callable(handler):
+                signal.signal(kind, handler)
+        for number in numbers:
+            signal.raise_signal(number)
 
 
 def _blocks(

@@ -24,6 +24,7 @@ from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import has_ffmpeg
+from voxcli.audio.mp3 import with_length
 from voxcli.audio.resample import Samples
 from voxcli.errors import OutputError, RecordingError
 
@@ -122,6 +123,8 @@ def decode_audio(data: bytes, name: str, *, max_s: float = MAX_S) -> Audio:
         raise RecordingError(f"{name} is an empty file (0 bytes)", hint="give another recording")
     import soundfile
 
+    if sniff(data) == "MP3":
+        data = with_length(data)
     try:
         mono, sound, downmix = _to_mono(lambda: _by_sndfile(data), name, max_s)
     except (soundfile.SoundFileError, OSError):  # also in its middle

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+from voxcli.text.weekdays import DAYS, MONTHS
 
 Words = tuple[str, str]  # of which kind they are, and the words
 
@@ -27,8 +31,8 @@ _TAG = re.compile(
     r"|<\d+:\d[\d:.,]*>",  # a time inside a cue
     re.IGNORECASE,
 )
-_BREAK = re.compile(r"<br\s*/?>|\\N", re.IGNORECASE)
 _VOICE = re.compile(r"(?<!\w)<v(?:\.[\w.-]+)?\s+([^<>]+)>", re.IGNORECASE)
+_BREAK = re.compile(r"<br\s*/?>|\\N", re.IGNORECASE)
 _RUBY = re.compile(r"<rt>((?:(?!<rt>).)*?)</rt>", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,6 +52,16 @@ def without_tags(cue: str) -> Tagless:
     voices = tuple(html.unescape(name).strip() for name in _VOICE.findall(text))
     left += [("names of speakers", name) for name in voices]
     return Tagless(html.unescape(_TAG.sub("", text)), voices, tuple(left))
+
+
+def by_voice(cue: str) -> list[str]:
+    """A cue cut before each tag of another voice; what stands before the first goes with it."""
+    found = list(_VOICE.finditer(cue))
+    starts = [0]
+    for before, voice in pairwise(found):
+        if voice[1].strip() != before[1].strip():
+            starts.append(voice.start())
+    return [cue[start:end] for start, end in zip(starts, [*starts[1:], len(cue)], strict=True)]
 
 
 # ------------------------------------------------------------ labels
@@ -78,7 +92,9 @@ _NO_NAMES = re.compile(
     r"|also|because|important|first|second|third|today",
     re.IGNORECASE,
 )
+_DATES = frozenset((*DAYS.values(), *MONTHS.values()))  # names of people where they come twice
 _LABELLED_SHARE = 0.5  # of the cues, in a file that names its speakers all through
+AUTO, NONE = "auto", "none"  # what may be asked of labels besides names
 
 
 @dataclass(frozen=True)
@@ -89,14 +105,37 @@ class Names:
         known: names that stand at the beginning of lines.
         is_labelled: it does so all through, so that names in mixed case are names.
         is_shouted: all of it is in capitals, so that these make no name.
+        words: before a colon that are said.
+        cast: all names, where the user gives them; None to find them.
     """
 
     known: frozenset[str] = frozenset()
     is_labelled: bool = False
     is_shouted: bool = False
+    words: frozenset[str] = frozenset()
+    cast: frozenset[str] | None = None
+
+    @classmethod
+    def asked(cls, labels: str) -> Names | None:
+        """Of `--labels`: names, none, or None for what the file shows."""
+        if labels.strip().lower() == AUTO:
+            return None
+        names = [] if labels.strip().lower() == NONE else labels.split(",")
+        cast = frozenset(name.strip().casefold() for name in names if name.strip())
+        return cls(cast=cast)
+
+    def has_inside(self, name: str) -> bool:
+        """Whether a name in the middle of a line is one: those must be known from elsewhere."""
+        if self.cast is not None:
+            return self.has(name)
+        return name.strip() in self.known or (name.isupper() and self.has(name))
 
     def has(self, name: str) -> bool:
         name = name.strip()
+        if self.cast is not None:
+            return name.casefold() in self.cast
+        if name in self.words:
+            return False
         if any(not _TITLE.fullmatch(word) for word in name.split()[:-1] if word.endswith(".")):
             return False  # a sentence ends in it
         is_sure = (name.isupper() and not self.is_shouted) or _NUMBERED.fullmatch(name) is not None
@@ -111,22 +150,32 @@ def _is_like_a_name(name: str) -> bool:
 
 
 def label_names(cues: Iterable[Sequence[str]]) -> Names:
-    """The names that a file puts before what is said, from the lines of its cues."""
+    """The names that a file puts before what is said, from the lines of its cues.
+
+    A name in mixed case is one where half of the cues begin with a name, and one of these names
+    comes again, is in capitals or has a number. A day or a month is one where it comes again.
+    """
     known: set[str] = set()
+    times: Counter[str] = Counter()
     num_cues = num_labelled = num_lines = 0
-    is_shouted = True
-    anyone = Names(is_labelled=True)
+    is_shouted, is_sure = True, False
+    anyone, anyone_sure = Names(is_labelled=True), Names()
     for lines in cues:
         num_cues += bool(lines)
         num_lines += len(lines)
         for index, line in enumerate(lines):
             is_shouted = is_shouted and line == line.upper()
+            times.update(name.strip() for name, _ in _INNER.findall(line))
             match = _BRACKETED.match(line) or _MACHINE.match(line) or _LABEL.match(line)
             if match is not None and anyone.has(match[2]):
                 known.add(match[2].strip())
+                times[match[2].strip()] += 1
+                is_sure = is_sure or anyone_sure.has(match[2])
                 num_labelled += index == 0
     is_labelled = num_labelled > 1 and num_labelled >= _LABELLED_SHARE * num_cues
-    return Names(frozenset(known), is_labelled, is_shouted and num_lines > 2)
+    is_labelled = is_labelled and (is_sure or any(times[name] > 1 for name in known))
+    words = frozenset(name for name in known if times[name] == 1 and name.title() in _DATES)
+    return Names(frozenset(known - words), is_labelled, is_shouted and num_lines > 2, words)
 
 
 # ------------------------------------------------------------ what is said
@@ -173,8 +222,7 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
 
     def label(match: re.Match[str]) -> str:
         name = match[2] if match.re is not _INNER else match[1]
-        is_known = name.strip() in names.known or (name.isupper() and names.has(name))
-        if not (is_known if match.re is _INNER else names.has(name)):
+        if not (names.has_inside(name) if match.re is _INNER else names.has(name)):
             return match[0]
         speakers.append(name.strip())
         speech.left_out.append(("names of speakers", name))
@@ -182,9 +230,9 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
             speech.left_out.append(("sound notes", match[3]))
         return " \x04" if match.re is _INNER else "\x04"
 
-    without_song = _SONG.sub(take("songs"), text)
+    without_song = _tidy(_SONG.sub(take("songs"), text))
     words = _MACHINE.sub(label, _BRACKETED.sub(label, without_song))
-    words = _NOTE.sub(take("sound notes"), words)
+    words = _tidy(_NOTE.sub(take("sound notes"), words))
     words = _INNER.sub(label, _LABEL.sub(label, words))
     words = _AFTER_LABEL.sub(take("sound notes"), words)
     words = words.replace("\x04", " ")
@@ -192,9 +240,17 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
     speech.words = " ".join(words.split())
     speech.speaker = speakers[0] if speakers else ""
     if not any(char.isalnum() for char in speech.words):
+        has_song = _SONG.search(text) is not None
         speech.words = ""
-        speech.skipped = _why_nothing(" ".join(text.split()), speech, without_song != text)
+        speech.skipped = _why_nothing(" ".join(text.split()), speech, has_song)
     return speech
+
+
+def _tidy(text: str) -> str:
+    """Lines without the spaces and empty lines that words taken away leave; patterns that look for
+    what begins a line would try each of these spaces for each line."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(filter(None, lines))
 
 
 def _why_nothing(shown: str, speech: Speech, has_song: bool) -> str:
@@ -222,12 +278,13 @@ class LeftOut:
             if shown := " ".join(each.split()):
                 self._found.setdefault(kind, {}).setdefault(shown, []).append(line)
 
-    def notes(self, num_lines: int) -> list[str]:
+    def notes(self, num_lines: int, only: str | None = None) -> list[str]:
         """A sentence for each kind, which names everything; of lines the first `num_lines`."""
         return [
             f"{kind} are not spoken: "
             + ", ".join(f"{words} ({_at(lines, num_lines)})" for words, lines in found.items())
             for kind, found in self._found.items()
+            if only in (None, kind)
         ]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from voxcli.batch.records import shorten
+from voxcli.batch.records import FIELDS, shorten
 from voxcli.engine.base import EngineFacts
 from voxcli.errors import UsageError
 from voxcli.models import all_parameters
@@ -35,7 +36,7 @@ class ParameterColumns:
     own: tuple[Parameter, ...] = ()
     others: tuple[Parameter, ...] = ()
 
-    @property
+    @cached_property
     def headers(self) -> dict[str, str]:
         """Each name and alias to the parameter that it is."""
         found: dict[str, str] = {}
@@ -44,11 +45,22 @@ class ParameterColumns:
                 found.setdefault(header, each.name)
         return found
 
+    @cached_property
+    def fields(self) -> frozenset[str]:
+        """Names of columns that say something of their row; others are kept for the report."""
+        return frozenset((*FIELDS, *self.headers))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(each.name for each in (*self.own, *self.others))
+
     def read(self, cells: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
         """The values of a row, and by column what is wrong with its cells."""
-        given = {name: cell.strip() for name, cell in cells.items() if cell.strip()}
         values: dict[str, Value] = {}
         wrong: dict[str, str] = {}
+        if self._names.isdisjoint(cells):
+            return values, wrong
+        given = {name: cell.strip() for name, cell in cells.items() if cell.strip()}
         for each in self.own:
             if each.name not in given:
                 continue

@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-from voxcli.batch.captions import LeftOut, Speech, label_names, spoken, without_tags
+from voxcli.batch.captions import (
+    AUTO,
+    LeftOut,
+    Names,
+    Speech,
+    by_voice,
+    label_names,
+    spoken,
+    without_tags,
+)
 from voxcli.batch.records import Record
 from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
@@ -23,6 +34,22 @@ _TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s+[A-Za-z]\w*:\S*)*\s*")
 _MEANT_AS_TIMES = re.compile(r"\s*\d+\s*[:：]\s*\d+(?:\s*[:：]|[.,]\d).*(?:[-–—]\s*(?:>|&gt;)|→)")
 _METADATA = re.compile(r"[\w-]+\s*[:=].*")
 SHOWN_LINES = 3  # of the file, for words that are left out more often
+
+
+OUTSIDE = "lines outside of any cue"
+
+
+class Subtitles(NamedTuple):
+    """What a file of subtitles has.
+
+    Attributes:
+        notes: on what is not spoken.
+        lost: those of them that a file without mistakes has not.
+    """
+
+    records: list[Record]
+    notes: tuple[str, ...]
+    lost: tuple[str, ...] = ()
 
 
 @dataclass
@@ -40,16 +67,19 @@ class _Block:
     lines: list[str] = field(default_factory=list)
 
 
-def read_cues(text: str, path: Path) -> tuple[list[Record], tuple[str, ...]]:
-    """A record for each cue, with `text`, `start`, `end` and, where one is named, `speaker`; and
-    notes on what is not spoken.
+def read_cues(text: str, path: Path, *, labels: str = AUTO) -> Subtitles:
+    """A record for each cue, with `text`, `start`, `end` and, where one is named, `speaker`. A cue
+    of two voices is two records, which share its time.
+
+    Args:
+        labels: "auto", "none", or names of speakers with commas between them.
 
     Raises:
         UsageError: there is no cue in it.
     """
     left = LeftOut()
     reader = _vtt_blocks if path.suffix.lower() == ".vtt" else _srt_blocks
-    blocks = list(reader(text.split("\n"), left))
+    blocks = [part for block in reader(text.split("\n"), left) for part in _by_voice(block)]
     if not blocks:
         raise UsageError(
             f"{path} is no subtitle file: it has no line of times",
@@ -61,21 +91,47 @@ def read_cues(text: str, path: Path) -> tuple[list[Record], tuple[str, ...]]:
         for block, each in zip(blocks, tagged, strict=True)
     ]
     found = unrolled(cues)
-    names = label_names(cue.lines for cue in found.cues)
-    records = []
+    names = Names.asked(labels) or label_names(cue.lines for cue in found.cues)
+    speeches = []
     for index, block in enumerate(blocks):
-        lines, number = found.cues[index].lines, index + 1
+        lines = found.cues[index].lines
         speech = spoken("\n".join(lines), names, tagged[index])
         if found.said_in[index] is not None:
             why = f"rolling captions: its words are in row {found.said_in[index] + 1}"  # type: ignore[operator]
             speech = Speech(skipped=why)
         left.add(block.line, speech.left_out)
-        records.append(_record(number, block, speech))
+        speeches.append(speech)
+    _share_time(blocks, speeches)
+    records = [
+        _record(number, *each)
+        for number, each in enumerate(zip(blocks, speeches, strict=True), start=1)
+    ]
     notes = left.notes(SHOWN_LINES)
     if found.num_repeated:
         said = f"{found.num_repeated} repeated lines are spoken once, in the cue where they are new"
         notes.insert(0, f"rolling captions: {said}")
-    return records, tuple(notes)
+    return Subtitles(records, tuple(notes), tuple(left.notes(SHOWN_LINES, OUTSIDE)))
+
+
+def _by_voice(block: _Block) -> list[_Block]:
+    """A block for each voice that it names, in their order."""
+    parts = by_voice("\n".join(block.lines))
+    return [replace(block, lines=part.split("\n")) for part in parts]
+
+
+def _share_time(blocks: list[_Block], speeches: list[Speech]) -> None:
+    """Give each voice of a cue a part of its time, by the length of its words."""
+    pairs = zip(blocks, speeches, strict=True)
+    for _, group in groupby(pairs, key=lambda pair: pair[0].line):
+        parts = [(block, len(speech.words)) for block, speech in group if speech.words]
+        total, done = sum(length for _, length in parts), 0
+        for block, length in parts:
+            if block.times is None:
+                break
+            start_s, end_s = block.times
+            each_s = (end_s - start_s) / total
+            block.times = start_s + done * each_s, start_s + (done + length) * each_s
+            done += length
 
 
 def _record(number: int, block: _Block, speech: Speech) -> Record:
@@ -113,7 +169,7 @@ def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
 
 def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
     """A cue lasts to the number of the next; empty lines end none."""
-    block, last_number = _Block(0), 0
+    block, last_number = _Block(0, lines=[""]), 0  # as if an empty line were before the file
     for number, line in enumerate(lines, start=1):
         new = _begin(number, line)
         if new is None:
@@ -134,19 +190,27 @@ def _take_number(lines: list[str], last: int) -> int:
     if not lines or not (word := lines[-1].strip()).isdecimal():
         return last + 1
     before = lines[-2].strip() if len(lines) > 1 else ""
-    if before and int(word) != last + 1:
+    if before and int(word) != last + 1 and not _is_doubled(lines):
         return last + 1
+    if _is_doubled(lines):
+        lines.pop()
     lines.pop()
     return int(word)
+
+
+def _is_doubled(lines: list[str]) -> bool:
+    """Whether lines end with an empty one and a number twice."""
+    empty, *numbers = [line.strip() for line in ("-", "-", *lines)[-3:]]
+    return not empty and numbers[0] == numbers[1] and numbers[0].isdecimal()
 
 
 def _ended(block: _Block, left: LeftOut) -> Iterator[_Block]:
     if block.line:
         yield block
         return
-    for number, line in enumerate(block.lines, start=1):
+    for number, line in enumerate(block.lines):
         if line.strip() and line.strip() != "WEBVTT":
-            left.add(number, [("lines outside of any cue", line)])
+            left.add(number, [(OUTSIDE, line)])
 
 
 def _vtt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
@@ -164,6 +228,8 @@ def _vtt_block(first: int, lines: list[str], left: LeftOut) -> Iterator[_Block]:
         _leave_out(first, lines, left)
         return
     at = begun[0][0]
+    if at == 2 and _is_doubled(["", *lines[:at]]):
+        first, at, lines, begun = first + 1, 1, lines[1:], [(i - 1, new) for i, new in begun]
     _leave_out(first, lines[: max(0, at - 1)], left)
     if at and not lines[at - 1].strip().isdecimal():
         left.add(first + at - 1, [("names of cues", lines[at - 1])])
@@ -182,7 +248,7 @@ def _leave_out(first: int, lines: list[str], left: LeftOut) -> None:
     head = lines[0].split()[:1]
     if head in (["STYLE"], ["REGION"]):
         return
-    kind = "comments" if head == ["NOTE"] else "lines outside of any cue"
+    kind = "comments" if head == ["NOTE"] else OUTSIDE
     if first == 1 and head == ["WEBVTT"]:
         lines = [lines[0].strip().removeprefix("WEBVTT").lstrip(" -"), *lines[1:]]
         lines = [line for line in lines if not _METADATA.fullmatch(line)]

@@ -16,8 +16,26 @@ CANDIDATES = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254"),
     *("gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"),
 )
-WESTERN_MARKS = frozenset("’‘“”„«»‹›–—…•€£§°¿¡·\u00a0")
-MAX_WESTERN_SHARE = 0.4  # of the letters that have accents; above, it is another script's bytes
+WESTERN_MARKS = "’‘“”„«»‹›–—…•€£§°¿¡·.,:!?()'\u00a0"  # at the ends of words
+_CYRILLIC = "оеаинтсрвлкмдпуяыьгзбчйжшхюцщіїєґ"
+_CENTRAL = "ąćęłńóśźżáčďéěíňřšťúůýžöüőűôľĺŕăâîșțşţđ"
+_GREEK = "αβγδεζηθικλμνοπρσςτυφχψωάέήίόύώ"
+# The usual letters beyond ASCII of one-byte encodings, the likelier encoding first.
+LETTERS = {
+    "cp1252": "éèêëàâäáãåæçîïíñôöóòõøœùûüúß",
+    "cp1251": _CYRILLIC,
+    "cp1250": _CENTRAL,
+    "cp1254": "ışğçöüâî",
+    "cp1253": _GREEK,
+    "iso8859_2": _CENTRAL,
+    "koi8_r": _CYRILLIC,
+    "cp866": _CYRILLIC,
+    "mac_cyrillic": _CYRILLIC,
+    "iso8859_5": _CYRILLIC,
+}
+LIKELY = 0.75  # of the same
+MAX_ACCENTS = 2  # in a Latin word without an unaccented letter, such as "à" or "été" has one
+SAMPLE_BYTES = 100_000
 SHOWN_WORDS = 3
 
 
@@ -47,21 +65,35 @@ def _telling_words(text: str) -> list[str]:
 
 
 def _guess(data: bytes) -> str | None:
-    if _is_western(data):
-        return "cp1252"  # Latin-1 and what Windows adds to it
+    """The likeliest encoding, from the lines that are not ASCII alone."""
+    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())
+    telling = telling[: telling.find(b"\n", SAMPLE_BYTES) if len(telling) > SAMPLE_BYTES else None]
+    likelihoods = {name: _likelihood(telling, name) for name in LETTERS}
+    likeliest = max(likelihoods, key=lambda name: likelihoods[name])  # the first of equal ones
+    if likelihoods[likeliest] >= LIKELY:
+        return likeliest
     from charset_normalizer import from_bytes
 
-    best = from_bytes(data, cp_isolation=list(CANDIDATES)).best()
+    best = from_bytes(telling, cp_isolation=list(CANDIDATES)).best()
     return best.encoding if best else None
 
 
-def _is_western(data: bytes) -> bool:
-    """Whether cp1252 gives words with a few accents, which short texts give no statistics for."""
+def _likelihood(data: bytes, encoding: str) -> float:
+    """The share of the characters beyond ASCII that are usual letters in words of one script, with
+    capitals where words have them."""
     try:
-        text = data.decode("cp1252")
+        text = data.decode(encoding)
     except UnicodeDecodeError:
-        return False
-    accented = [char for char in text if not char.isascii() and char not in WESTERN_MARKS]
-    num_letters = sum(char.isalpha() for char in text)
-    is_few = len(accented) <= MAX_WESTERN_SHARE * num_letters
-    return is_few and all(char.isalpha() and char not in "ªºµ" for char in accented)
+        return 0.0
+    usual, total, good = LETTERS[encoding], 0, 0
+    is_latin = usual[0] < "\u0370"
+    for word in re.findall(r"[^\s,;|\"’'…–—]+", text):
+        within = word.strip(WESTERN_MARKS)
+        odd = [char.lower() for char in within if not char.isascii()]
+        total += len(odd)
+        parts = re.findall(r"[^\W\d_]+", word)
+        is_cased = all(part in (part.lower(), part.upper(), part.capitalize()) for part in parts)
+        is_latin_word = re.search("[A-Za-z]", word) is not None or len(odd) <= MAX_ACCENTS
+        if is_cased and (is_latin_word if is_latin else not re.search("[A-Za-z]", word)):
+            good += sum(char in usual for char in odd)
+    return good / total if total else 0.0

@@ -14,6 +14,7 @@ from voxcli.audio.formats import resolve_format
 from voxcli.audio.placing import Cue, place
 from voxcli.batch.casting import Casting
 from voxcli.batch.jobs import Standing, Status
+from voxcli.batch.names import suffix_of
 from voxcli.batch.report import JSON_NAME
 from voxcli.batch.timeline import Timeline, timeline_s
 from voxcli.engine.base import SpeechEngine
@@ -73,7 +74,7 @@ def forecast(
     todo = [standing.job for standing in standings if standing.status is Status.PENDING]
     seconds: defaultdict[str, float] = defaultdict(float)  # by suffix
     for job in todo:
-        seconds[PurePosixPath(job.name).suffix] += job.estimated_audio_s
+        seconds[suffix_of(job.name)] += job.estimated_audio_s
     audio_s = sum(seconds.values())
     speed_x = _last_speed(folder, model)
     files = [(folder, sum(_rows_bytes(seconds[suffix], suffix, rate, bits) for suffix in seconds))]

@@ -27,6 +27,7 @@ from voxcli.hub.catalog import known_models
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
 
+_IN_ORDER = json.JSONEncoder(sort_keys=True)
 MOST_WRITTEN_OUT = 20  # times as long as it is written a text may be said: "$1,299.50" is 6 times
 
 
@@ -160,4 +161,4 @@ def content_key(
         "storage": dict(rules.storage),
         **({"fit": dict(fit)} if fit else {}),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_IN_ORDER.encode(parts).encode()).hexdigest()

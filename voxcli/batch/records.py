@@ -48,6 +48,7 @@ class Table:
         columns: as the file names them; empty for subtitles and plain text.
         how: for people: encoding and delimiter.
         notes: for people: what of the file is not spoken, all of it named.
+        lost: those of them that say that the file has a mistake.
     """
 
     path: Path
@@ -56,3 +57,4 @@ class Table:
     records: tuple[Record, ...]
     how: str
     notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()

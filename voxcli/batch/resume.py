@@ -43,15 +43,14 @@ def _stand(
     if job.problems:
         reasons = "; ".join(f"{problem.column}: {problem.message}" for problem in job.problems)
         return Standing(job, Status.INVALID, reasons)
-    path = folder / job.name
     entry = manifest.rows.get(job.name)
     is_ours = entry is not None and "sha256" in entry
     if entry is not None and job.name in ended and entry.get("key") == job.key:
         if entry["status"] == FAILED:
             return Standing(job, Status.FAILED, entry["reason"])
-        if entry["status"] == DONE and file_matches(path, entry):
+        if entry["status"] == DONE and file_matches(folder / job.name, entry):
             return Standing(job, Status.OK, entry["reason"])
-    if not file_exists(path):
+    if not file_exists(f"{folder}/{job.name}"):
         is_lost = entry is not None and entry["status"] == DONE
         return Standing(job, Status.PENDING, "the file was missing" if is_lost else "", overwrite)
     if entry is None or not is_ours:
@@ -64,6 +63,6 @@ def _stand(
         return Standing(job, Status.PENDING, "failed before", True)
     if entry.get("key") != job.key:
         return Standing(job, Status.PENDING, "the row was edited", True)
-    if not file_matches(path, entry):
+    if not file_matches(folder / job.name, entry):
         return Standing(job, Status.PENDING, "the file was damaged", True)
     return Standing(job, Status.KEPT)

@@ -14,6 +14,7 @@ from itertools import pairwise
 MAX_GAP_S = 1.0  # between a cue and the next one that goes on with its lines
 MAX_ECHO_GAP_S = 0.1  # between a cue and one that has nothing but its lines
 ECHO_S = 0.05  # a shorter cue only moves lines up
+MIN_SHARED_WORDS = 2  # different ones, of a window of words that moves on
 MIN_SHARE = 1 / 3  # of neighbouring cues that repeat, in a rolling file
 
 
@@ -86,4 +87,14 @@ def _new_lines(before: Cue, cue: Cue) -> list[str]:
     old_words, words = " ".join(old).split(), " ".join(lines).split()
     if len(old_words) < len(words) and words[: len(old_words)] == old_words:
         return [" ".join(words[len(old_words) :])]
-    return lines
+    return _after_window(old_words, words) or lines
+
+
+def _after_window(old: Sequence[str], words: Sequence[str]) -> list[str]:
+    """The words that are new where a cue shows the last ones of the cue before it and goes on;
+    empty where it shows too few of them to tell."""
+    for num in range(min(len(old), len(words) - 1), 0, -1):
+        is_window = 2 * num >= len(words) and len(set(words[:num])) >= MIN_SHARED_WORDS
+        if is_window and list(words[:num]) == list(old[-num:]):
+            return [" ".join(words[num:])]
+    return []

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from voxcli.batch.columns import ParameterColumns, way_out
-from voxcli.batch.records import FIELDS, Record, shorten
+from voxcli.batch.records import Record, shorten
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
@@ -32,6 +32,17 @@ _FORMULA = re.compile(
     r"=[\s+-]*(?:[A-Z][A-Z0-9._]*\(|\$?[A-Z]{1,3}\$?[0-9]+(?![A-Z0-9])|[0-9(\"{]|('[^']+'|\w+)!)",
     re.IGNORECASE,
 )
+# An error among words, as a formula that joins texts leaves it: those that can be nothing else
+_BROKEN_PART = re.compile(
+    r"(?<!\w)#(?:(?:REF|VALUE|DIV/0|NUM|NULL|SPILL|CALC|WERT|BEZUG|ZAHL|VALEUR|VALOR|VALORE)!"
+    r"|NAME\?|N/A\b)"
+)
+_OPERAND = r"(?:\$?[A-Z]{1,3}\$?\d+|\d+(?:[.,]\d+)?%?|[A-Z][A-Z0-9.]*\([^()]*\))"
+# As Lotus and its heirs write them: a function after @, a calculation after a sign
+_SIGNED = re.compile(
+    rf"@[A-Z][A-Z0-9.]*\(.*\)|[+-]\s*{_OPERAND}(?:\s*[-+*/^]\s*{_OPERAND})+", re.IGNORECASE
+)
+_SIGNED_NUMBER = re.compile(r"[+-]\d+/\d+|\+\d{1,3}(?:[-/ ]\d{2,}){2,}")  # a fraction; a telephone
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)|(\d+(?:[.,]\d+)?)")
 
 
@@ -150,9 +161,14 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
 def spreadsheet_problem(cell: str) -> str:
     """What a spreadsheet left in a cell instead of its words; empty where nothing."""
     word = cell.strip()
+    if not word:
+        return ""
     if _BROKEN.fullmatch(word):
         return f"is '{word}', which a spreadsheet leaves where a formula failed"
-    if _FORMULA.match(word):
+    if broken := _BROKEN_PART.search(word):
+        return f"has '{broken[0]}', which a spreadsheet leaves where a formula failed"
+    is_signed = _SIGNED.fullmatch(word) and not _SIGNED_NUMBER.fullmatch(word)
+    if is_signed or _FORMULA.match(word):
         return f"is the formula '{shorten(word)}'; save the table with its values"
     return ""
 
@@ -167,7 +183,7 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
     parser = _Parser(record)
     start, end = parser.slot()
     values = record.values
-    fields = {*FIELDS, *columns.headers}
+    fields = columns.fields
     row = Row(
         number=record.number,
         line=record.line,

@@ -57,7 +57,7 @@ class Choices:
     Attributes:
         overwrite: replace files that are not from this batch.
         force: do again what is done.
-        strict: speak nothing of a table with bad rows.
+        strict: speak nothing of a table with bad rows, or words that are in no row by mistake.
     """
 
     overwrite: bool = False
@@ -109,6 +109,11 @@ class Session:
                 if good
                 else "correct them",
                 problems=self.problems,
+            )
+        if self.table.lost and self.choices.strict:
+            raise TableError(
+                f"words of {self.table.path} would be left out: {'; '.join(self.table.lost)}",
+                hint="put them into cues, or leave out --strict",
             )
         foreign = is_foreign(self.folder.root)
         is_new = not (self.folder.root / "manifest.jsonl").exists()

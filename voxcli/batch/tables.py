@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from voxcli.batch.captions import AUTO
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
 from voxcli.batch.records import FIELDS, Record, Table, shorten
@@ -39,6 +40,7 @@ def read_table(
     mapping: Mapping[str, str] | None = None,
     parameters: Mapping[str, str] | None = None,
     has_header: bool = True,
+    labels: str = AUTO,
 ) -> Table:
     """Read all records of a file; its suffix says what it is.
 
@@ -47,6 +49,7 @@ def read_table(
         mapping: field -> the column it is in; empty where it is in none.
         parameters: headers of further fields -> the field.
         has_header: whether the first record of a CSV names its columns; else they are 1, 2, ….
+        labels: which words before a colon in subtitles are speakers, see `read_cues`.
 
     Raises:
         UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
@@ -66,9 +69,12 @@ def read_table(
         raise _empty(path)
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     mapping = mapping or {}
     named = {field: field for field in FIELDS} | dict(parameters or {})
     fields = {fold_header(header): field for header, field in named.items()}
+    if kind != "subtitles" and labels != AUTO:
+        raise UsageError(f"--labels is given, but {path} has no subtitles", hint="leave it out")
     if kind != "csv" and not has_header:
         raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
     if kind == "csv":
@@ -89,13 +95,13 @@ def read_table(
     else:
         _refuse_mapping(mapping, path)
         if kind == "subtitles":
-            records, notes = read_cues(text, path)
+            records, notes, lost = read_cues(text, path, labels=labels)
         else:
             records = _read_text(text)
     if not records:
         hint = "add a row below the header" if kind == "csv" else "check what is in it"
         raise UsageError(f"{path} has 0 rows", hint=hint)
-    return Table(path, kind, columns, tuple(records), how, notes)
+    return Table(path, kind, columns, tuple(records), how, notes, lost)
 
 
 def _empty(path: Path) -> UsageError:

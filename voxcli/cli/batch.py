@@ -32,7 +32,7 @@ from voxcli.cli.engine_options import EngineOptions, say_who
 from voxcli.cli.options import JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import load_reference
-from voxcli.cli.speech_report import warn_setup
+from voxcli.cli.speech_report import warn_setup, warn_undescribed
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
@@ -134,6 +134,8 @@ def batch(
         show_notes(session.table.notes)
         show_problems(session.problems)
         session.check()
+        if not all(job.row.style for job in session.jobs):
+            warn_undescribed(rows.style, speaker.facts)
         read = f"{len(session.jobs)} rows, read as {session.table.how}"
         output.note(f"{input}: {read}", is_quiet=quiet)
         if dry_run:
@@ -183,6 +185,7 @@ def _prepare(
         delimiter="\t" if tables.delimiter == "tab" else tables.delimiter,
         mapping=tables.mapping(),
         has_header=not tables.no_header,
+        labels=tables.labels,
         parameters=columns_of(engine.facts).headers,
     )
     stored = {"bits": names.bits, "rate": names.rate}

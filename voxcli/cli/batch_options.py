@@ -55,6 +55,15 @@ class TableOptions:
         bool,
         typer.Option("--no-header", help="The first line is a row; columns are called 1, 2, …."),
     ] = False
+    labels: Annotated[
+        str,
+        typer.Option(
+            "--labels",
+            metavar="auto|none|NAMES",
+            help="Words before a colon in subtitles that are speakers and not said: found, none, "
+            "or these names, such as Ann,Ben.",
+        ),
+    ] = "auto"
 
     def mapping(self) -> dict[str, str]:
         """Field to column.

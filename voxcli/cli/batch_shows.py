@@ -100,9 +100,8 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         return
     for row in rows:
         reason = f" ({row['reason']})" if row["reason"] else ""
-        output.result(f"{row['number']}: {row['output'] or '-'}: {row['status']}{reason}")
-        for segment in row.get("segments", ()):
-            output.result(f"    {segment}")
+        first = f"{row['number']}: {row['output'] or '-'}: {row['status']}{reason}"
+        output.result("\n    ".join((first, *row.get("segments", ()))))
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
     disks = " and ".join(
         f"{disk.num_bytes / 1e6:.1f} MB of {disk.free_bytes / 1e6:.1f} MB free at {disk.folder}"

@@ -314,9 +314,7 @@ def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
         time.sleep(0.02)
     pid = holder["pid"]
     give_up_s = time.monotonic() + float(holder.get("grace_s", 0)) + STOP_MARGIN_S
-    while (now := place.holder()) is not None:
-        if now.get("pid") != pid and not _signal(pid, 0):  # another has the place already
-            break
+    while _is_alive(pid):
         if time.monotonic() > give_up_s:
             raise EngineError(
                 f"the server does not stop: {describe(holder)}", hint=f"kill -9 {pid}"
@@ -326,6 +324,18 @@ def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
         output.result_json({"status": "stopped", "pid": pid})
     else:
         output.note(f"stopped: {describe(holder)}", is_quiet=is_quiet)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether the process runs or is stopped; one that has ended and that nobody asked after has
+    an id, and no memory and no sockets."""
+    if not _signal(pid, 0):
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:  # no such system, or it has ended meanwhile
+        return _signal(pid, 0)
+    return state[0] not in ("Z", "X")
 
 
 def _signal(pid: int, number: int) -> bool:

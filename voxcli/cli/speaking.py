@@ -29,6 +29,7 @@ from voxcli.cli.speech_report import (
     show_plan,
     summary,
     warn_setup,
+    warn_undescribed,
     warn_unspeakable,
 )
 from voxcli.config import UserSettings
@@ -197,6 +198,7 @@ def run(
 def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan:
     plan = engine.plan(engine.in_voice(utterance))
     say_who(engine, is_quiet=is_quiet)
+    warn_undescribed(utterance.style, engine.facts)
     warn_unspeakable(plan)
     return plan
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.cli import output
 
 if TYPE_CHECKING:
-    from voxcli.engine.base import Setup, Speech, SpeechEngine
+    from voxcli.engine.base import EngineFacts, Setup, Speech, SpeechEngine
     from voxcli.plan import Plan
 
 
@@ -54,6 +54,15 @@ def warn_unspeakable(plan: Plan) -> None:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
     for direction in plan.text.directions:
         output.warn(f"'{direction}' is not followed: it is left out and makes no pause or sound")
+
+
+def warn_undescribed(style: str, facts: EngineFacts) -> None:
+    """A model whose voice is made of words, and no words."""
+    if facts.designs_voices and not style.strip():
+        output.warn(
+            f"'{facts.model}' makes its voice from --style, which is not given: each seed has "
+            "another voice"
+        )
 
 
 def warn_setup(engine: SpeechEngine, *, is_quiet: bool) -> None:

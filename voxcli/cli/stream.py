@@ -25,7 +25,7 @@ from voxcli.cli.options import (
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
-from voxcli.cli.speech_report import warn_setup, warn_unspeakable
+from voxcli.cli.speech_report import warn_setup, warn_undescribed, warn_unspeakable
 from voxcli.config import random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
 from voxcli.utterance import FinishReason, Utterance
@@ -236,6 +236,8 @@ def _open_source(
         UsageError, TextError: as `TextSource.read` and `SpeechEngine.plan`; stdin ends without a
             word.
     """
+
+    warn_undescribed(utterance.style, engine.facts)
 
     def plan(said: str) -> Plan:
         made = engine.plan(replace(utterance, text=said))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from voxcli.config import UserSettings
     from voxcli.engine.base import SpeechEngine
     from voxcli.voices import Voice
+    from voxcli.voices.profile import VoiceCard
 
 EXAMPLES = (
     "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'a synthetic voice' && "
@@ -123,7 +124,7 @@ def list_voices(
     store, rows = VoiceStore(), _presets(model)
     for name in store.names():
         try:
-            rows.append(_summary(store.find(name)))
+            rows.append(_card(store.card(name)))
         except VoiceFileError as err:
             rows.append({"name": name, "problem": str(err)})
     if json:
@@ -259,16 +260,20 @@ def _encoded(voice: Voice, engine: SpeechEngine) -> Voice:
     return voice.encoded(engine.encode(voice.recording, uses_of(voice.recording)))
 
 
-def _summary(voice: Voice) -> dict[str, Any]:
+def _card(voice: VoiceCard) -> dict[str, Any]:
     return {
         "name": voice.name,
         "duration_s": round(voice.duration_s, 3),
-        "sample_rate": voice.recording.sample_rate,
-        "text": voice.recording.text,
+        "sample_rate": voice.sample_rate,
+        "text": voice.text,
         "models": list(voice.models),
         "created": voice.created,
         "consent": voice.consent,
     }
+
+
+def _summary(voice: Voice) -> dict[str, Any]:
+    return _card(voice.card)
 
 
 def _show_saved(voice: Voice, path: Path, *, is_json: bool, is_quiet: bool) -> None:

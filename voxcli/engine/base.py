@@ -118,6 +118,12 @@ class EngineFacts:
     stages: tuple[str, ...] = ()
 
     @property
+    def designs_voices(self) -> bool:
+        """Whether nothing but words can say how its voice is to be."""
+        has_voice = bool(self.voices) or Mode.REFERENCE in self.modes
+        return Mode.STYLE in self.modes and not has_voice
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether another process speaks."""
         return bool(self.name)
@@ -452,6 +458,7 @@ class SpeechEngine(Closing, ABC):
         Raises:
             VoiceNotFoundError: no such voice, or not for this model.
             VoiceFileError: its file is damaged.
+            UsageError: it is a saved one, and the model imitates none.
         """
         name = utterance.voice
         if name in (None, OWN_VOICE) or utterance.mode is not Mode.ZERO_SHOT:
@@ -466,7 +473,12 @@ class SpeechEngine(Closing, ABC):
         except VoiceNotFoundError as err:
             if own:
                 err.hint = f"{nearest(str(name), own.values())}its own: {', '.join(own.values())}"
+            from voxcli.hub.catalog import models_with_voice
+
+            if others := models_with_voice(str(name)):
+                err.hint = f"it is a voice of: {', '.join(others)}"
             raise
+        self.require(Mode.REFERENCE)
         if not self.facts.can_encode:
             return voice.recorded(utterance)
         return voice.apply(utterance, self.facts.model, self.encoder_checksum())
@@ -480,7 +492,7 @@ class SpeechEngine(Closing, ABC):
         if mode not in self.facts.modes:
             from voxcli.hub.catalog import models_with
 
-            others = ", ".join(models_with(mode)) or "none that voxcli knows"
+            others = ", ".join(models_with(mode, self.facts.family)) or "none that voxcli knows"
             raise UsageError(f"model '{self.title}' has no {mode} mode", hint=f"it is in: {others}")
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
 from voxcli.errors import UsageError, VoiceNotFoundError
-from voxcli.hub.catalog import ModelSettings, known_models, models_with
+from voxcli.hub.catalog import ModelSettings, known_models, models_with, models_with_voice
 from voxcli.hub.files import ModelFiles
 from voxcli.models.base import ModelFacts, ModelFamily
 from voxcli.parameters import Value, settle
@@ -136,15 +136,16 @@ def _check_mode(utterance: Utterance, model: PlannedModel) -> None:
     """Refuse a voice that is not there, and what the model cannot be given."""
     mode, facts = utterance.mode, model.facts
     if mode is Mode.ZERO_SHOT and utterance.voice not in (None, "default", *facts.voices):
+        others = ", ".join(models_with_voice(str(utterance.voice)))
         raise VoiceNotFoundError(
             f"no voice '{utterance.voice}' for model '{model.name}'",
-            hint="see 'voxcli voices list'",
+            hint=f"it is a voice of: {others}" if others else "see 'voxcli voices list'",
         )
     wanted = [mode, Mode.STYLE] if utterance.style.strip() else [mode]
     if utterance.continuity:
         wanted.append(Mode.BOTH if utterance.reference else Mode.CONTINUATION)
     for missing in [each for each in wanted if each not in facts.modes]:
-        others = ", ".join(models_with(missing)) or "none that voxcli knows"
+        others = ", ".join(models_with(missing, facts.family)) or "none that voxcli knows"
         hint = f"it is in: {others}"
         if missing is Mode.ZERO_SHOT:
             hint = "it speaks in the voice of a recording: use 'voxcli clone', or a saved --voice"

@@ -2,20 +2,23 @@
 
 All rows are data of one form. The bundled voice's is `assets/mini/manifest.json`, the only place
 that names its files; `recipes/update_mini.py` writes it. The others are in `hub/models.json`, which
-a model joins when it works. This module does not look for files beyond these two, and knows no
-family.
+a model joins when it works. This module does not look for files beyond these two, and knows of
+families what they publish.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files as resource_files
 from pathlib import Path
 from typing import Any
 
+from voxcli import models
 from voxcli.errors import CheckpointError
+from voxcli.models.base import Published
 from voxcli.parameters import Values
 from voxcli.utterance import Mode
 
@@ -111,15 +114,34 @@ def _rows(path: Path) -> list[KnownModel]:
         raise CheckpointError(f"{path}: {err}", hint="reinstall voxcli") from err
 
 
-def models_with(mode: Mode) -> tuple[str, ...]:
-    """Names of the known models that have a mode."""
-    return tuple(model.name for model in known_models().values() if mode in model.modes)
+def models_with(mode: Mode, family: str = "") -> tuple[str, ...]:
+    """Names of the models that have a mode, those of a family first."""
+    known = [(each.family, each.name) for each in known_models().values() if mode in each.modes]
+    published = [(own, each.name) for own, each in _published() if mode in each.modes]
+    found = sorted((*known, *published), key=lambda each: each[0] != family)  # else in their order
+    return tuple(dict.fromkeys(name for _, name in found))
+
+
+def models_with_voice(name: str) -> tuple[str, ...]:
+    """Names of the models that have a preset voice of that name."""
+    wanted = name.casefold()
+    return tuple(
+        each.name
+        for _, each in _published()
+        if wanted in (voice.casefold() for voice in each.voices)
+    )
+
+
+def _published() -> Iterator[tuple[str, Published]]:
+    for family in models.FAMILIES:
+        for each in family.published:
+            yield family.name, each
 
 
 def similar_name(name: str) -> str | None:
     """A known name that differs only in case or owner, as advice."""
     tail = name.rsplit("/", 1)[-1].casefold()
-    for known in known_models():
+    for known in (*known_models(), *(each.name for _, each in _published())):
         if known != name and known.rsplit("/", 1)[-1].casefold() == tail:
             return f"did you mean '{known}'?"
     return None

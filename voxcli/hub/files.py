@@ -126,6 +126,7 @@ def locate_model(
         raise ModelNotFoundError("the model's name is empty", hint="see 'voxcli models list'")
     if name == BUNDLED:
         return ModelFolder(bundled_folder(), BUNDLED, None, known_models()[BUNDLED])
+    _refuse_unsupported(name)
     folder = Path(os.path.expanduser(name))  # unlike Path's own, keeps an unknown ~user
     if name not in known_models() and folder.is_dir():
         return ModelFolder(folder, name)
@@ -173,6 +174,7 @@ def pull_model(
         ModelNotFoundError: unknown name; offline and not complete; not found or not reachable.
         CheckpointError: what was downloaded is no usable checkpoint.
     """
+    _refuse_unsupported(name)
     if name == BUNDLED or offline or not _HUB_ID.fullmatch(name):
         return resolve_model(name, revision=revision, offline=offline, cache_dir=cache_dir)
     known = _known_at(name, revision)
@@ -236,6 +238,17 @@ def _known_at(name: str, revision: str | None) -> KnownModel | None:
     """The row of the table that holds for this revision of the model."""
     known = known_models().get(name)
     return known if known and revision in (None, known.revision) else None
+
+
+def _refuse_unsupported(name: str) -> None:
+    """Refuse a hub id whose checkpoint is known not to work, before it is looked for or fetched.
+
+    Raises:
+        CheckpointError: with what would work.
+    """
+    for family in models.FAMILIES if not Path(name).is_dir() else ():
+        if (other := family.instead_of(name)) is not None:
+            raise CheckpointError(f"model '{name}' is not supported", hint=f"use {other}")
 
 
 def _locate_cached(

@@ -64,6 +64,21 @@ class ModelFacts:
     voices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Published:
+    """A checkpoint that its makers publish, for advice.
+
+    Attributes:
+        name: hub id.
+        modes: what it can be given besides a text.
+        voices: preset ones, by name.
+    """
+
+    name: str
+    modes: tuple[Mode, ...]
+    voices: tuple[str, ...] = ()
+
+
 class ModelFamily(ABC):
     """One kind of checkpoint. An object without state; importing its module imports no torch.
 
@@ -75,6 +90,7 @@ class ModelFamily(ABC):
         extras: further files, relative to the folder, that are downloaded where they exist;
             patterns with `*` are allowed.
         encoder_parts: parts (or files) that the encoding of a recording depends on.
+        published: checkpoints that can be had, besides those that voxcli knows by name.
     """
 
     name: str
@@ -82,6 +98,12 @@ class ModelFamily(ABC):
     parts: Mapping[str, tuple[str, ...]]
     extras: tuple[str, ...] = ()
     encoder_parts: tuple[str, ...]
+    published: tuple[Published, ...] = ()
+
+    def instead_of(self, name: str) -> str | None:
+        """What to use in the place of a hub id that looks like this family's and is not supported;
+        None where it may be."""
+        return None
 
     @abstractmethod
     def recognises(self, config: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voxcli import __version__
 from voxcli.errors import OutputError, VoxError
@@ -77,6 +77,7 @@ def build_api(service: Service) -> FastAPI:
     _add_operations(app, service)
     _add_page(app)
     _add_errors(app)
+    app.add_middleware(_Bugs)
     return app
 
 
@@ -163,11 +164,33 @@ def _add_errors(app: FastAPI) -> None:
         body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
         return JSONResponse(body, 413)
 
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
-        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        body = error_body("the server failed; see its log", "server_error", None, "bug")
-        return JSONResponse(body, 500)
+
+class _Bugs:
+    """An unexpected exception as an answer, with its traceback in the log.
+
+    FastAPI's own handler of all exceptions raises them again once it has answered. The connection
+    is closed then, and its client, who was told that it stays, may be sending the next request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def answer(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answer)
+        except Exception as err:
+            logger.error("%s %s failed", scope.get("method"), scope.get("path"), exc_info=err)
+            if has_begun:  # who listens learns it from a connection that is cut
+                raise
+            body = error_body("the server failed; see its log", "server_error", None, "bug")
+            await JSONResponse(body, 500)(scope, receive, send)
 
 
 def _counted(request: Request, response: Response) -> Response:

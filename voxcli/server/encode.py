@@ -7,20 +7,18 @@ Formats are those of OpenAI's API. An encoder and a file belong to one thread at
 from __future__ import annotations
 
 import io
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
 from voxcli.audio import pcm, wav
 from voxcli.audio.encode import BLOCK
-from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
 from voxcli.audio.resample import Resampler, Samples
 from voxcli.audio.write import AudioWriter
 from voxcli.errors import OutputError, UsageError
+from voxcli.server.scratch import Scratch
 
 PCM_RATE = 24_000  # Hz; what OpenAI's clients take a pcm response for
 MEDIA_TYPES = {
@@ -106,7 +104,7 @@ class WholeFile:
     def __init__(self, coding: Coding, source_rate: int) -> None:
         self._coding = coding
         self._source_rate = source_rate
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Scratch | None = None
         self._writer: AudioWriter | None = None
         self._file: IO[bytes] | None = None
 
@@ -132,14 +130,14 @@ class WholeFile:
             self._file.close()
         if self._writer is not None:
             self._writer.abort()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._scratch is not None:
+            self._scratch.close()
 
     def _open(self) -> AudioWriter:
         if self._writer is None:
-            self._folder = temporary_folder()
+            self._scratch = Scratch()
             name = "wav" if self._coding.name == "pcm" else self._coding.name
-            path = Path(self._folder.name) / f"speech.{name}"
+            path = self._scratch.path / f"speech.{name}"
             self._writer = AudioWriter(path, self._source_rate, rate=self._coding.rate)
             self._writer.__enter__()
         return self._writer

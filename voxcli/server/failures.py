@@ -152,7 +152,8 @@ def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
     if first["type"] == "model_attributes_type" and not path:
         message = "the body is no JSON object; send one with Content-Type: application/json"
         return error_body(message, "invalid_request_error", None, "json")
-    param = path[0] if path else None  # what follows are names that only the schema knows
+    # what follows the first are names that only the schema knows
+    param = path[0] if path else first.get("ctx", {}).get("param")
     if "UploadFile" in first["msg"]:
         message = f"'{param}' is no file; send it as one, with a file name"
         return error_body(message, "invalid_request_error", param, "invalid_value")

@@ -24,6 +24,7 @@ from voxcli.server.door import Door
 from voxcli.server.heap import share_one_heap
 from voxcli.server.limits import Listening, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
+from voxcli.server.scratch import sweep
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
 
@@ -60,6 +61,7 @@ def serve(
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     share_one_heap()
+    sweep()
     files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
     captured = tuple(parse_settings(each, files.name, files.facts.parameters) for each in graphs)
     engine = open_engine(NATIVE, replace(config, graphs=captured), settings, files=files)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Parameter
@@ -79,6 +88,28 @@ class SpeechRequest(BaseModel):
     raw_text: Annotated[bool, Field(description="Do not write out numbers and abbreviations.")] = (
         False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_name_each(cls, given: Any) -> Any:
+        """Refuse two names of one parameter, which else are a field too many; null is no value."""
+        if not isinstance(given, dict):
+            return given
+        for name, field in cls.model_fields.items():
+            choices = field.validation_alias
+            names = choices.choices if isinstance(choices, AliasChoices) else ()
+            found = [each for each in names if each in given]
+            values = [each for each in found if given[each] is not None]
+            if len(values) > 1:
+                shown = " and ".join(f"'{each}'" for each in values)
+                raise PydanticCustomError(
+                    "two_names",
+                    "is given by two names, {names}; give one",
+                    {"names": shown, "param": name},
+                )
+            if len(found) > 1:
+                given = {key: given[key] for key in given if key not in found or key in values}
+        return given
 
     @property
     def is_streamed(self) -> bool:

@@ -18,7 +18,7 @@ from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
 from voxcli.server.service import Service
 from voxcli.utterance import Mode
 from voxcli.voices import MAX_TEXT_CHARS, Voice, VoiceStore
-from voxcli.voices.file import SUFFIX, read_voice
+from voxcli.voices.file import SUFFIX, read_card
 
 router = APIRouter()
 DEFAULT = VoiceRow(name="default")
@@ -108,7 +108,7 @@ def _rows(store: VoiceStore) -> list[VoiceRow]:
 
 
 def _row(store: VoiceStore, name: str) -> VoiceRow:
-    """A file is read whole and checked; what it said is kept until it changes."""
+    """The header of a file is read; what it said is kept until the file changes."""
     path = store.path(name)
     try:
         found = path.stat()
@@ -121,7 +121,7 @@ def _row(store: VoiceStore, name: str) -> VoiceRow:
 def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
     name = path.name.removesuffix(SUFFIX)
     try:
-        voice = read_voice(path)
+        voice = read_card(path)
     except VoiceFileError as err:
         return VoiceRow(name=name, problem=http_message(err))
     return VoiceRow(
@@ -129,7 +129,7 @@ def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
         created=voice.created,
         consent=voice.consent,
         duration_s=round(voice.duration_s, 2),
-        has_transcript=bool(voice.recording.text),
+        has_transcript=bool(voice.text),
         models=list(voice.models),
         warnings=[str(warning) for warning in voice.facts.get("warnings", ())],
     )

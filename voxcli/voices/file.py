@@ -11,15 +11,15 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from voxcli.errors import UsageError, VoiceFileError
 from voxcli.utterance import Recording, VoiceEncoding
-from voxcli.voices.profile import Voice, check_name
+from voxcli.voices.profile import Voice, VoiceCard, check_name
 
 FORMAT = "voxcli-voice"
 VERSION = 2
@@ -30,6 +30,8 @@ ARRAY_TYPES = ("float32", "int64")
 WAY_OUT = "add the voice again, or import a good copy"
 
 Tensors = Mapping[str, np.ndarray]
+T = TypeVar("T")
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError)
 
 
 def voice_bytes(voice: Voice) -> bytes:
@@ -80,7 +82,26 @@ def read_voice(path: Path) -> Voice:
     Raises:
         VoiceFileError: not there, not a profile, damaged, or of a later version.
     """
-    metadata, tensors = _read_safetensors(path)
+    metadata, tensors = _read_safetensors(path, lambda file, name: file.get_tensor(name))
+    _check_version(path, metadata)
+    text = metadata.get("voice", "")
+    if metadata.get("sha256") != _digest(text, tensors):
+        raise _damaged(path, "its checksum does not match")
+    try:
+        table = json.loads(text)
+        if metadata["version"] == "1":
+            table, tensors = _from_version_1(table, tensors)
+        return _voice(table, tensors)
+    except _MALFORMED as err:
+        raise _damaged(path, str(err)) from err
+
+
+def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
+    """Refuse what this voxcli cannot read.
+
+    Raises:
+        VoiceFileError: of another kind or version.
+    """
     if metadata.get("format") != FORMAT:
         raise VoiceFileError(
             f"{path} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
@@ -91,19 +112,40 @@ def read_voice(path: Path) -> Voice:
             f"{path} is a voice profile of version {version}, this voxcli reads 1 to {VERSION}",
             hint="upgrade voxcli" if str(version).isdecimal() else WAY_OUT,
         )
-    text = metadata.get("voice", "")
-    if metadata.get("sha256") != _digest(text, tensors):
-        raise _damaged(path, "its checksum does not match")
+
+
+def read_card(path: Path) -> VoiceCard:
+    """The header of a profile, for lists: a file of 64 MB is no more work than one of 1 MB.
+
+    Raises:
+        VoiceFileError: as `read_voice`, but for arrays that were changed in their place.
+    """
+    metadata, shapes = _read_safetensors(path, lambda file, name: file.get_slice(name).get_shape())
+    _check_version(path, metadata)
     try:
-        table = json.loads(text)
-        if version == "1":
-            table, tensors = _from_version_1(table, tensors)
-        return _voice(table, tensors)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as err:
+        table = json.loads(metadata.get("voice", ""))
+        return VoiceCard(
+            name=check_name(table["name"]),
+            sample_rate=_rate(table),
+            text=_text(table),
+            created=str(table["created"]),
+            consent=str(table["consent"]),
+            duration_s=int(np.prod(shapes["samples"])) / _rate(table),
+            models=tuple(dict.fromkeys(str(entry["model"]) for entry in table["encodings"])),
+            facts=dict(table["facts"]),
+        )
+    except _MALFORMED as err:
         raise _damaged(path, str(err)) from err
 
 
-def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+def _read_safetensors(
+    path: Path, read: Callable[[Any, str], T]
+) -> tuple[dict[str, str], dict[str, T]]:
+    """Its metadata, and what is read of each array.
+
+    Raises:
+        VoiceFileError: it is not there, or no file of that kind.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -114,7 +156,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
         if size > MAX_FILE_BYTES:
             raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")
         with safe_open(path, framework="np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: read(file, name) for name in file.keys()}  # noqa: SIM118
             return dict(file.metadata() or {}), tensors
     except OSError as err:
         reason = (err.strerror or str(err)).lower()
@@ -140,11 +182,7 @@ def _from_version_1(
 
 
 def _voice(table: dict[str, Any], tensors: Tensors) -> Voice:
-    rate, text = table["sample_rate"], table["text"]
-    if not (isinstance(rate, int) and 1_000 <= rate <= 1_000_000):
-        raise ValueError(f"its sample rate is {rate}")
-    if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
-        raise ValueError("its transcript is no text of a sensible length")
+    rate, text = _rate(table), _text(table)
     samples = _checked(tensors["samples"])
     if samples.dtype != np.float32 or samples.ndim != 1:
         raise ValueError("its samples have a wrong type or shape")
@@ -158,6 +196,20 @@ def _voice(table: dict[str, Any], tensors: Tensors) -> Voice:
         consent=str(table["consent"]),
         facts=dict(table["facts"]),
     )
+
+
+def _rate(table: Mapping[str, Any]) -> int:
+    rate = table["sample_rate"]
+    if not (isinstance(rate, int) and 1_000 <= rate <= 1_000_000):
+        raise ValueError(f"its sample rate is {rate}")
+    return rate
+
+
+def _text(table: Mapping[str, Any]) -> str:
+    text = table["text"]
+    if not isinstance(text, str) or len(text) > MAX_TEXT_CHARS:
+        raise ValueError("its transcript is no text of a sensible length")
+    return text
 
 
 def _encoding(index: int, entry: dict[str, str], tensors: Tensors) -> VoiceEncoding:

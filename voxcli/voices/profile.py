@@ -20,6 +20,26 @@ RESERVED = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class VoiceCard:
+    """What a list shows of a profile.
+
+    Attributes:
+        sample_rate, text: of its recording; Hz, and the words that are said.
+        duration_s: of its recording.
+        models: that it is encoded for.
+    """
+
+    name: str
+    sample_rate: int
+    text: str
+    created: str
+    consent: str
+    duration_s: float
+    models: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Voice:
     """A profile.
@@ -47,6 +67,13 @@ class Voice:
     @property
     def models(self) -> tuple[str, ...]:
         return tuple(encoding.model for encoding in self.encodings)
+
+    @property
+    def card(self) -> VoiceCard:
+        return VoiceCard(
+            self.name, self.recording.sample_rate, self.recording.text, self.created, self.consent,
+            self.duration_s, self.models, self.facts,
+        )  # fmt: skip
 
     def encoded(self, encoding: VoiceEncoding) -> Voice:
         """The same voice with one encoding more, or newer."""

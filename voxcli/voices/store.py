@@ -10,8 +10,8 @@ from pathlib import Path
 from voxcli.audio import files, names
 from voxcli.config import data_dir
 from voxcli.errors import OutputExistsError, UsageError, VoiceFileError, VoiceNotFoundError, nearest
-from voxcli.voices.file import SUFFIX, read_voice, voice_bytes
-from voxcli.voices.profile import Voice, check_name, same_name_key
+from voxcli.voices.file import SUFFIX, read_card, read_voice, voice_bytes
+from voxcli.voices.profile import Voice, VoiceCard, check_name, same_name_key
 
 
 class VoiceStore:
@@ -49,6 +49,15 @@ class VoiceStore:
         """
         path = self.path(name)
         return replace(read_voice(path), name=path.name.removesuffix(SUFFIX))
+
+    def card(self, name: str) -> VoiceCard:
+        """What a list shows of a profile.
+
+        Raises:
+            VoiceNotFoundError, VoiceFileError: as `find`, but its samples are not looked at.
+        """
+        path = self.path(name)
+        return replace(read_card(path), name=path.name.removesuffix(SUFFIX))
 
     def check_free(self, name: str, *, overwrite: bool) -> str:
         """A valid name that is not taken, or may be replaced.

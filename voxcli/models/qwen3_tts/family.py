@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from voxcli.models.base import GraphKey, ModelFacts, ModelFamily, SpeechModel
+from voxcli.models.base import GraphKey, ModelFacts, ModelFamily, Published, SpeechModel
 from voxcli.models.qwen3_tts.config import (
     BASE,
     CUSTOM_VOICE,
@@ -38,6 +38,11 @@ MODES = {
     VOICE_DESIGN: (Mode.ZERO_SHOT,),
     BASE: (Mode.REFERENCE, Mode.CONTINUATION, Mode.BOTH),
 }
+
+
+# Of the CustomVoice checkpoints, as their model cards have them
+PRESETS = ("vivian", "serena", "uncle_fu", "dylan", "eric", "ryan", "aiden", "ono_anna", "sohee")
+NAME = "Qwen/Qwen3-TTS-12Hz-"
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,22 @@ class Qwen3TTSFamily(ModelFamily):
         ),
     }
     extras = (GENERATION, "model-*.safetensors", "speech_tokenizer/model-*.safetensors")
+    published = (
+        Published(f"{NAME}0.6B-CustomVoice", MODES[CUSTOM_VOICE], PRESETS),
+        Published(f"{NAME}1.7B-CustomVoice", (*MODES[CUSTOM_VOICE], Mode.STYLE), PRESETS),
+        Published(f"{NAME}1.7B-VoiceDesign", (*MODES[VOICE_DESIGN], Mode.STYLE)),
+        Published(f"{NAME}0.6B-Base", MODES[BASE]),
+        Published(f"{NAME}1.7B-Base", MODES[BASE]),
+    )
     # the vector of a voice is made by weights of the main file
     encoder_parts = ("config.json", "weights", "speech_tokenizer_config", "speech_tokenizer")
+
+    def instead_of(self, name: str) -> str | None:
+        if "qwen3-tts-25hz" not in name.lower():
+            return None
+        tail = name.lower().rpartition("25hz")[2]
+        twins = [each.name for each in self.published if each.name.lower().endswith(tail)]
+        return (twins or [each.name for each in self.published])[0]
 
     def recognises(self, config: Mapping[str, Any]) -> bool:
         return config.get("model_type") == self.name

@@ -28,6 +28,8 @@ SPLIT = (
 )
 SPEAKER, DIRECTOR = "assistant", "user"  # roles: who speaks, who says how
 TOKENS_PER_CHARACTER = 0.25  # of a large vocabulary, in English
+NUM_BYTES = 256  # tokens that no merge makes
+MAX_ADDED = 0.01  # of the vocabulary: tokens that are added to it and that no text becomes
 
 Encode = Callable[[str], list[int]]
 
@@ -91,12 +93,26 @@ def load_tokenizer(folder: Path, config: Qwen3TTSConfig) -> TextTokenizer:
     size, rows = tokenizer.get_vocab_size(), config.talker.text_vocab_size
     if size > rows:
         raise CheckpointError(f"{vocabulary} has {size:,} entries, the model has {rows:,}")
+    _check_merges(merges, size)
 
     def encode(text: str) -> list[int]:
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     return TextTokenizer(config, encode)
+
+
+def _check_merges(merges: Path, vocabulary_size: int) -> None:
+    """Refuse a file that was cut: each token but the 256 bytes is made by a merge, and without it
+    texts would become other tokens than the model was trained on."""
+    lines = merges.read_bytes().splitlines()
+    found = sum(bool(line) and not line.startswith(b"#version") for line in lines)
+    needed = vocabulary_size - NUM_BYTES
+    if found < needed - MAX_ADDED * vocabulary_size:
+        raise CheckpointError(
+            f"{merges} has {found:,} merges, its vocabulary needs {needed:,}: a part is missing",
+            hint="download it again",
+        )
 
 
 def tokenizer_for_random(folder: Path, config: Qwen3TTSConfig) -> TextTokenizer:

@@ -1,0 +1,80 @@
+"""Folders of answers that are being made, and what a server that was killed left of them.
+
+A folder is locked as long as its server lives, whatever becomes of it: who gets the lock of one
+knows that nobody needs it. Other temporary files are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from voxcli.audio.files import temporary_folder
+from voxcli.closing import Closing
+from voxcli.errors import OutputError
+
+PREFIX = "voxcli-answer-"
+ATTEMPTS = 5  # a sweep may take a folder between its making and its locking
+
+
+class Scratch(Closing):
+    """A locked folder; leaving it takes it away.
+
+    Attributes:
+        path: of the folder.
+
+    Raises:
+        OutputError: there is no room for one.
+    """
+
+    def __init__(self) -> None:
+        for _ in range(ATTEMPTS):
+            self._folder = temporary_folder(PREFIX)
+            self.path = Path(self._folder.name)
+            lock = _locked(self.path)
+            if lock is not None and self.path.is_dir():
+                self._lock = lock
+                return
+            if lock is not None:
+                os.close(lock)
+            self._folder.cleanup()
+        raise OutputError("no temporary folder: others take it away")
+
+    def close(self) -> None:
+        """Always safe."""
+        self._folder.cleanup()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def sweep() -> None:
+    """Remove the folders of this user's servers that have ended without leaving them."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            found = path.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            if (lock := _locked(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor that holds the folder's lock; None where it is gone or somebody else has it."""
+    import fcntl
+
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
