@@ -96,7 +96,7 @@ class LoopThread(Closing):
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -134,14 +134,16 @@ class LoopThread(Closing):
     def close(self) -> None:
         """Cancel what runs and end the thread; always safe, from any thread but its own."""
         with self._lock:  # what was started before is among what is cancelled
-            is_first, self._is_closed = not self._is_closed, True
-            if is_first:
+            if not self._is_closed:
                 asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop)
+            self._is_closed = True
         self._thread.join(CLOSE_S)
-        if is_first and not self._thread.is_alive():
-            self._loop.close()
         for future in tuple(self._futures):  # of work that does not heed it
             future.cancel()
+
+    def _live(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
 
 async def _cancel_all() -> None:

@@ -99,6 +99,7 @@ class AsyncOmni:
     def __init__(self, *dropped: Any, model: str = "", **given: Any) -> None:
         print("a banner of the package")
         os.write(1, b"a line of its C code\n")
+        self.deploy: dict[str, Any] = json.loads(Path(given["deploy_config"]).read_text("utf-8"))
         cls = AsyncOmni
         cls.begins.set()
         cls.may_begin.wait()
@@ -108,7 +109,6 @@ class AsyncOmni:
         assert set(given) == {"deploy_config", "trust_remote_code"}, given
         self.model = model
         self.environ = dict(os.environ)
-        self.deploy: dict[str, Any] = json.loads(Path(given["deploy_config"]).read_text("utf-8"))
         assert Path(self.deploy["base_config"]).is_file(), "0.26 looks for no bare name"
         config = json.loads((Path(model) / "config.json").read_text("utf-8"))
         self.is_qwen = "talker_config" in config

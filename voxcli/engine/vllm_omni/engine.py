@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
 from contextlib import aclosing, contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ import numpy as np
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
+from voxcli.engine.clips import check_continued, check_heard
 from voxcli.engine.planning import PlannedModel, make_plan, one_recording, planned_model
 from voxcli.engine.vllm_omni import deploy
 from voxcli.engine.vllm_omni.packages import Machine, require
@@ -120,20 +120,19 @@ class VllmOmniEngine(SpeechEngine):
         """See the base.
 
         Raises:
-            UsageError: besides, what vLLM-Omni cannot do.
+            UsageError, RecordingError: besides, what vLLM-Omni cannot do.
         """
         if utterance.continuity:
             raise UsageError(
                 f"{NAME} cannot let a segment continue the one before", hint="drop --continuity"
             )
-        for recording in filter(None, (utterance.reference, utterance.prompt)):
-            if recording.samples is None:
-                raise UsageError(
-                    f"{NAME} has to hear a recording, and only an encoding of it is kept",
-                    hint="add the voice from its recording",
-                )
         utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
-        return make_plan(self._served.check(utterance), self._planned)
+        for recording in filter(None, (utterance.reference, utterance.prompt)):
+            check_heard(recording, NAME)
+        plan = make_plan(self._served.check(utterance), self._planned)
+        if plan.utterance.prompt is not None:
+            check_continued(plan.utterance.prompt, NAME, self._served.max_told_s)
+        return plan
 
     def model_checksum(self) -> str:
         return model_checksum(self._files)
@@ -174,10 +173,11 @@ class VllmOmniEngine(SpeechEngine):
                 for size in sizes:
                     with self._told(f"captures the graph for {size} at once"):
                         loop.run(self._warm(size))
-        except CancelledError as err:
-            raise EngineError(f"{NAME} was closed while it started") from err
-        except BaseException:
+        except BaseException as err:
+            was_closed = self._is_closed
             self.close()
+            if was_closed and isinstance(err, Exception):
+                raise EngineError(f"{NAME} was closed while it started") from err
             raise
         ready_s = time.perf_counter()
         card = _card(self._config.device)
