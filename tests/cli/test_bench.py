@@ -171,7 +171,8 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--engine", "vllm-omni"], "--engine is 'vllm-omni'"),
+        (["--engine", "vllm"], "--engine is 'vllm'"),
+        (["--engine", "vllm-omni"], "vLLM-Omni does not have the model 'mini'"),
         (["--engine", "auto", "--dummy-weights", "c.json"], "use --engine native"),
         (["--dummy-weights", "two.txt"], "two.txt cannot be read"),
         (["--dummy-weights", "two.txt", "--frames", "3"], "--frames is 3"),

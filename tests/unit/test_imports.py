@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.calls": WORDS | {"engine.base", "engine.news", "engine.session", "engine.speech"},
     "engine.remote": WORDS | {"engine.base", "engine.news", "text"},
     "engine.fleet": WORDS | {"engine.base", "engine.news"},
-    "engine.clips": {"audio", "utterance"},
+    "engine.clips": {"audio", "utterance", "errors"},
     "engine.vllm_omni": WORDS
     | {"engine.base", "engine.calls", "engine.clips", "engine.planning"}
     | {"models", "models.base", "hub"},
@@ -263,7 +263,8 @@ FOREIGN_WORDS = re.compile(
 )
 # Its solver's steps. The engine has steps of its own, and so have sound and numbers.
 STEPS = re.compile(r"(?i)(?<![a-z])steps(?![a-z])")
-MAY_KNOW = ("layers/", "kernels/", "text/")  # and families; a text's rules are made of words
+# and families; a text's rules are made of words, and vLLM-Omni has a form for each family
+MAY_KNOW = ("layers/", "kernels/", "text/", "engine/vllm_omni/")
 MAY_STEP = ("engine/native/", "models/data.py", "audio/")
 ALLOWED = {
     ("models/__init__.py", "VoxCPM2Family"),  # the registry

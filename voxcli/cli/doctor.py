@@ -180,6 +180,24 @@ def _ffmpeg() -> Check:
     return Check("ffmpeg", WARN, detail, "install ffmpeg with the system's package manager")
 
 
+def _vllm_omni() -> Check:
+    from voxcli.engine.vllm_omni.packages import Machine
+
+    machine = Machine.this()
+    problem, fitting = machine.problem(), machine.fitting
+    data = {"versions": machine.versions, "would_start": problem is None,
+            "fitting": None if fitting is None else fitting.command}  # fmt: skip
+    if problem is None:
+        detail = f"{machine.versions['vllm-omni']}; use it with --engine vllm-omni"
+        return Check("vLLM-Omni", OK, detail, data=data)
+    why, what_to_do = problem
+    if not machine.is_able:
+        return Check("vLLM-Omni", OK, f"not for this machine: {why}", data=data)
+    if not machine.has_omni:
+        return Check("vLLM-Omni", OK, "not installed, which is fine", what_to_do, data)
+    return Check("vLLM-Omni", WARN, why, what_to_do, data)
+
+
 def _bundled_voice() -> Check:
     from voxcli.hub import resolve_model
 
@@ -273,6 +291,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _threads,
     _native,
     _gpu,
+    _vllm_omni,
     _bundled_voice,
     _models,
     _formats,

@@ -96,18 +96,34 @@ class LoopThread(Closing):
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._futures: set[Future[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have a coroutine run; its future may be cancelled from any thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Have a coroutine run; its future may be cancelled from any thread.
+
+        Raises:
+            RuntimeError: the loop is closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise RuntimeError("the loop is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """The result of a coroutine; waits for it.
 
         Raises:
             TimeoutError: it took longer; it is cancelled.
+            concurrent.futures.CancelledError: the loop was closed.
+            RuntimeError: it was closed before.
         """
         future = self.start(work)
         try:
@@ -116,13 +132,18 @@ class LoopThread(Closing):
             future.cancel()
 
     def close(self) -> None:
-        """Cancel what runs and end the thread; always safe."""
-        if self._loop.is_closed():
-            return
-        self.start(_cancel_all())
+        """Cancel what runs and end the thread; always safe, from any thread but its own."""
+        with self._lock:  # what was started before is among what is cancelled
+            if not self._is_closed:
+                asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop)
+            self._is_closed = True
         self._thread.join(CLOSE_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+        for future in tuple(self._futures):  # of work that does not heed it
+            future.cancel()
+
+    def _live(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
 
 async def _cancel_all() -> None:

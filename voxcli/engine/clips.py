@@ -6,9 +6,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxcli.audio.resample import resample
+from voxcli.errors import RecordingError, UsageError
 from voxcli.utterance import Recording, Use
 
+MIN_CLIP_S = 1.0  # vLLM-Omni refuses a shorter one
 MAX_CLIP_S = 30.0  # vLLM-Omni refuses a longer one
+
+
+def check_heard(recording: Recording, name: str) -> None:
+    """Refuse a recording that cannot be given to another program.
+
+    Args:
+        name: what messages call who hears it.
+
+    Raises:
+        UsageError: only an encoding is kept of it.
+        RecordingError: it is too short.
+    """
+    if recording.samples is None:
+        raise UsageError(
+            f"{name} has to hear a recording, and only an encoding of it is kept",
+            hint="add the voice from its recording",
+        )
+    if (length := _duration_s(recording)) < MIN_CLIP_S:
+        raise RecordingError(
+            f"the recording has {length:.1f} s, {name} needs {MIN_CLIP_S:g} s",
+            hint="give a longer one",
+        )
+
+
+def check_continued(recording: Recording, name: str, longest_s: float) -> None:
+    """Refuse speech to continue that is longer than it may be.
+
+    Raises:
+        RecordingError: it is.
+    """
+    if (length := _duration_s(recording)) > longest_s:
+        raise RecordingError(
+            f"speech to continue has {length:.1f} s, {name} takes up to {longest_s:g} s",
+            hint="give a shorter part of it",
+        )
+
+
+def _duration_s(recording: Recording) -> float:
+    return 0.0 if recording.samples is None else len(recording.samples) / recording.sample_rate
 
 
 def whole_clip(

@@ -22,6 +22,7 @@ import httpx
 from voxcli.config import DEFAULT_MODEL
 from voxcli.engine.base import OWN_VOICE, EngineFacts, Setup, Wanted
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
+from voxcli.engine.clips import check_continued, check_heard
 from voxcli.engine.news import NewsEngine
 from voxcli.engine.openai.answer import Reader, reader_of
 from voxcli.engine.openai.ask import Asker, max_tokens
@@ -33,7 +34,6 @@ from voxcli.engine.openai.waves import EMPTY, Samples
 from voxcli.engine.planning import PlannedModel, make_plan, one_recording
 from voxcli.errors import (
     EngineError,
-    RecordingError,
     UnavailableError,
     UsageError,
     VoiceNotFoundError,
@@ -49,7 +49,6 @@ from voxcli.utterance import FinishReason, Mode, Recording, Use, Utterance, Voic
 if TYPE_CHECKING:
     from voxcli.voices import VoiceStore
 
-MIN_CLIP_S = 1.0  # of a recording; vLLM-Omni refuses a shorter one
 HEALTH_S = 3.0
 END_S = 1.0  # for a connection to end after its last event
 MAX_STREAMS = 8  # at once, unless the caller says otherwise: vLLM-Omni's own default
@@ -188,10 +187,10 @@ class OpenAIEngine(NewsEngine):
             utterance = self._served.check(utterance)
             utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
         for recording in filter(None, (utterance.reference, utterance.prompt)):
-            self._check_recording(recording)
+            check_heard(recording, self.facts.name)
         plan = make_plan(utterance, self._model_for(utterance))
         if utterance.prompt and self._served:
-            self._check_told(utterance.prompt, self._served.max_told_s)
+            check_continued(utterance.prompt, self.facts.name, self._served.max_told_s)
         return plan
 
     def in_voice(self, utterance: Utterance, store: VoiceStore | None = None) -> Utterance:
@@ -209,26 +208,6 @@ class OpenAIEngine(NewsEngine):
         if self.profile.lists_voices or voice in (None, OWN_VOICE):
             return self._planned
         return replace(self._planned, facts=replace(self._planned.facts, voices=(str(voice),)))
-
-    def _check_recording(self, recording: Recording) -> None:
-        if recording.samples is None:
-            raise UsageError(
-                f"{self.facts.name} has to hear a recording, and only an encoding of it is kept",
-                hint="add the voice from its recording",
-            )
-        if (length := _duration_s(recording)) < MIN_CLIP_S:
-            raise RecordingError(
-                f"the recording has {length:.1f} s, {self.facts.name} needs {MIN_CLIP_S:g} s",
-                hint="give a longer one",
-            )
-
-    def _check_told(self, recording: Recording, longest_s: float) -> None:
-        if (length := _duration_s(recording)) > longest_s:
-            raise RecordingError(
-                f"speech to continue has {length:.1f} s, {self.facts.name} takes up to "
-                f"{longest_s:g} s",
-                hint="give a shorter part of it",
-            )
 
     # ------------------------------------------------------------ speaking
 
@@ -410,10 +389,6 @@ class _Count:
         made = self._num_frames if num_tokens is None else num_tokens
         is_cut = self._served is not None and made >= max_tokens(self._call, self._served)
         return FinishReason.LENGTH if self.is_over or is_cut else FinishReason.STOP
-
-
-def _duration_s(recording: Recording) -> float:
-    return 0.0 if recording.samples is None else len(recording.samples) / recording.sample_rate
 
 
 def _is_repeatable(profile: Profile, served: ServedModel | None) -> bool:

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ import numpy as np
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
+from voxcli.engine.clips import check_continued, check_heard
 from voxcli.engine.planning import PlannedModel, make_plan, one_recording, planned_model
 from voxcli.engine.vllm_omni import deploy
 from voxcli.engine.vllm_omni.packages import Machine, require
 from voxcli.engine.vllm_omni.prompts import PROMPTS, Prompts
-from voxcli.errors import EngineError, EngineFaultError, UsageError
+from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
 from voxcli.hub.catalog import BUNDLED
 from voxcli.hub.files import ModelFiles, model_checksum
 from voxcli.models.served import ServedModel
@@ -45,11 +46,13 @@ from voxcli.utterance import FinishReason, Recording, Use, Utterance, VoiceEncod
 logger = logging.getLogger(__name__)
 
 NAME = "vLLM-Omni"
-SEEDS_EVERYWHERE = (0, 30)  # from here on the deploy file's seed counts where a call has none
 TELL_S = 15.0  # between two notes while it starts
 WARM_FRAMES = 12  # of a warm-up: its graphs are captured after three steps
 WARM_TEXT = "The ferry leaves at noon."
-SHUTDOWN_S = 30.0
+LEAD_TEXT = "The ferry leaves at noon, and the last one back leaves the island at half past six."
+LEAD_FRAMES = 60
+CARDS = "CUDA_VISIBLE_DEVICES"
+WATCH_S = 1.0  # between two looks whether it lives
 EMPTY = np.zeros(0, np.float32)
 
 
@@ -90,6 +93,10 @@ class VllmOmniEngine(SpeechEngine):
         self._num_calls = 0
         self._sessions: WeakSet[CallSession] = WeakSet()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._import_s = 0.0
+        self._is_closed = self._is_dead = False
+        self._dead_error: type[Exception] = EngineFaultError
+        self._waiting: set[asyncio.Timeout] = set()
         facts = self._planned.facts
         self.facts = EngineFacts(
             engine="vllm-omni",
@@ -113,20 +120,19 @@ class VllmOmniEngine(SpeechEngine):
         """See the base.
 
         Raises:
-            UsageError: besides, what vLLM-Omni cannot do.
+            UsageError, RecordingError: besides, what vLLM-Omni cannot do.
         """
         if utterance.continuity:
             raise UsageError(
                 f"{NAME} cannot let a segment continue the one before", hint="drop --continuity"
             )
-        for recording in filter(None, (utterance.reference, utterance.prompt)):
-            if recording.samples is None:
-                raise UsageError(
-                    f"{NAME} has to hear a recording, and only an encoding of it is kept",
-                    hint="add the voice from its recording",
-                )
         utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
-        return make_plan(self._served.check(utterance), self._planned)
+        for recording in filter(None, (utterance.reference, utterance.prompt)):
+            check_heard(recording, NAME)
+        plan = make_plan(self._served.check(utterance), self._planned)
+        if plan.utterance.prompt is not None:
+            check_continued(plan.utterance.prompt, NAME, self._served.max_told_s)
+        return plan
 
     def model_checksum(self) -> str:
         return model_checksum(self._files)
@@ -155,59 +161,94 @@ class VllmOmniEngine(SpeechEngine):
         if self._omni is not None:
             return
         began_s = time.perf_counter()
-        self._folder = tempfile.TemporaryDirectory(prefix="voxcli-omni-")
-        self._loop = LoopThread("vllm-omni")
+        self._is_closed = False
+        folder = self._folder = tempfile.TemporaryDirectory(prefix="voxcli-omni-")
+        loop = self._loop = LoopThread("vllm-omni")
+        sizes = deploy.buckets(self._config.max_slots) if self.facts.family == "voxcpm2" else []
         try:
-            with _environment(self._config), self._told("starts; its first start compiles"):
-                self._loop.run(self._open(Path(self._folder.name)))
-            import_s = time.perf_counter() - began_s
-            if self.facts.family == "voxcpm2":
-                for size in deploy.buckets(self._config.max_slots):
+            with _environment(self._config):
+                with self._told("starts; its first start compiles"):
+                    loop.run(self._open(Path(folder.name)))
+                opened_s = time.perf_counter()
+                for size in sizes:
                     with self._told(f"captures the graph for {size} at once"):
-                        self._loop.run(self._warm(size))
-        except BaseException:
+                        loop.run(self._warm(size))
+        except BaseException as err:
+            was_closed = self._is_closed
             self.close()
+            if was_closed and isinstance(err, Exception):
+                raise EngineError(f"{NAME} was closed while it started") from err
             raise
+        ready_s = time.perf_counter()
+        card = _card(self._config.device)
         self._setup = Setup(
             model=self.facts.model,
-            device=f"{NAME} {'.'.join(map(str, self._machine.release))}",
-            device_type=self._config.device,
+            device=f"{NAME} {self._machine.versions['vllm-omni']}",
+            device_type=f"cuda:{card or 0}",
             precision="bf16",
             threads=0,
-            load_s=time.perf_counter() - began_s,
-            import_s=import_s,
+            load_s=ready_s - began_s - self._import_s,
+            import_s=self._import_s,
+            num_captures=len(sizes),
+            capture_s=ready_s - opened_s,
         )
 
     async def _open(self, folder: Path) -> None:
         try:
+            began_s = time.perf_counter()
             import vllm_omni
             from transformers import AutoTokenizer
+            from vllm.v1.engine.exceptions import EngineDeadError
 
+            self._import_s = time.perf_counter() - began_s
+            self._dead_error = EngineDeadError
             base = Path(vllm_omni.__file__).parent / "deploy" / f"{self.facts.family}.yaml"
             path = deploy.write(
                 folder / "deploy.yaml", base, self.facts.family, self._config.max_slots
             )
-            self._omni = vllm_omni.AsyncOmni(
+            omni = vllm_omni.AsyncOmni(
                 model=str(self._files.folder), deploy_config=str(path), trust_remote_code=True
             )
+        except Exception as err:
+            raise _not_started(err) from err
+        if self._is_closed:  # it could not be interrupted
+            omni.shutdown()
+            return
+        self._omni = omni
+        try:
             tokenizer = AutoTokenizer.from_pretrained(
                 str(self._files.folder), trust_remote_code=True, padding_side="left"
             )
-            hf_config = self._omni.engine.stage_vllm_configs[0].model_config.hf_config
+            hf_config = omni.engine.stage_vllm_configs[0].model_config.hf_config
             self._prompts = PROMPTS[self.facts.family](self._served, hf_config, tokenizer)
         except Exception as err:
-            logger.exception("%s did not start", NAME)
-            raise EngineError(
-                f"{NAME} did not start: {_line(err)}", hint="look at what it printed above"
-            ) from err
+            raise _not_started(err) from err
+        self._watcher = asyncio.create_task(self._watch())
 
     async def _warm(self, num_rows: int) -> None:
-        plan = self.plan(Utterance(WARM_TEXT, sampling=SamplingParams(seed=0)))
-        calls = [
-            SegmentCall(plan, WARM_TEXT, seed, WARM_FRAMES, is_live=False)
-            for seed in range(num_rows)
-        ]
-        await asyncio.gather(*(self._to_end(call) for call in calls))
+        """Have so many rows decoded at once. Who comes while a row is decoded has to wait, so one
+        goes before them, and they begin together when it ends."""
+        is_running = asyncio.Event()
+
+        async def go_before() -> None:
+            call = self._warm_call(LEAD_TEXT, LEAD_FRAMES, 0)
+            try:
+                async with aclosing(self.speak(call)) as pieces:  # type: ignore[type-var]
+                    async for _ in pieces:
+                        is_running.set()
+            finally:
+                is_running.set()
+
+        async def follow(seed: int) -> None:
+            await is_running.wait()
+            await self._to_end(self._warm_call(WARM_TEXT, WARM_FRAMES, seed))
+
+        rows = range(num_rows) if num_rows > 1 else ()
+        await asyncio.gather(go_before(), *(follow(seed) for seed in rows))
+
+    def _warm_call(self, text: str, max_frames: int, seed: int) -> SegmentCall:
+        plan = self.plan(Utterance(text, language="en", sampling=SamplingParams(seed=seed)))
+        return SegmentCall(plan, text, seed, max_frames, is_live=False)
 
     async def _to_end(self, call: SegmentCall) -> None:
         async with aclosing(self.speak(call)) as pieces:  # type: ignore[type-var]
@@ -259,11 +300,12 @@ class VllmOmniEngine(SpeechEngine):
             EngineError: it failed with this segment.
         """
         assert self._prompts is not None
-        # NOTE: the package's tokenizer takes one call at a time, so prompts are made on the loop
-        prompt = self._prompts(call)
-        self._check_alive()
-        self._num_calls += 1
+        num_samples = 0
         try:
+            await self._check_alive()
+            # NOTE: the package's tokenizer takes one call at a time, so prompts are made here
+            prompt = self._prompts(call)
+            self._num_calls += 1
             # NOTE: in 0.26 only closing the generator ends a request, and nothing but this
             generator = self._omni.generate(
                 prompt,
@@ -272,20 +314,49 @@ class VllmOmniEngine(SpeechEngine):
                 output_modalities=["audio"],
             )
             async with aclosing(generator) as outputs:
-                async for output in outputs:
-                    piece = self._piece(output)
+                while (output := await self._next(outputs)) is not None:
+                    piece = self._piece(output, call, num_samples)
+                    num_samples += len(piece.samples)
                     if len(piece.samples) or piece.reason is not None:
                         yield piece
                     if piece.reason is not None:
                         return
-        except EngineError:
+        except VoxError:
             raise
         except Exception as err:
-            self._check_alive()
+            self._is_dead |= isinstance(err, self._dead_error)
+            await self._check_alive()
             raise EngineError(f"{NAME} failed: {_line(err)}") from err
 
-    def _check_alive(self) -> None:
-        if self._omni.errored:
+    async def _next(self, outputs: AsyncIterator[Any]) -> Any:
+        """The next message, or None after the last.
+
+        Raises:
+            TimeoutError: its engine has died.
+        """
+        async with asyncio.timeout(None) as patience:
+            self._waiting.add(patience)
+            try:
+                return await anext(outputs, None)
+            finally:
+                self._waiting.discard(patience)
+
+    async def _watch(self) -> None:
+        """Let nobody wait for an engine that has died: in 0.26 it may never say so."""
+        with suppress(EngineFaultError):
+            while True:
+                await asyncio.sleep(WATCH_S)
+                await self._check_alive()
+        for patience in self._waiting:
+            patience.reschedule(0.0)
+
+    async def _check_alive(self) -> None:
+        # NOTE: in 0.30 `errored` stays False when a stage has died, and only its health tells
+        try:
+            await self._omni.check_health()
+        except self._dead_error:
+            self._is_dead = True
+        if self._is_dead or self._omni.errored:
             raise EngineFaultError(f"{NAME}'s engine has died", hint="look at what it printed")
 
     def _sampling(self, call: SegmentCall) -> list[Any]:
@@ -306,18 +377,28 @@ class VllmOmniEngine(SpeechEngine):
             setattr(first, name, value)
         return stages
 
-    def _piece(self, output: Any) -> Piece:
-        """What a message brings; the last may have no samples."""
+    def _piece(self, output: Any, call: SegmentCall, num_before: int) -> Piece:
+        """What a message brings; the last may have no samples.
+
+        Args:
+            num_before: samples that came before.
+        """
         made = output.outputs[0] if output.outputs else None
-        samples, tokens, reason = EMPTY, 0, None
-        if made is not None:
-            sound = getattr(made, "multimodal_output", None)
-            samples = self._samples(sound) if sound else EMPTY
-            tokens = len(made.token_ids or ())
+        sound = getattr(made, "multimodal_output", None)
+        samples = self._samples(sound) if sound else EMPTY
+        frame = self._served.frame_s * self.facts.sample_rate
+        before, num_frames = (
+            int(num / frame + 1e-6) for num in (num_before, num_before + len(samples))
+        )
+        reason = None
         if output.finished:
-            is_cut = made is not None and made.finish_reason == "length"
+            is_cut = getattr(made, "finish_reason", None) == "length"
+            # the last of several stages does not say why the first one ended
+            is_cut |= len(self._omni.default_sampling_params_list) > 1 and (
+                num_frames >= call.max_frames
+            )
             reason = FinishReason.LENGTH if is_cut else FinishReason.STOP
-        return Piece(samples, tokens, reason)
+        return Piece(samples, num_frames - before, reason)
 
     def _samples(self, sound: Any) -> np.ndarray:
         audio = sound.get("audio") if "audio" in sound else sound.get("model_outputs")
@@ -336,19 +417,28 @@ class VllmOmniEngine(SpeechEngine):
         return samples
 
     def close(self) -> None:
-        """End every session and its processes; always safe."""
+        """End every session and its processes; always safe, from any thread."""
+        self._is_closed = True
         for session in tuple(self._sessions):
             session.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.close()  # ends the generators, which have to be gone first
         omni, self._omni = self._omni, None
-        if self._loop is not None:
-            self._loop.close()  # ends the generators, which have to be gone first
-            self._loop = None
         if omni is not None:
-            with suppress(Exception):
+            try:
                 omni.shutdown()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+            except Exception:
+                logger.exception("%s did not shut down well", NAME)
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
+
+
+def _not_started(err: Exception) -> EngineError:
+    logger.error("%s did not start", NAME, exc_info=err)
+    why = f"{NAME} did not start: {_line(err)}"
+    return EngineError(why, hint="look at what it printed above")
 
 
 def _array(part: Any) -> np.ndarray:
@@ -367,8 +457,12 @@ def _served(files: ModelFiles) -> ServedModel:
 
 
 def _check(config: EngineConfig) -> None:
+    """Refuse what it cannot be told."""
     if config.device == "cpu":
         raise UsageError(f"{NAME} needs a card, and --device is cpu", hint="drop --device")
+    card = _card(config.device)
+    if card is not None:
+        _visible(card)
     if config.precision not in ("auto", "bf16"):
         raise UsageError(
             f"{NAME} computes in bf16, and --precision is {config.precision}",
@@ -397,24 +491,54 @@ def _environment(config: EngineConfig) -> Iterator[None]:
     """What its processes inherit: the card, and that nothing but results goes to stdout."""
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-    _, _, card = config.device.partition(":")
-    if card:
-        os.environ["CUDA_VISIBLE_DEVICES"] = _visible(int(card))
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
+    card, kept = _card(config.device), os.environ.get(CARDS)
+    if card is not None:
+        os.environ[CARDS] = _visible(card)
     try:
-        yield
+        with _stdout_for_results():
+            yield
     finally:
+        if card is not None:
+            os.environ.pop(CARDS)
+            os.environ.update({} if kept is None else {CARDS: kept})
+
+
+@contextmanager
+def _stdout_for_results() -> Iterator[None]:
+    """What is printed meanwhile goes to stderr, here and for ever in processes that begin."""
+    if sys.stdout is None:  # closed: descriptor 1 may be another file
+        yield
+        return
+    stdout = sys.stdout
+    stdout.flush()
+    kept = os.dup(1)
+    other = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else os.dup(2)
+    os.dup2(other, 1)
+    os.close(other)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        stdout.flush()  # what came past the redirection
         os.dup2(kept, 1)
         os.close(kept)
 
 
+def _card(device: str) -> int | None:
+    """The number of the card that is asked for; None for any."""
+    kind, separator, number = device.partition(":")
+    if device in ("auto", "cuda"):
+        return None
+    if kind == "cuda" and separator and number.isdecimal():
+        return int(number)
+    raise UsageError(f"device '{device}' is unknown", hint="use auto, cuda or cuda:N")
+
+
 def _visible(card: int) -> str:
     """A card, counted among those that this process may see."""
-    seen = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+    seen = [each for each in os.environ.get(CARDS, "").split(",") if each]
     if seen and card >= len(seen):
-        raise UsageError(f"--device is cuda:{card}", hint=f"there are {len(seen)} cards")
+        raise UsageError(f"--device is cuda:{card}", hint=f"cards here: {len(seen)}, from cuda:0")
     return seen[card] if seen else str(card)
 
 

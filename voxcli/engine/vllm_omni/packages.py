@@ -84,6 +84,16 @@ class Machine:
         return found[0] if found else None
 
     @property
+    def is_able(self) -> bool:
+        """Whether it could run here, were the right packages installed."""
+        return self._why_not_here() is None
+
+    @property
+    def has_omni(self) -> bool:
+        """Whether somebody has begun to install it."""
+        return bool({"vllm", "vllm-omni"} & set(self.versions))
+
+    @property
     def release(self) -> Release:
         """Of the vllm-omni that is installed."""
         return _release(self.versions["vllm-omni"]) or (0, 0)
@@ -100,8 +110,8 @@ class Machine:
         fitting = self.fitting
         torch = self.versions.get("torch", "none")
         if fitting is None:
-            known = ", ".join(_text(each.torch) for each in SETS if not each.is_tolerated)
-            return f"no vLLM-Omni goes with torch {torch}", f"it needs torch {known}"
+            known = " or ".join(_text(each.torch) for each in SETS if not each.is_tolerated)
+            return f"vLLM-Omni goes with torch {known}, and here is {torch}", SETS[0].command
         needed = ["vllm", "vllm-omni", *(["voxcpm"] if needs_voxcpm else [])]
         missing = [name for name in needed if name not in self.versions]
         if missing or not self.has_ninja:

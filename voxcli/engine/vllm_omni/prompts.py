@@ -19,6 +19,7 @@ from voxcli.models.served import ServedModel
 from voxcli.utterance import Mode, Recording, Use
 
 Prompt = dict[str, Any]
+MAX_CLIPS = 8  # recordings that are kept as lists, 15 MB for 30 s
 
 
 class Prompts(ABC):
@@ -34,6 +35,7 @@ class Prompts(ABC):
         self._served = served
         self._hf_config = hf_config
         self._tokenizer = tokenizer
+        self._clips: dict[tuple[str, Use], list[float]] = {}
 
     @abstractmethod
     def __call__(self, call: SegmentCall) -> Prompt:
@@ -45,9 +47,14 @@ class Prompts(ABC):
 
     def _samples(self, recording: Recording, use: Use) -> list[float]:
         """A recording at the model's rate, in whole frames, as a list that crosses processes."""
-        rate = self._served.facts.reference_sample_rate
-        samples: list[float] = whole_clip(recording, use, rate, self._served.whole_samples).tolist()
-        return samples
+        key = recording.key, use
+        if key not in self._clips:
+            if len(self._clips) == MAX_CLIPS:
+                self._clips.pop(next(iter(self._clips)))
+            rate = self._served.facts.reference_sample_rate
+            clip = whole_clip(recording, use, rate, self._served.whole_samples)
+            self._clips[key] = clip.tolist()
+        return self._clips[key]
 
 
 class VoxCPM2Prompts(Prompts):
