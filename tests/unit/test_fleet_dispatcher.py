@@ -95,6 +95,8 @@ class World:
         raise AssertionError(f"rows are left after {until_s} s")
 
     def turn(self) -> None:
+        for row, server in self.dispatcher.moves(self.now_s):
+            assert row not in server.rows
         for row, server in self.dispatcher.next(self.now_s):
             assert row not in self.spoken
             assert row not in self.failed
@@ -272,11 +274,89 @@ def test_a_cap_grows_as_long_as_that_is_faster_and_shrinks_when_refused() -> Non
             rows_in_flight = cap.now
             served = min(rows_in_flight, most_useful)
             wall_s = 5.0 / 2.0 * rows_in_flight / served
-            cap.done(rows_in_flight, wall_s, 5.0)
             now_s += wall_s / rows_in_flight
+            cap.done(rows_in_flight, now_s - wall_s, now_s, 5.0)
         assert 0.7 * most_useful <= cap.now <= 1.6 * most_useful, most_useful
     before = cap.now
     cap.refused(now_s, now_s)
     assert cap.now == before // 2
     cap.refused(now_s - 1.0, now_s + 1.0)  # sent before the cut
     assert cap.now == before // 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_rows_wait_for_no_slow_server(seed: int) -> None:
+    found = rows(60, seed)
+    world = World([Behaviour(pace=40), Behaviour(pace=40), Behaviour(pace=0.5)], seed)
+    world.run(found)
+    slow = world.servers[2]
+    assert slow.num_moved
+    assert world.now_s < 3 * sum(row.work_s for row in found) / 80
+    assert all(num <= 2 for num in world.num_sent.values()), "a row is moved once"
+
+
+def test_a_server_that_is_late_is_asked_and_its_rows_are_moved() -> None:
+    servers = [Server(0, "a"), Server(1, "b")]
+    dispatcher = Dispatcher(servers, jitter=random.Random(1))
+    for _ in servers:
+        dispatcher.add(Row(4.0))
+    for row, _ in dispatcher.next(0.0):
+        dispatcher.done(row, 1.0, 4.0)
+    heard, silent = Row(4.0, is_movable=False), Row(4.0)
+    for row in (heard, silent):
+        dispatcher.add(row)
+    places = dict(dispatcher.next(2.0))
+    late = places[silent]
+    assert dispatcher.moves(3.5) == []
+    due_s = dispatcher.wake_s(3.5)
+    assert due_s is not None
+    assert dispatcher.moves(due_s) == [(silent, late)]
+    assert dispatcher.probes(due_s) == [late]
+    ((again, other),) = dispatcher.next(due_s)
+    assert again is silent
+    assert other is not late
+    assert dispatcher.moves(99.0) == [], "one that is heard stays, and one that was moved too"
+
+
+def test_rows_stay_while_others_wait_and_where_rows_never_end() -> None:
+    for is_endless in (False, True):
+        servers = [Server(0, "a", Cap(1, 1), pace=1.0, row_pace=1.0), Server(1, "b", pace=9.0)]
+        servers[1].row_pace = 9.0
+        dispatcher = Dispatcher(servers, is_endless=is_endless, jitter=random.Random(1))
+        late = Row(50.0)
+        late.server = servers[0]
+        servers[0].rows.add(late)
+        if not is_endless:
+            dispatcher.add(Row(1.0, not_before_s=60.0))
+        assert dispatcher.moves(40.0) == []
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.2, 5.0)), min_size=1, max_size=400),
+    st.sampled_from([4, 8, 30, 64]),
+    st.booleans(),
+)
+def test_a_cap_stays_within_its_limit_whatever_it_hears(
+    heard: list[tuple[float, float]], limit: int, is_stated: bool
+) -> None:
+    cap = Cap()
+    cap.limit_to(limit, is_stated=is_stated)
+    assert cap.now == (limit if is_stated else min(8, limit))
+    now_s = 0.0
+    for pause_s, wall_s in heard:
+        now_s += pause_s
+        if pause_s < 0.02:
+            cap.refused(now_s - wall_s, now_s)
+        cap.done(cap.now, now_s - wall_s, now_s, 2.0)
+        assert 1 <= cap.now <= limit
+
+
+def test_a_cap_does_not_swing_where_more_rows_are_no_faster() -> None:
+    numbers = random.Random(3)
+    cap, now_s, seen = Cap(), 0.0, []
+    for _ in range(6000):
+        wall_s = numbers.uniform(0.9, 1.1) * 0.5 * cap.now
+        now_s += wall_s / cap.now
+        cap.done(cap.now, now_s - wall_s, now_s, 5.0)
+        seen.append(cap.now)
+    assert sum(each > 16 for each in seen) < len(seen) / 10

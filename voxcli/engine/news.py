@@ -57,7 +57,14 @@ class NewsSession(SpeechSession):
 
 
 class NewsEngine(SpeechEngine):
-    """An engine whose speech is made elsewhere."""
+    """An engine whose speech is made elsewhere.
+
+    Attributes:
+        states_streams: whether `facts.max_streams` is what who speaks is made for; else it is only
+            what it is given at most.
+    """
+
+    states_streams = True
 
     @abstractmethod
     def session(self, *, num_reserved: int = 0) -> NewsSession:

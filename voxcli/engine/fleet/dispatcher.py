@@ -7,13 +7,17 @@ A row goes to the server with the least outstanding work under its cap. A try th
 away, and the row goes elsewhere. A server on which a try failed is asked whether it is up before it
 gets anything more. If it is not, the rows that it had are suspected of it: they come after all
 others, each alone on a server that was just found up, and one that meets the same again has failed.
+
+At the end, when nothing waits any more, a row that another server would be done with long before is
+taken from where it is: from a slow server, or from one that hangs. From one that is up it is taken
+once.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -26,6 +30,8 @@ FRESH_S = 5.0  # a server that was found up so long ago is still taken to be up
 NEW_VOICE_S = 1.0  # of audio: what a voice costs that a server has not heard yet
 MAX_VOICES = 64  # that a server is taken to remember
 PACE_WEIGHT = 0.2  # of the newest row, in a server's measured throughput
+MOVE_GAIN = 2.0  # times as long as elsewhere that a row would still take, to be moved there
+MIN_MOVE_S = 1.0  # that it would take at least
 
 
 class ServerState(Enum):
@@ -45,6 +51,8 @@ class Row:
         num_faults: servers that went down while they had it.
         blamed: names of the servers that did.
         tried: servers where a try failed last.
+        is_movable: nothing of it is heard before it is whole.
+        num_moved: times that it was taken from a slow server.
     """
 
     work_s: float
@@ -53,6 +61,8 @@ class Row:
     num_faults: int = 0
     blamed: list[str] = field(default_factory=list)
     tried: set[int] = field(default_factory=set)
+    is_movable: bool = True
+    num_moved: int = 0
     server: Server | None = None
     began_s: float = 0.0
     not_before_s: float = 0.0
@@ -65,10 +75,13 @@ class Server:
     Attributes:
         work_s: of the rows that it has.
         pace: seconds of audio a second, measured; None before the first row.
+        row_pace: the same of each row alone.
+        row_s: seconds that a row takes, waiting at the server included.
         num_rows, audio_s: done, in all.
         num_failed: tries that failed, refusals for want of room not counted.
         num_refused: for want of room.
         num_down: times that it was found down.
+        num_moved: rows that were taken from it for being slow.
         retired: why it gets nothing any more; empty as long as it may.
     """
 
@@ -79,11 +92,14 @@ class Server:
     rows: set[Row] = field(default_factory=set)
     limbo: dict[Row, bool] = field(default_factory=dict)  # see `Dispatcher.broken`
     pace: float | None = None
+    row_pace: float | None = None
+    row_s: float = 0.0
     num_rows: int = 0
     audio_s: float = 0.0
     num_failed: int = 0
     num_refused: int = 0
     num_down: int = 0
+    num_moved: int = 0
     retired: str = ""
     not_before_s: float = 0.0
     found_up_s: float = float("-inf")
@@ -172,6 +188,7 @@ class Dispatcher:
         if not free:
             return None
         due = [row for row in self._waiting if row.not_before_s <= now_s]
+        usual = self._usual_pace()
         for row in due:
             if row.num_faults and not self._is_endless:
                 continue
@@ -180,7 +197,7 @@ class Dispatcher:
                 self._is_worth_waiting_for(each, row, now_s) for each in self.servers
             ):
                 continue
-            return row, min(fits or free, key=lambda each: self._finish_s(each, row))
+            return row, min(fits or free, key=lambda each: self._finish_s(each, row, usual))
         fresh = [each for each in free if not each.rows and now_s - each.found_up_s <= FRESH_S]
         if not (due and fresh and self._only_suspects):
             return None
@@ -205,10 +222,13 @@ class Dispatcher:
             and server.not_before_s <= now_s
         )
 
-    def _finish_s(self, server: Server, row: Row) -> float:
-        """When the server would be done with all that it has and this row, about."""
+    def _usual_pace(self) -> float:
         known = [each.pace for each in self.servers if each.pace]
-        pace = server.pace or (sum(known) / len(known) if known else 1.0)
+        return sum(known) / len(known) if known else 1.0
+
+    def _finish_s(self, server: Server, row: Row, usual: float) -> float:
+        """When the server would be done with all that it has and this row, about."""
+        pace = server.pace or usual
         new_s = NEW_VOICE_S if row.voice and row.voice not in server.voices else 0.0
         return (server.work_s + row.work_s + new_s) / pace
 
@@ -217,15 +237,16 @@ class Dispatcher:
     def done(self, row: Row, now_s: float, audio_s: float) -> None:
         """The row was spoken."""
         server, num_beside = self._take_from(row)
-        wall_s = now_s - row.began_s
         server.num_rows += 1
         server.audio_s += audio_s
         server.found_up_s = now_s
         server.num_asked_in_vain = 0
-        server.cap.done(num_beside, wall_s, audio_s)
-        pace = num_beside * audio_s / max(wall_s, 1e-6)
-        before = pace if server.pace is None else server.pace
-        server.pace = (1 - PACE_WEIGHT) * before + PACE_WEIGHT * pace
+        server.cap.done(num_beside, row.began_s, now_s, audio_s)
+        wall_s = now_s - row.began_s
+        row_pace = audio_s / max(wall_s, 1e-6)
+        server.pace = _smoothed(server.pace, num_beside * row_pace)
+        server.row_s = _smoothed(server.row_s if server.row_pace else None, wall_s)
+        server.row_pace = _smoothed(server.row_pace, row_pace)
 
     def failed(self, row: Row) -> None:
         """The row itself cannot be spoken; whoever had it is well."""
@@ -265,6 +286,42 @@ class Dispatcher:
         server.rows.discard(row)
         row.server = None
         return server, num_beside
+
+    # ------------------------------------------------------------ rows that are moved
+
+    def moves(self, now_s: float) -> list[tuple[Row, Server]]:
+        """Rows to take from where they are, each with that server; they wait again.
+
+        Only where nothing else waits. A server that is late with one is asked whether it is up.
+        """
+        found: list[tuple[Row, Server]] = []
+        for row, server, usual_s, elsewhere_s in self._movable(now_s):
+            late_s = now_s - row.began_s - usual_s
+            if abs(late_s) < elsewhere_s:  # it is nearly done, or hardly late
+                continue
+            self._take_from(row)
+            server.num_moved += 1
+            row.num_moved += 1
+            row.tried.add(server.index)
+            if late_s > 0 and server.state is ServerState.UP:
+                server.state, server.not_before_s = ServerState.DOUBTED, now_s
+            self._waiting.appendleft(row)
+            found.append((row, server))
+        return found
+
+    def _movable(self, now_s: float) -> Iterator[tuple[Row, Server, float, float]]:
+        """Rows with where they are, how long that usually takes, and how long another server with
+        room may take before it is worth a move."""
+        if self._is_endless or self._waiting:
+            return
+        free = [each for each in self.servers if each.row_pace and self._has_room(each, now_s)]
+        for server in self.servers:
+            others = [each for each in free if each is not server]
+            may_move_again = server.state is ServerState.DOWN
+            for row in list(server.rows) if others else ():
+                if row.is_movable and not row.num_faults and (may_move_again or not row.num_moved):
+                    elsewhere_s = MOVE_GAIN * min(_usual_s(each, row) for each in others)
+                    yield row, server, _usual_s(server, row), max(MIN_MOVE_S, elsewhere_s)
 
     # ------------------------------------------------------------ servers that are asked
 
@@ -358,5 +415,18 @@ class Dispatcher:
             and not each.is_being_asked
             and (self._waiting or each.state is not ServerState.UP)
         ]
+        times += [
+            row.began_s + usual_s + elsewhere_s
+            for row, _, usual_s, elsewhere_s in self._movable(now_s)
+        ]
         times = [at_s for at_s in times if at_s > now_s]
         return min(times, default=None)
+
+
+def _usual_s(server: Server, row: Row) -> float:
+    """How long a row like this takes there; 0 where that is not known."""
+    return max(server.row_s, row.work_s / server.row_pace) if server.row_pace else 0.0
+
+
+def _smoothed(before: float | None, newest: float) -> float:
+    return newest if before is None else (1 - PACE_WEIGHT) * before + PACE_WEIGHT * newest

@@ -146,6 +146,7 @@ def _account(server: Server) -> dict[str, float | str]:
         "failed_tries": server.num_failed,
         "refusals": server.num_refused,
         "times_down": server.num_down,
+        "moved_away": server.num_moved,
         "rows_at_once": server.cap.now,
     }
     return found | ({"retired": server.retired} if server.retired else {})

@@ -39,8 +39,14 @@ class Member:
             VoxError: somebody does who is no help.
         """
         if self.engine is None:
-            self.engine = self._open()
+            self._take(self._open())
+        assert self.engine is not None
         return self.engine
+
+    def _take(self, engine: NewsEngine) -> None:
+        self.engine = engine
+        streams = engine.facts.max_streams
+        self.server.cap.limit_to(streams, is_stated=engine.states_streams)
 
     def look(self, expected: EngineFacts, checksum: str) -> str | None:
         """Whether it is up, and speaks what the fleet speaks.
@@ -55,7 +61,7 @@ class Member:
                 if why is not None or self.engine is not None:
                     found.close()
                 else:
-                    self.engine = found
+                    self._take(found)
                 return why
             return None if self.engine.is_up() else ""
         except EngineError as err:

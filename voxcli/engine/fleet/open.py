@@ -24,8 +24,8 @@ def open_fleet(
 
     Args:
         openers: for each server's name, what finds out who is there: see `Member`.
-        rows_a_server: given to each at once, at most; None means 8 at first, then as many as make
-            it faster.
+        rows_a_server: given to each at once, at most; None means as many as it says that it has
+            streams, or where it does not say so 8 at first, then as many as make it faster.
         on_note: told of servers that do not answer.
         is_endless: see `Dispatcher`.
 
@@ -50,9 +50,6 @@ def open_fleet(
         for member in members:
             member.close()
         raise
-    for member in known:
-        streams = member.connect().facts.max_streams
-        member.server.cap.limit_to(streams)
     return FleetEngine(members, is_endless=is_endless)
 
 

@@ -89,7 +89,8 @@ class FleetSession(NewsSession):
         now_s = time.perf_counter()
         speech = Speech(plan, self._facts.sample_rate, is_live=is_live, started_s=now_s)
         speech.num_tries = 0
-        flight = _Flight(speech, Row(plan.estimated_audio_s, _voice_of(plan.utterance)))
+        row = Row(plan.estimated_audio_s, _voice_of(plan.utterance), is_movable=not is_live)
+        flight = _Flight(speech, row)
         self._flights[speech] = self._by_row[flight.row] = flight
         self._dispatcher.add(flight.row)
         self.bell.set()
@@ -98,7 +99,7 @@ class FleetSession(NewsSession):
     def leave(self, speech: Speech) -> None:
         flight = self._flights.get(speech)
         if flight is not None:
-            self._give_up_try(flight)
+            self._give_up_try(flight, flight.row.server)
             self._forget(flight)
             self.bell.set()  # its place is free
 
@@ -146,6 +147,8 @@ class FleetSession(NewsSession):
                 flight = self._by_tried.get(tried)
                 if flight is not None:
                     events += self._take(flight, event)
+        for row, server in self._dispatcher.moves(time.perf_counter()):
+            self._give_up_try(self._by_row[row], server)
         events += self._send()
         for server in self._dispatcher.probes(time.perf_counter()):
             threading.Thread(target=self._ask, args=(server,), daemon=True).start()
@@ -251,7 +254,7 @@ class FleetSession(NewsSession):
             self._dispatcher.lost(flight.row, now_s)
             lost = EngineError(f"{server.name} failed after the speech began: {error.message}")
             return [self._end(flight, lost)]
-        self._give_up_try(flight)
+        self._give_up_try(flight, server)
         if isinstance(error, BusyError):
             self._dispatcher.busy(flight.row, now_s, error.retry_after_s)
         else:
@@ -259,15 +262,15 @@ class FleetSession(NewsSession):
             self._dispatcher.broken(flight.row, now_s, had_begun=had_begun)
         return []
 
-    def _give_up_try(self, flight: _Flight) -> None:
-        """Throw away what a try has made."""
+    def _give_up_try(self, flight: _Flight, server: Server | None) -> None:
+        """Throw away what a try has made, and hang up on the server that made it."""
         flight.held = []
         flight.speech.ttfa_s = None
         tried, flight.tried = flight.tried, None
         if tried is not None:
             self._by_tried.pop(tried, None)
-            if flight.row.server is not None:
-                self._sessions[flight.row.server].leave(tried)
+            if server is not None:
+                self._sessions[server].leave(tried)
 
     def _end(self, flight: _Flight, error: VoxError) -> Event:
         self._forget(flight)

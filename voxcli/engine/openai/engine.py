@@ -115,6 +115,8 @@ class OpenAIEngine(NewsEngine):
         load_s: what asking it took.
     """
 
+    states_streams = False  # no such server says it
+
     def __init__(
         self,
         transport: Transport,
