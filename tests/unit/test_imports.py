@@ -67,7 +67,8 @@ BELOW = WORDS | ENGINE | {"text", "audio", "voices", "hub", "models", "models.ba
 MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
 MAY_IMPORT["server"] = BELOW | {"engine.remote"}
-MAY_IMPORT["cli"] = BELOW | {"engine.remote", "streaming", "batch", "bench", "server", "kernels"}
+MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
+MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server"}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {
