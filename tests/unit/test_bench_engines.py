@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import PATIENCE_S
 
-from voxcli.bench.cells import BenchOptions
+from voxcli.bench.cells import BenchOptions, Job
 from voxcli.bench.compare import compare
+from voxcli.bench.driver import Driver, Take
 from voxcli.bench.html import report_as_html
 from voxcli.bench.launch import frames_for, measure, prepare
 from voxcli.bench.live import LiveTable
@@ -224,8 +227,40 @@ def test_a_report_of_an_engine_elsewhere_says_so(tmp_path: Path) -> None:
     assert report["identity"]["torch"] is report["identity"]["driver"] is None
     assert dict(shown_facts(report))["engine"] == "scripted (pid 7, http://far)"
     assert note in report_as_html(report)
-    arrivals = measured(far, tmp_path, concurrency=(), rate=100.0)
-    assert "an arrival waits" in arrivals["notes"][0]
+
+
+class SilentUntilAll(ScriptedSession):
+    """Waits for news, of which there is none before every utterance has come."""
+
+    def __init__(self, engine: ScriptedEngine, num_all: int) -> None:
+        super().__init__(engine)
+        self.num_all = num_all
+        self.num_added = 0
+        self.bell = threading.Event()
+
+    def add(self, plan: Plan, *, is_live: bool = True) -> Speech:
+        self.num_added += 1
+        return super().add(plan, is_live=is_live)
+
+    def wake(self) -> None:
+        self.bell.set()
+
+    def step(self) -> list[Event]:
+        if self.num_added < self.num_all:
+            assert self.bell.wait(PATIENCE_S), "nobody came"
+            self.bell.clear()
+            return []
+        return super().step()
+
+
+def test_an_arrival_does_not_wait_for_news_of_those_in_flight() -> None:
+    engine = ScriptedEngine([(0.0, 1000)])
+    session = SilentUntilAll(engine, 3)
+    engine.session = lambda *, num_reserved=0: session  # type: ignore[method-assign]
+    jobs = [Job(PROMPTS[0], n, "open", rate=50.0, arrival_s=0.02 * n) for n in range(3)]
+    taken: list[Take] = []
+    Driver(engine, Utterance("")).drive(jobs, None, taken.append)
+    assert [take.run.status for take in taken] == ["ok"] * 3
 
 
 def test_reports_of_two_engines_or_parameters_are_not_compared(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ engine behind them. Time is read once after each step, when its chunks are on th
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -50,6 +51,27 @@ class _Flight:
     sample_rate: int = 0
 
 
+class _Alarm:
+    """Wakes a session that waits for news from elsewhere when the next utterance is due."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._timer: threading.Timer | None = None
+
+    def set(self, job: Job, due_s: float, session: SpeechSession) -> None:
+        if job is self._job:
+            return
+        self.cancel()
+        self._job = job
+        self._timer = threading.Timer(max(0.0, due_s), session.wake)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 @dataclass(frozen=True)
 class Driver:
     """How utterances are spoken and timed.
@@ -81,9 +103,13 @@ class Driver:
         waiting, flights = deque(jobs), dict[Speech, _Flight]()
         began_s = self.clock()
         session = self.speaker.session()
+        alarm = _Alarm()
         try:
             while waiting or flights:
                 self._admit(session, waiting, flights, num_users, began_s, on_take)
+                if waiting and waiting[0].arrival_s is not None:
+                    due_s = began_s + waiting[0].arrival_s - self.clock()
+                    alarm.set(waiting[0], due_s, session)
                 if not flights:
                     self._nap(waiting, began_s)
                     continue
@@ -100,6 +126,7 @@ class Driver:
                         on_take(take)
                 self.on_tick()
         finally:
+            alarm.cancel()
             session.close()
 
     def _admit(

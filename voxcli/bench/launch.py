@@ -86,7 +86,7 @@ def prepare(
         raise UsageError("random weights make no speech to save", hint="drop --save-audio")
     chosen, notes = choose_languages(found, tuple(languages), facts.languages, facts.model)
     if facts.is_elsewhere:
-        notes.append(_elsewhere(facts.name, is_open=options.rate is not None))
+        notes.append(f"spoken by {facts.name}: memory is that of this process alone")
     manner = engine.in_voice(manner)
     plans = [engine.plan(utterance_of(prompt, manner, options.seed)) for prompt in chosen]
     check_files(options, chosen)
@@ -100,12 +100,6 @@ def prepare(
         RANDOM_WEIGHTS if is_random else None,
         tuple(notes),
     )
-
-
-def _elsewhere(name: str, *, is_open: bool) -> str:
-    """What numbers of an engine in another process leave out."""
-    waits = "; an arrival waits for the next sound of those in flight" if is_open else ""
-    return f"spoken by {name}: memory is that of this process alone{waits}"
 
 
 def measure(
