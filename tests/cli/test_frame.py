@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -326,13 +326,19 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])
 def test_help_is_there_at_once(words: list[str]) -> None:
+    """In time of the processor, which others on the machine hardly change."""
     times: list[float] = []
     while not times or (min(times) >= HELP_LIMIT_S * CI_SLACK and len(times) < 5):
-        start = time.perf_counter()
+        before_s = _seconds_of_children()
         assert run(*words).returncode == 0
-        times.append(time.perf_counter() - start)
+        times.append(_seconds_of_children() - before_s)
     print(f"voxcli {' '.join(words)}: {min(times):.3f} s, aim {HELP_LIMIT_S} s")
     assert min(times) < HELP_LIMIT_S * CI_SLACK
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # Logging
