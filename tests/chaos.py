@@ -23,6 +23,7 @@ class Proxy:
         is_hanging: pass on nothing more, and keep every connection open.
         cut_after: bytes of an answer after which its connection is reset, once each.
         num_connections: that were accepted.
+        num_unavailable: that were answered 503.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -31,7 +32,7 @@ class Proxy:
         self.target: tuple[str, int] | None = target
         self.is_unavailable = self.is_hanging = False
         self.cut_after: list[int] = []
-        self.num_connections = 0
+        self.num_connections = self.num_unavailable = 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -52,6 +53,7 @@ class Proxy:
             if self.is_unavailable:
                 client.recv(1 << 20)
                 client.sendall(UNAVAILABLE)
+                self.num_unavailable += 1
                 return
             if self.target is None:
                 return

@@ -23,7 +23,8 @@ class Service:
         step_ms: milliseconds a step takes, by rows.
         prompt_ms: that a newcomer adds to everybody's next step.
         most: rows that are spoken at once; more wait at the server.
-        wire_bytes: that a second of audio has on its way to the client.
+        sample_rate: Hz.
+        sample_bytes: that a sample has on its way to the client.
         takes_waves: no newcomer while any row is spoken.
         ready_s: from a restart to the first row.
     """
@@ -34,7 +35,8 @@ class Service:
     step_ms: dict[int, float]
     prompt_ms: float
     most: int
-    wire_bytes: int
+    sample_rate: int
+    sample_bytes: float
     takes_waves: bool = False
     ready_s: float = 15.0
     _step_s: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -58,9 +60,8 @@ class Service:
         return num_rows * self.frame_s / self.step_s(num_rows)
 
 
-OUR_WIRE_48 = 4 * 48_000  # float32, as voxcli's own client takes it
-OUR_WIRE_24 = 4 * 24_000
-BASE64_48 = 2 * 48_000 * 4 // 3  # PCM16 in server-sent events
+FLOAT32 = 4.0  # as voxcli's own client takes it
+BASE64_PCM16 = 2.0 * 4 / 3  # in server-sent events
 
 
 def steps(frame_s: float, throughputs: dict[int, float]) -> dict[int, float]:
@@ -68,38 +69,40 @@ def steps(frame_s: float, throughputs: dict[int, float]) -> dict[int, float]:
     return {rows: 1e3 * rows * frame_s / each for rows, each in throughputs.items()}
 
 
+OMNI = steps(0.16, {1: 11.4, 8: 63.4, 32: 95.7, 64: 109})
+
 # New measurements replace lines here; docs/scaling.md has what comes of them.
 SERVICES = (
     Service(
         "voxcli VoxCPM2 H200",
-        "docs/benchmarks-gpu.md, bf16, commit 4395107; prompts: whole runs beside steady ones",
-        0.16, {1: 4.73, 8: 6.52, 32: 10.21, 64: 15.95}, 0.9, 64, OUR_WIRE_48,
+        "docs/benchmarks-gpu.md, bf16, commit 8e0110e; prompts: whole runs beside steady ones",
+        0.16, {1: 3.34, 8: 6.57, 32: 10.27, 64: 15.87}, 0.9, 64, 48_000, FLOAT32, ready_s=9.7,
     ),
     Service(
         "voxcli Qwen3-TTS 0.6B H200",
         "docs/benchmarks-gpu.md, over HTTP with clients on the same machine, commit 62c0f19",
-        0.08, steps(0.08, {1: 35, 8: 194, 32: 503, 64: 659}), 0.0, 64, OUR_WIRE_24,
+        0.08, steps(0.08, {1: 35, 8: 194, 32: 503, 64: 659}), 0.0, 64, 24_000, FLOAT32,
     ),
     Service(
         "voxcli Qwen3-TTS 1.7B H200",
         "docs/benchmarks-gpu.md, over HTTP with clients on the same machine, commit 62c0f19",
-        0.08, steps(0.08, {1: 29, 8: 167, 32: 423, 64: 670}), 0.0, 64, OUR_WIRE_24,
+        0.08, steps(0.08, {1: 29, 8: 167, 32: 423, 64: 670}), 0.0, 64, 24_000, FLOAT32,
     ),
     Service(
         "voxcli mini 2 cores",
         "README.md, recipes/batch_throughput.py, commit 9412f4a: one at a time and 64 at once",
-        0.16, steps(0.16, {1: 28.8, 64: 71.8}), 0.0, 16, OUR_WIRE_24, ready_s=3.0,
+        0.16, steps(0.16, {1: 28.8, 64: 71.8}), 0.0, 16, 24_000, FLOAT32, ready_s=3.0,
     ),
     Service(
-        "vLLM-Omni VoxCPM2 H100",
-        "vLLM-Omni 0.26.0, random weights at true size, 20 s of audio a row, one H100, prompts "
-        "included; max_num_seqs 8 as shipped",
-        0.16, steps(0.16, {1: 10.0, 8: 51.5, 32: 109}), 0.0, 8, BASE64_48, True, ready_s=68.0,
+        "vLLM-Omni VoxCPM2 H200",
+        "docs/benchmarks-gpu.md, vLLM-Omni 0.26.0 beside voxcli on one card, prompts included; "
+        "max_num_seqs 8 as shipped",
+        0.16, OMNI, 0.0, 8, 48_000, BASE64_PCM16, True, ready_s=83.0,
     ),
     Service(
-        "vLLM-Omni VoxCPM2 H100, max_num_seqs 32",
-        "as above, max_num_seqs and the graphs' batch raised to 32",
-        0.16, steps(0.16, {1: 10.0, 8: 51.5, 32: 109}), 0.0, 32, BASE64_48, True, ready_s=68.0,
+        "vLLM-Omni VoxCPM2 H200, max_num_seqs 64",
+        "the same, max_num_seqs, the graphs' batch and the cache raised together to 64",
+        0.16, OMNI, 0.0, 64, 48_000, BASE64_PCM16, True, ready_s=83.0,
     ),
 )  # fmt: skip
 
@@ -122,7 +125,6 @@ class SimulatedServer:
     waiting: deque[tuple[Hashable, float]] = field(default_factory=deque)
     gone: set[Hashable] = field(default_factory=set)
     num_added: int = 0
-    num_steps_rows: float = 0.0  # row-seconds
 
     @property
     def num_spoken(self) -> int:
@@ -140,7 +142,6 @@ class SimulatedServer:
         if self.ends and not self.is_hanging:
             self.position += took_s / self._step_s()
             self.busy_s += took_s
-            self.num_steps_rows += took_s * self.num_spoken
 
     def add(self, job: Hashable, audio_s: float, now_s: float) -> None:
         self.advance(now_s)

@@ -1,4 +1,4 @@
-"""A batch over simulated servers in simulated time: the real dispatcher, a client, a network, a disk.
+"""A batch over simulated servers in simulated time: the real dispatcher, a client and its network.
 
 Every row is planned, sent, spoken, carried over the client's network, taken, and written. The
 client is one process: what it does for rows happens one after the other. Servers may die, come
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import heapq
 import random
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from fleet.servers import Service, SimulatedServer
-
 from voxcli.engine.fleet.cap import Cap
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server
 
@@ -92,7 +90,6 @@ class Outcome:
         wall_s: to the last row.
         shares: of that time in which something was at work: "server" on average, "client",
             "network", "disk".
-        dispatcher_s: real CPU seconds of the dispatcher in it.
     """
 
     wall_s: float
@@ -102,8 +99,6 @@ class Outcome:
     shares: dict[str, float]
     num_tries: int
     caps: list[int]
-    dispatcher_s: float
-    rows_in_order: list[float] = field(default_factory=list)
 
     @property
     def rows_an_hour(self) -> float:
@@ -132,7 +127,9 @@ def table(
     return found
 
 
-def longest_first(rows: list[tuple[float, float]], window: int = WINDOW) -> list[tuple[float, float]]:
+def longest_first(
+    rows: list[tuple[float, float]], window: int = WINDOW
+) -> list[tuple[float, float]]:
     """The order of `voxcli batch`."""
     parts = (rows[first : first + window] for first in range(0, len(rows), window))
     return [row for part in parts for row in sorted(part, key=lambda each: -each[1])]
@@ -159,14 +156,14 @@ class World:
         seed: int = 0,
     ) -> None:
         self._client = client or Client.endless()
-        self._wire_bytes = service.wire_bytes
+        self._wire_bytes = service.sample_rate * service.sample_bytes
         self._simulated = [SimulatedServer(service, speed) for speed in speeds]
         self._servers = [
             Server(index, f"s{index}", Cap(*cap) if cap else Cap()) for index in range(len(speeds))
         ]
         if cap is None and not service.takes_waves:  # vLLM-Omni does not say how many it takes
             for server in self._servers:
-                server.cap.limit_to(service.most)
+                server.cap.limit_to(service.most, is_stated=True)
         self._dispatcher = kind(self._servers, jitter=random.Random(seed))
         self._todo = deque(Job(audio_s, Row(work_s)) for audio_s, work_s in rows)
         self._num_rows = len(rows)
@@ -180,7 +177,6 @@ class World:
         self._due: dict[int, int] = {}  # server -> number of the event for its next end
         self._free_s = {"client": 0.0, "network": 0.0, "disk": 0.0}
         self._busy_s = dict(self._free_s)
-        self._dispatcher_s = 0.0
         self._num_tries = 0
         self.now_s = 0.0
 
@@ -198,7 +194,7 @@ class World:
         wake_s = -1.0
         while len(self._ended) < self._num_rows:
             self._turn()
-            at_s = self._timed(self._dispatcher.wake_s, self.now_s)
+            at_s = self._dispatcher.wake_s(self.now_s)
             if at_s is not None and at_s != wake_s:
                 wake_s = at_s
                 self._at(at_s, "tick")
@@ -219,16 +215,8 @@ class World:
         shares |= {name: each / wall_s for name, each in self._busy_s.items()}
         return Outcome(
             wall_s, len(ok), len(self._ended) - len(ok), sum(job.audio_s for job in ok), shares,
-            self._num_tries, [server.cap.now for server in self._servers], self._dispatcher_s,
-            sorted(job.ended_s for job in self._ended),
+            self._num_tries, [server.cap.now for server in self._servers],
         )  # fmt: skip
-
-    def _timed(self, do, *given):  # type: ignore[no-untyped-def]
-        began_s = time.process_time()
-        try:
-            return do(*given)
-        finally:
-            self._dispatcher_s += time.process_time() - began_s
 
     def _use(self, name: str, took_s: float, from_s: float) -> float:
         """Wait for something that does one thing at a time; when it is done."""
@@ -246,29 +234,21 @@ class World:
             self._in_work += 1
             self._use("client", client.plan_s, self.now_s)
             dispatcher.add(job.row)
-        for row in self._moved():
-            self._hang_up(row)
-        for row, server in self._timed(dispatcher.next, self.now_s):
+        for row, server in dispatcher.moves(self.now_s):
+            job = self._jobs[row]
+            job.flight += 1
+            self._simulated[server.index].remove(job, self.now_s)
+            self._plan_end(server)
+        for row, server in dispatcher.next(self.now_s):
             job = self._jobs[row]
             job.flight += 1
             self._num_tries += 1
             sent_s = max(self.now_s, self._free_s["client"]) + client.latency_s
             self._at(sent_s, "sent", job, job.flight, server)
-        for server in self._timed(dispatcher.probes, self.now_s):
+        for server in dispatcher.probes(self.now_s):
             simulated = self._simulated[server.index]
             takes_s = ANSWER_S if simulated.is_hanging else 2 * client.latency_s + 0.01
             self._at(self.now_s + takes_s, "answer", server)
-
-    def _moved(self) -> list[tuple[Row, Server]]:
-        moves = getattr(self._dispatcher, "moves", None)
-        return [] if moves is None else self._timed(moves, self.now_s)
-
-    def _hang_up(self, moved: tuple[Row, Server]) -> None:
-        row, server = moved
-        job = self._jobs[row]
-        job.flight += 1
-        self._simulated[server.index].remove(job, self.now_s)
-        self._plan_end(server)
 
     def _end(self, row: Row, why: str = "") -> None:
         job = self._jobs.pop(row)
@@ -316,7 +296,7 @@ class World:
     def _on_spoken(self, job: Job, flight: int) -> None:
         if not self._is_current(job, flight):
             return
-        self._timed(self._dispatcher.done, job.row, self.now_s, job.audio_s)
+        self._dispatcher.done(job.row, self.now_s, job.audio_s)
         num_bytes = job.audio_s * self._client.file_bytes
         self._use("disk", num_bytes / self._client.disk_bytes, self.now_s)
         self._end(job.row)

@@ -308,9 +308,12 @@ def test_a_server_that_is_late_is_asked_and_its_rows_are_moved() -> None:
     places = dict(dispatcher.next(2.0))
     late = places[silent]
     assert dispatcher.moves(3.5) == []
-    due_s = dispatcher.wake_s(3.5)
-    assert due_s is not None
-    assert dispatcher.moves(due_s) == [(silent, late)]
+    due_s: float | None = 3.5
+    while not (moved := dispatcher.moves(due_s)):
+        due_s = dispatcher.wake_s(due_s)
+        assert due_s is not None
+        assert due_s < 10.0
+    assert moved == [(silent, late)]
     assert dispatcher.probes(due_s) == [late]
     ((again, other),) = dispatcher.next(due_s)
     assert again is silent

@@ -32,6 +32,7 @@ MAX_VOICES = 64  # that a server is taken to remember
 PACE_WEIGHT = 0.2  # of the newest row, in a server's measured throughput
 MOVE_GAIN = 2.0  # times as long as elsewhere that a row would still take, to be moved there
 MIN_MOVE_S = 1.0  # that it would take at least
+LOOK_S = 0.25  # between looks at whether a row is to be moved
 
 
 class ServerState(Enum):
@@ -146,6 +147,7 @@ class Dispatcher:
         self._is_endless = is_endless
         self._jitter = jitter or random.Random()
         self._waiting: deque[Row] = deque()
+        self._look_s = float("-inf")  # when rows to move are looked for again
 
     # ------------------------------------------------------------ rows
 
@@ -295,6 +297,9 @@ class Dispatcher:
         Only where nothing else waits. A server that is late with one is asked whether it is up.
         """
         found: list[tuple[Row, Server]] = []
+        if now_s < self._look_s or not self._is_near_end:
+            return found
+        self._look_s = now_s + LOOK_S
         for row, server, usual_s, elsewhere_s in self._movable(now_s):
             late_s = now_s - row.began_s - usual_s
             if abs(late_s) < elsewhere_s:  # it is nearly done, or hardly late
@@ -309,19 +314,23 @@ class Dispatcher:
             found.append((row, server))
         return found
 
+    @property
+    def _is_near_end(self) -> bool:
+        return not self._is_endless and not self._waiting
+
     def _movable(self, now_s: float) -> Iterator[tuple[Row, Server, float, float]]:
         """Rows with where they are, how long that usually takes, and how long another server with
         room may take before it is worth a move."""
-        if self._is_endless or self._waiting:
-            return
         free = [each for each in self.servers if each.row_pace and self._has_room(each, now_s)]
+        free.sort(key=lambda each: -(each.row_pace or 0.0))
         for server in self.servers:
-            others = [each for each in free if each is not server]
+            other = next((each for each in free if each is not server), None)
             may_move_again = server.state is ServerState.DOWN
-            for row in list(server.rows) if others else ():
+            for row in list(server.rows) if other is not None else ():
                 if row.is_movable and not row.num_faults and (may_move_again or not row.num_moved):
-                    elsewhere_s = MOVE_GAIN * min(_usual_s(each, row) for each in others)
-                    yield row, server, _usual_s(server, row), max(MIN_MOVE_S, elsewhere_s)
+                    assert other is not None
+                    elsewhere_s = max(MIN_MOVE_S, MOVE_GAIN * _usual_s(other, row))
+                    yield row, server, _usual_s(server, row), elsewhere_s
 
     # ------------------------------------------------------------ servers that are asked
 
@@ -415,10 +424,8 @@ class Dispatcher:
             and not each.is_being_asked
             and (self._waiting or each.state is not ServerState.UP)
         ]
-        times += [
-            row.began_s + usual_s + elsewhere_s
-            for row, _, usual_s, elsewhere_s in self._movable(now_s)
-        ]
+        if self._is_near_end and any(each.rows for each in self.servers):
+            times.append(max(self._look_s, now_s + LOOK_S))
         times = [at_s for at_s in times if at_s > now_s]
         return min(times, default=None)
 

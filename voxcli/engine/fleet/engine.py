@@ -123,7 +123,10 @@ class FleetEngine(SpeechEngine):
         while True:
             for member in self._up():
                 try:
-                    return question(member.connect())
+                    engine = member.connect()
+                    if member.server.state is not ServerState.UP and not engine.is_up():
+                        continue  # it may be silent, and a question waits for long
+                    return question(engine)
                 except (EngineFaultError, BusyError) as err:
                     self._doubt(member, err)
                     last = err
