@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHORT = "Row {number} is short."
-LONG = (
-    "Row {number} says that the ferry leaves at noon, that it rains, and that a jacket is needed."
-)
+LONG = "Row {number} says that the ferry leaves at noon, that it rains, and that a jacket is needed."
 PARTS = 5
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from fleet.servers import Service, SimulatedServer
+
 from voxcli.engine.fleet.cap import Cap
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server
 
@@ -131,9 +132,7 @@ def table(
     return found
 
 
-def longest_first(
-    rows: list[tuple[float, float]], window: int = WINDOW
-) -> list[tuple[float, float]]:
+def longest_first(rows: list[tuple[float, float]], window: int = WINDOW) -> list[tuple[float, float]]:
     """The order of `voxcli batch`."""
     parts = (rows[first : first + window] for first in range(0, len(rows), window))
     return [row for part in parts for row in sorted(part, key=lambda each: -each[1])]

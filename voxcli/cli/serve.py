@@ -333,7 +333,13 @@ def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None
         busy = (
             f", {found['streams']} speaking, {found['queue']} waiting" if "queue" in found else ""
         )
-        output.result(f"{state}: {describe(found)}{busy}")
+        output.result(f"{state}: {describe(found)}{busy}{_ready_replicas(found)}")
+
+
+def _ready_replicas(found: dict[str, Any]) -> str:
+    replicas = found.get("replicas") or []
+    num_ready = sum(each["status"] == "ready" for each in replicas)
+    return f", {num_ready} of {len(replicas)} replicas ready" if replicas else ""
 
 
 def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:

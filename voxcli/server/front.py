@@ -7,7 +7,7 @@ side, as to any servers that speak the same.
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -124,7 +124,7 @@ class FrontEngine(SpeechEngine):
                 rows=int(counts.get(each.name, {}).get("rows", 0)),
                 audio_s=float(counts.get(each.name, {}).get("audio_s", 0.0)),
                 restarts=each.num_restarts,
-                error=each.fault.message if each.fault else None,
+                error=_trouble(each, counts.get(each.name, {})),
             )
             for each in self.replicas.all
         ]
@@ -171,6 +171,13 @@ class _ReplicaEngine(RemoteEngine):
 
     def model_checksum(self) -> str:
         return ""
+
+
+def _trouble(replica: Replica, counts: Mapping[str, float | str]) -> str | None:
+    """Why it is given nothing, or why its process ended last."""
+    if "retired" in counts:
+        return str(counts["retired"])
+    return replica.fault.message if replica.fault else None
 
 
 def _stamp(files: ModelFiles) -> Stamp:
