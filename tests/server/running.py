@@ -27,6 +27,7 @@ from voxcli.server.app import build_app
 from voxcli.server.door import listen_tcp, listen_unix
 from voxcli.server.limits import LOOPBACK, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
+from voxcli.server.schema import ReplicaRow
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
@@ -163,6 +164,7 @@ def run_server(
     api_key: str | None = None,
     grace_s: float = 5.0,
     place: Place | None = None,
+    replicas: Callable[[], list[ReplicaRow]] = list,
 ) -> Iterator[Running]:
     """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
     model = model or GatedModel()
@@ -170,7 +172,7 @@ def run_server(
     worker = EngineWorker(engine, WorkerLimits(max_streams, max_queue))
     tcp = listen_tcp("127.0.0.1", 0)
     url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
-    service = Service(worker, url)
+    service = Service(worker, url, replicas=replicas)
     app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK)
     hold = place.hold() if place else None
     sockets = [tcp]
@@ -182,7 +184,8 @@ def run_server(
     thread = threading.Thread(target=lambda: endings.append(process.run()), daemon=True)
     thread.start()
     running = Running(url, model, service, process, thread, endings)
-    until(lambda: worker.state is State.READY and _answers(url))
+    until(lambda: bool(endings) or (worker.state is State.READY and _answers(url)))
+    assert not endings, endings
     try:
         yield running
     finally:

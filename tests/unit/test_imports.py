@@ -66,7 +66,7 @@ ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
 BELOW = WORDS | ENGINE | {"text", "audio", "voices", "hub", "models", "models.base"}
 MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
-MAY_IMPORT["server"] = BELOW | {"engine.remote"}
+MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}
 MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
 MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server"}
 MAY_IMPORT["__main__"] = {"cli", "errors"}

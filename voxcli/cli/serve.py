@@ -18,7 +18,7 @@ import typer
 from voxcli.cli import output
 from voxcli.cli.engine_options import ModelOptions
 from voxcli.cli.options import JsonOption, QuietOption, grouped
-from voxcli.config import EngineConfig
+from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import (
     EXIT_ITEM_FAILED,
@@ -32,6 +32,8 @@ from voxcli.errors import (
 
 if TYPE_CHECKING:
     from voxcli.engine.remote.place import Hold, Place
+    from voxcli.server.limits import WorkerLimits
+    from voxcli.server.replicas import Order
     from voxcli.server.worker import State
 
 EXAMPLES = (
@@ -82,6 +84,16 @@ def serve(
             show_default="the model's best",
         ),
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas",
+            metavar="N",
+            help="Processes that speak side by side, on a card each, or on the CPU; 1 or more. "
+            "'--device cuda:0,cuda:1' names the cards. --max-streams and --threads are of each.",
+            show_default="this one speaks",
+        ),
+    ] = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -118,7 +130,9 @@ def serve(
         _stop(place, is_json=json, is_quiet=quiet)
         return
     _require_extra()
+    from voxcli.server.layout import devices_of
     from voxcli.server.limits import Listening, WorkerLimits
+    from voxcli.server.replicas import Order
 
     settings = engine.settings()
     listening = Listening(host, port, api_key or settings.api_key, grace)
@@ -130,6 +144,10 @@ def serve(
         _start(place, info, has_socket=not no_socket, is_json=json, is_quiet=quiet)
         return
     config = replace(engine.config(settings), max_slots=max_streams)
+    if (order := Order.take()) is not None:
+        _serve_replica(order, config, limits, settings, graphs or (), grace)
+        return
+    devices = devices_of(config.device, replicas)
     notes = take_notes()
     started_s = time.monotonic()
 
@@ -151,7 +169,8 @@ def serve(
         try:
             ending = run_server(
                 listening, config, limits, settings, notes, hold,
-                graphs=graphs or (), on_state=on_state,
+                graphs=graphs or (), devices=devices, on_state=on_state,
+                on_note=lambda note: output.note(note, is_quiet=quiet),
             )  # fmt: skip
         except TakeOver as end:
             output.warn(f"{end.fault.message}; a fresh process goes on")
@@ -162,6 +181,20 @@ def serve(
         raise ending.error
     if ending.signal == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+def _serve_replica(
+    order: Order, config: EngineConfig, limits: WorkerLimits, settings: UserSettings,
+    graphs: list[str] | tuple[()], grace_s: float,
+) -> None:  # fmt: skip
+    """Be a replica of the server that started this process."""
+    from voxcli.server.launch import serve_replica
+
+    config = replace(config, device=order.device, threads=order.threads)
+    with _ended_by_sigterm(), output.shown_warnings():
+        ending = serve_replica(order, config, limits, settings, graphs=graphs, grace_s=grace_s)
+    if ending.error is not None:
+        raise ending.error
 
 
 @contextmanager
@@ -300,7 +333,13 @@ def _show_status(place: Place, *, is_json: bool, is_quiet: bool = False) -> None
         busy = (
             f", {found['streams']} speaking, {found['queue']} waiting" if "queue" in found else ""
         )
-        output.result(f"{state}: {describe(found)}{busy}")
+        output.result(f"{state}: {describe(found)}{busy}{_ready_replicas(found)}")
+
+
+def _ready_replicas(found: dict[str, Any]) -> str:
+    replicas = found.get("replicas") or []
+    num_ready = sum(each["status"] == "ready" for each in replicas)
+    return f", {num_ready} of {len(replicas)} replicas ready" if replicas else ""
 
 
 def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:

@@ -449,6 +449,10 @@ class SpeechEngine(Closing, ABC):
         """Why it cannot stand in for the engine a command would open itself; None if it can."""
         return None if wanted.model == self.facts.model else f"it serves '{self.facts.model}'"
 
+    def check_up(self) -> None:
+        """Raise UnavailableError where who speaks is gone for a moment, and will be back; from any
+        thread."""
+
     def in_voice(self, utterance: Utterance, store: VoiceStore | None = None) -> Utterance:
         """The utterance with the recordings that a voice by name stands for.
 

@@ -100,11 +100,12 @@ def _add_operations(app: FastAPI, service: Service) -> None:
     async def health(response: Response) -> Health:
         """200 when speech can be asked for; else 503."""
         worker = service.worker
-        if worker.state is not State.READY:
+        condition = worker.condition
+        if condition is not State.READY:
             response.status_code = 503
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return Health(
-            status=worker.state,
+            status=condition,
             model=service.facts.model,
             version=__version__,
             pid=os.getpid(),
@@ -112,6 +113,7 @@ def _add_operations(app: FastAPI, service: Service) -> None:
             queue=worker.num_waiting,
             restarts=service.num_restarts,
             error=http_message(worker.error, is_passing=True) if worker.error else None,
+            replicas=service.replicas(),
         )
 
     @app.get("/metrics", response_class=Response)

@@ -9,27 +9,33 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from voxcli.config import EngineConfig, UserSettings
-from voxcli.engine.choose import NATIVE, open_engine
+from voxcli.engine.base import SpeechEngine
+from voxcli.engine.choose import NATIVE, open_engine, wanted_by
 from voxcli.engine.remote.place import Hold
 from voxcli.engine.takeover import TakeOver
 from voxcli.errors import EngineError, EngineFaultError
-from voxcli.hub import resolve_model
+from voxcli.hub import ModelFiles, resolve_model
 from voxcli.parameters import parse_settings
 from voxcli.server.app import build_app
-from voxcli.server.door import Door
+from voxcli.server.door import Door, listen_unix
+from voxcli.server.front import FrontEngine
 from voxcli.server.heap import share_one_heap
-from voxcli.server.limits import Listening, WorkerLimits
-from voxcli.server.run import Ending, ServerProcess
+from voxcli.server.layout import threads_of
+from voxcli.server.limits import LOOPBACK, MAX_RESTARTS, WINDOW_S, Listening, WorkerLimits, recent
+from voxcli.server.replicas import Order, Replicas, end_with_server
+from voxcli.server.run import MAX_CONNECTIONS, Ending, ServerProcess
+from voxcli.server.schema import ReplicaRow
 from voxcli.server.scratch import sweep
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
 
 SWITCH_INTERVAL_S = 0.0005  # the engine's thread waits no longer for Python's lock than this
-MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time, and the server ends
 
 
 def serve(
@@ -41,7 +47,9 @@ def serve(
     hold: Hold | None,
     *,
     graphs: Sequence[str] = (),
+    devices: Sequence[str] = (),
     on_state: Callable[[State, str], None],
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> Ending:
     """Serve until told to stop.
 
@@ -51,7 +59,9 @@ def serve(
             notes have it.
         graphs: settings of the model's parameters to capture graphs for, as a user writes them;
             none means its best ones.
+        devices: one for each replica, a process that speaks; none means that this one speaks.
         on_state: told each new state, with the server's URL.
+        on_note: told what happens to replicas.
 
     Raises:
         TakeOver: the engine failed, and a fresh process is to go on.
@@ -59,16 +69,21 @@ def serve(
             have.
         ModelError: the model's files.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    share_one_heap()
     sweep()
-    files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
-    captured = tuple(parse_settings(each, files.name, files.facts.parameters) for each in graphs)
-    engine = open_engine(NATIVE, replace(config, graphs=captured), settings, files=files)
+    engine, files = _open(config, settings, graphs)
     faults: list[float] = notes.get("faults", [])
-    with _door(listening, engine.facts.model, notes, hold) as door:
+    with ExitStack() as stack:
+        rows: Callable[[], list[ReplicaRow]] = list
+        if devices:
+            engine = front = _front(engine, files, config, settings, devices, on_note)
+            stack.enter_context(front.replicas)
+            rows = front.rows
+            limits = replace(limits, max_streams=limits.max_streams * len(devices))
+        door = stack.enter_context(_door(listening, engine.facts.model, notes, hold))
         worker = EngineWorker(engine, limits)
-        service = Service(worker, door.url, num_restarts=len(faults))
+        if devices:
+            front.replicas.on_lost = worker.fail
+        service = Service(worker, door.url, num_restarts=len(faults), replicas=rows)
         app = build_app(service, api_key=listening.api_key, hosts=listening.hosts)
         ending = ServerProcess(
             app, worker, door.sockets(),
@@ -80,6 +95,64 @@ def serve(
         _check_restarts(faults, ending.error)
         left = door.leave()
         raise TakeOver(ending.error, {"faults": faults, "door": left}, tuple(left.values()))
+
+
+def serve_replica(
+    order: Order,
+    config: EngineConfig,
+    limits: WorkerLimits,
+    settings: UserSettings,
+    *,
+    graphs: Sequence[str] = (),
+    grace_s: float,
+) -> Ending:
+    """Speak for a server, until it ends or this is told to stop.
+
+    Args:
+        config: as the server has it, with the device and the threads of this replica.
+        limits: of each replica.
+        grace_s: see `Listening`.
+
+    Raises:
+        EngineFaultError: the engine failed; the server starts another process.
+        ModelError: the model's files.
+    """
+    end_with_server(order)
+    engine, _ = _open(config, settings, graphs)
+    # the server decides who waits; what it sends is taken
+    worker = EngineWorker(engine, replace(limits, max_queue=MAX_CONNECTIONS))
+    app = build_app(Service(worker, order.name), api_key=None, hosts=LOOPBACK)
+    path = Path(order.socket)
+    path.unlink(missing_ok=True)  # of the process before
+    return ServerProcess(app, worker, [listen_unix(path)], grace_s=grace_s).run()
+
+
+def _open(
+    config: EngineConfig, settings: UserSettings, graphs: Sequence[str]
+) -> tuple[SpeechEngine, ModelFiles]:
+    """An engine that is not started, in a process that is ready for it."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    share_one_heap()
+    files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+    captured = tuple(parse_settings(each, files.name, files.facts.parameters) for each in graphs)
+    engine = open_engine(NATIVE, replace(config, graphs=captured), settings, files=files)
+    return engine, files
+
+
+def _front(
+    planner: SpeechEngine,
+    files: ModelFiles,
+    config: EngineConfig,
+    settings: UserSettings,
+    devices: Sequence[str],
+    on_note: Callable[[str], None],
+) -> FrontEngine:
+    """The engine over replicas, each of which is this very command."""
+    command = [sys.executable, *sys.orig_argv[1:], "--quiet"]
+    threads = threads_of(config.threads, len(devices))
+    replicas = Replicas(command, devices, threads, on_note=on_note)
+    wanted = wanted_by(replace(config, eager=False), settings)  # also who computes eagerly
+    return FrontEngine(planner, replicas, files, wanted, config.max_slots)
 
 
 def _door(listening: Listening, model: str, notes: Mapping[str, Any], hold: Hold | None) -> Door:
@@ -97,9 +170,9 @@ def _check_restarts(faults: Sequence[float], error: EngineError) -> None:
     Raises:
         EngineError: too many in a short time.
     """
-    recent = [at_s for at_s in faults if at_s > faults[-1] - WINDOW_S]
-    if len(recent) > MAX_RESTARTS:
+    num_recent = len(recent(faults))
+    if num_recent > MAX_RESTARTS:
         raise EngineError(
-            f"{error.message}; {len(recent)} faults within {WINDOW_S / 60:g} minutes",
+            f"{error.message}; {num_recent} faults within {WINDOW_S / 60:g} minutes",
             hint="look at the device with 'voxcli doctor', then start the server again",
         ) from error

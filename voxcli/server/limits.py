@@ -5,12 +5,14 @@ Imports nothing heavy, so that a command refuses nonsense before anything loads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from voxcli.errors import UsageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MIN_KEY = 8  # characters
+MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time is one too many
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,12 @@ class WorkerLimits:
             raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
         if self.max_queue < 0:
             raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
+
+
+def recent(faults: Sequence[float]) -> list[float]:
+    """The faults within the window before the last one; more than `MAX_RESTARTS` are too many.
+
+    Args:
+        faults: when they were, on `time.monotonic`; at least one.
+    """
+    return [at_s for at_s in faults if at_s > faults[-1] - WINDOW_S]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from voxcli.server.listener import Listener
+from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker, State
 
 # "ok", "gone" (the client left), "stalled" (it stopped reading), "refused" (4xx), "failed" (ours)
@@ -19,9 +23,15 @@ RTF_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
 class Metrics:
     """The numbers of one process of a server, in a registry of their own."""
 
-    def __init__(self, worker: EngineWorker, num_restarts: int = 0) -> None:
+    def __init__(
+        self,
+        worker: EngineWorker,
+        num_restarts: int = 0,
+        replicas: Callable[[], list[ReplicaRow]] = list,
+    ) -> None:
         self._worker = worker
         self.registry = CollectorRegistry()
+        self.registry.register(_Replicas(replicas))
         self.requests = Counter(
             "voxcli_requests", "Speech requests by outcome.", ("outcome",), registry=self.registry
         )
@@ -69,7 +79,7 @@ class Metrics:
         Gauge(name, text, registry=self.registry).set_function(function)
 
     def _is_ready(self) -> float:
-        return float(self._worker.state is State.READY)
+        return float(self._worker.condition is State.READY)
 
     def _num_captures(self) -> float:
         return self._worker.engine.setup.num_captures if self._is_ready() else 0
@@ -95,3 +105,29 @@ class Metrics:
             self._underrun_s.inc(listener.underrun_s)
         if listener.wall_s is not None and listener.audio_s > 0:
             self._rtf.observe(listener.wall_s / listener.audio_s)
+
+
+class _Replicas(Collector):
+    """The numbers of each replica, where there are some."""
+
+    def __init__(self, rows: Callable[[], list[ReplicaRow]]) -> None:
+        self._rows = rows
+
+    def collect(self) -> Iterator[Metric]:
+        rows = self._rows()
+        if not rows:
+            return
+        for kind, name, text, value in _OF_A_REPLICA:
+            metric = kind(f"voxcli_replica_{name}", text, labels=("replica",))
+            for row in rows:
+                metric.add_metric((row.name,), value(row))
+            yield metric
+
+
+_OF_A_REPLICA: tuple[tuple[Any, str, str, Callable[[ReplicaRow], float]], ...] = (
+    (GaugeMetricFamily, "ready", "1 when it can speak.", lambda row: row.status == "ready"),
+    (GaugeMetricFamily, "streams", "Utterances that it speaks.", lambda row: row.streams),
+    (CounterMetricFamily, "rows", "Utterances that it spoke.", lambda row: row.rows),
+    (CounterMetricFamily, "audio_seconds", "Audio that it made.", lambda row: row.audio_s),
+    (CounterMetricFamily, "restarts", "Times it was started again.", lambda row: row.restarts),
+)

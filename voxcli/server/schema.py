@@ -205,6 +205,26 @@ class VoiceList(BaseModel):
     voices: list[VoiceRow]
 
 
+class ReplicaRow(BaseModel):
+    """One replica of a server that has some.
+
+    Attributes:
+        status: loading, ready, resting (it ended and is started again), or failed.
+        streams: that it speaks now.
+        rows: texts that it spoke, of all its processes.
+        error: why its process ended last.
+    """
+
+    name: str
+    status: str
+    pid: int | None
+    streams: int
+    rows: int
+    audio_s: float
+    restarts: int
+    error: str | None = None
+
+
 class Health(BaseModel):
     """`GET /health`: 200 when ready, else 503."""
 
@@ -216,3 +236,4 @@ class Health(BaseModel):
     queue: int
     restarts: int
     error: str | None = None
+    replicas: list[ReplicaRow] = []

@@ -17,6 +17,7 @@ from voxcli.plan import Plan
 from voxcli.server.desk import Desk
 from voxcli.server.encoder import Encoder
 from voxcli.server.metrics import Metrics
+from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 from voxcli.voices import VoiceStore
@@ -40,6 +41,7 @@ class Service:
         planners: for texts and orders.
         uploads: for recordings.
         files: for those of voices and models, which are read whole.
+        replicas: how those are that speak; none where the engine speaks itself.
     """
 
     worker: EngineWorker
@@ -47,6 +49,7 @@ class Service:
     num_restarts: int = 0
     started: int = field(default_factory=lambda: int(time.time()))
     store: VoiceStore = field(default_factory=VoiceStore)
+    replicas: Callable[[], list[ReplicaRow]] = list
     metrics: Metrics = field(init=False)
     planners: Desk = field(init=False, repr=False)
     uploads: Desk = field(init=False, repr=False)
@@ -55,7 +58,7 @@ class Service:
     _checksums: dict[bool, str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", Metrics(self.worker, self.num_restarts))
+        object.__setattr__(self, "metrics", Metrics(self.worker, self.num_restarts, self.replicas))
         planners = Desk("texts", NUM_PLANNERS, max_waiting=MAX_PLANS)
         object.__setattr__(self, "planners", planners)
         object.__setattr__(self, "uploads", Desk("uploads", 1, max_waiting=MAX_UPLOADS))

@@ -117,13 +117,25 @@ class EngineWorker:
         self._thread.start()
 
     def check_ready(self) -> None:
-        """Raise UnavailableError while it is loading, and when it is stopping or has failed."""
+        """Raise UnavailableError while it is loading, when it is stopping or has failed, and while
+        who speaks is gone for a moment."""
         if self.state is State.LOADING:
             raise UnavailableError("the model is still loading", hint="try again in a moment")
         if self.state is not State.READY:
             raise UnavailableError(
                 f"the server is {self.state}", hint="try again when it has been restarted"
             )
+        self.engine.check_up()
+
+    @property
+    def condition(self) -> State:
+        """The state as clients see it: whose engine is gone for a moment is loading again."""
+        if self.state is State.READY:
+            try:
+                self.engine.check_up()
+            except UnavailableError:
+                return State.LOADING
+        return self.state
 
     def check_open(self) -> None:
         """Refuse what `submit` would refuse, without a job.
@@ -203,6 +215,16 @@ class EngineWorker:
             self._orders.append(order)
             self._wake()
 
+    def fail(self, error: VoxError) -> None:
+        """End as if the engine had failed."""
+
+        def order(session: SpeechSession) -> None:
+            raise error
+
+        with self._changed:
+            self._orders.append(order)
+            self._wake()
+
     def drain(self) -> None:
         """Take nothing new and fail what waits; what runs goes on."""
         with self._changed:
@@ -226,6 +248,8 @@ class EngineWorker:
         with self._changed:
             self._set_state(State.FAILED if self.error else State.STOPPED)
             self._wake()
+        if not self._is_started:
+            self.engine.close()  # one that waits for others to start need not go on
         if self._thread.is_alive():
             self._thread.join(timeout_s if self._is_started else LOADING_S)
         return len(jobs)
@@ -251,6 +275,8 @@ class EngineWorker:
                 with self._changed:
                     if self.state is State.LOADING:
                         self._set_state(State.READY)
+                    elif self.state is State.STOPPED:
+                        return
                 num_reserved = 1 + self.limits.max_streams // 8
                 with self.engine.session(num_reserved=num_reserved) as session:
                     self._session = session

@@ -54,6 +54,7 @@ class Row:
         tried: servers where a try failed last.
         is_movable: nothing of it is heard before it is whole.
         num_moved: times that it was taken from a slow server.
+        is_paused: nobody takes what is made of it, so it takes no place of another.
     """
 
     work_s: float
@@ -67,6 +68,7 @@ class Row:
     server: Server | None = None
     began_s: float = 0.0
     not_before_s: float = 0.0
+    is_paused: bool = False
 
 
 @dataclass(eq=False)
@@ -211,7 +213,7 @@ class Dispatcher:
             server.state is ServerState.UP
             and not server.retired
             and server.not_before_s <= now_s
-            and len(server.rows) < server.cap.now
+            and sum(not row.is_paused for row in server.rows) < server.cap.now
             and (self._is_endless or not server.is_alone)
         )
 

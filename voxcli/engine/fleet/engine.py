@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakSet
 
-from voxcli.engine.base import EngineFacts, Setup, SpeechEngine
+from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, Wanted
 from voxcli.engine.fleet.dispatcher import Server, ServerState
 from voxcli.engine.fleet.member import Member
 from voxcli.engine.fleet.session import HOPE_S, FleetSession
@@ -96,6 +96,37 @@ class FleetEngine(SpeechEngine):
             raise UsageError(f"{self._name} encode no voices", hint="use --engine native")
         wanted = tuple(uses)
         return self._any(lambda engine: engine.encode(recording, wanted))
+
+    def mismatch(self, wanted: Wanted) -> str | None:
+        """See the base; one that fits is enough, as they speak the same.
+
+        Raises:
+            UnavailableError: none answers.
+        """
+        reasons: list[str] = []
+        for member in self._up():
+            try:
+                why = member.connect().mismatch(wanted)
+            except (EngineFaultError, BusyError) as err:
+                self._doubt(member, err)
+                continue
+            if why is None:
+                return None
+            reasons.append(why)
+        if not reasons:
+            raise UnavailableError(f"{self._name}: none answers", hint="try again in a moment")
+        return reasons[0]
+
+    def ask_again(self, name: str) -> None:
+        """A server may be up again; from any thread."""
+        for member in self._members:
+            if member.server.name == name:
+                for session in tuple(self._sessions):
+                    session.ask_again(member.server)
+
+    def num_in_flight(self) -> dict[str, int]:
+        """What each server speaks now, by its name."""
+        return {member.server.name: len(member.server.rows) for member in self._members}
 
     def server_counts(self) -> dict[str, dict[str, float | str]]:
         """See the base; in the order in which the servers were given."""

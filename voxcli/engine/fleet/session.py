@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from voxcli.engine.base import EngineFacts, Event, Speech
-from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server
+from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
 from voxcli.engine.fleet.member import Member
 from voxcli.engine.news import NewsSession
 from voxcli.errors import BusyError, EngineError, UnavailableError, VoxError
@@ -42,7 +42,6 @@ class _Flight:
     row: Row
     tried: Speech | None = None
     held: list[AudioChunk] = field(default_factory=list)
-    is_paused: bool = False
 
     @property
     def has_left(self) -> bool:
@@ -74,6 +73,9 @@ class FleetSession(NewsSession):
         self._by_row: dict[Row, _Flight] = {}
         self._by_tried: dict[Speech, _Flight] = {}
         self._answers: queue.SimpleQueue[tuple[Server, str | None]] = queue.SimpleQueue()
+        self._is_endless = is_endless
+        self._back: queue.SimpleQueue[Server] = queue.SimpleQueue()
+        self._to_be_asked: set[Server] = set()
         self._hopeless_since_s: float | None = None
 
     @property
@@ -113,10 +115,16 @@ class FleetSession(NewsSession):
         flight = self._flights.get(speech)
         if flight is None:
             return
-        flight.is_paused = is_paused
+        flight.row.is_paused = is_paused
+        self.bell.set()  # its place is free, or it takes one
         if flight.tried is not None and flight.row.server is not None:
             session = self._sessions[flight.row.server]
             (session.pause if is_paused else session.resume)(flight.tried)
+
+    def ask_again(self, server: Server) -> None:
+        """Ask a server that was down at once: it may be up; always safe, from any thread."""
+        self._back.put(server)
+        self.bell.set()
 
     def close(self) -> None:
         for session in self._sessions.values():
@@ -150,10 +158,21 @@ class FleetSession(NewsSession):
         for row, server in self._dispatcher.moves(time.perf_counter()):
             self._give_up_try(self._by_row[row], server)
         events += self._send()
+        self._hurry()
         for server in self._dispatcher.probes(time.perf_counter()):
             threading.Thread(target=self._ask, args=(server,), daemon=True).start()
-        self._check_hope()
+        events += self._check_hope()
         return events
+
+    def _hurry(self) -> None:
+        """Let servers that may be back wait for no backoff; an answer that is still on its way may
+        be older than that, and counts for nothing."""
+        while not self._back.empty():
+            self._to_be_asked.add(self._back.get())
+        for server in [each for each in self._to_be_asked if not each.is_being_asked]:
+            self._to_be_asked.discard(server)
+            if server.state is not ServerState.UP:
+                server.not_before_s = 0.0
 
     def _ask(self, server: Server) -> None:
         """Whether a server is up; in a thread of its own."""
@@ -174,23 +193,34 @@ class FleetSession(NewsSession):
                     events.append(self._end(flight, EngineError(given_up.why)))
         return events
 
-    def _check_hope(self) -> None:
+    def _check_hope(self) -> list[Event]:
+        """Whether there is a server that may speak.
+
+        Returns:
+            what will not be spoken, where others may come later.
+
+        Raises:
+            EngineError: it is over.
+        """
         now_s = time.perf_counter()
         if self._dispatcher.num_up or self.is_idle:
             self._hopeless_since_s = None
-            return
+            return []
         servers = self._dispatcher.servers
         if self._hopeless_since_s is None:
             self._hopeless_since_s = now_s
         is_over = all(server.retired for server in servers)
-        if is_over or now_s - self._hopeless_since_s >= HOPE_S:
-            why = "; ".join(
-                f"{each.name}: {each.retired or 'it does not answer'}" for each in servers
-            )
-            raise EngineError(
-                f"no server is left to speak: {why}",
-                hint="start one again; a batch goes on with the same command",
-            )
+        if not is_over and now_s - self._hopeless_since_s < HOPE_S:
+            return []
+        if self._is_endless and not is_over:
+            self._hopeless_since_s = None
+            error = EngineError(f"none of {len(servers)} servers has come back")
+            return [self._end(flight, error) for flight in list(self._flights.values())]
+        why = "; ".join(f"{each.name}: {each.retired or 'it does not answer'}" for each in servers)
+        raise EngineError(
+            f"no server is left to speak: {why}",
+            hint="start one again; a batch goes on with the same command",
+        )
 
     # ------------------------------------------------------------ tries
 
@@ -204,7 +234,7 @@ class FleetSession(NewsSession):
                 session.limit(server.cap.now)
                 flight.tried = session.add(flight.speech.plan, is_live=flight.speech.is_live)
                 self._by_tried[flight.tried] = flight
-                if flight.is_paused:
+                if row.is_paused:
                     session.pause(flight.tried)
             except VoxError as err:
                 events += self._take(flight, err)

@@ -45,6 +45,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Between two messages of a speech that is paused: what is not read makes the server pause it too,
+# and what is shows the server that its client lives.
+TRICKLE_S = 4.0
+
 
 class _Call:
     """One speech's own connection; it is asked for at once."""
@@ -58,10 +62,18 @@ class _Call:
         self._takes_integers = takes_integers
         self._server = server
         sampling = replace(plan.utterance.sampling, seed=plan.seed, parameters=plan.parameters)
-        settled = replace(_in_unicode(plan.utterance), sampling=sampling)
+        said = _without_samples(_in_unicode(plan.utterance))
+        settled = replace(said, sampling=sampling)
         order = wire.SpeechOrder(settled, is_live, takes_integers)
         self._asked = server.ask(wire.PATH_SPEECH, order)
-        self.hang_up, self.close = self._asked.hang_up, self._asked.close
+        self.close = self._asked.close
+        self.may_read = threading.Event()
+        self.may_read.set()
+
+    def hang_up(self) -> None:
+        """End it for the thread that reads; always safe, from any thread."""
+        self._asked.hang_up()
+        self.may_read.set()
 
     def messages(self) -> Iterator[wire.Chunk]:
         """What the server sends, as it comes, to the end.
@@ -133,6 +145,7 @@ class RemoteSession(NewsSession):
         try:
             for message in call.messages():
                 self._tell(call, message)
+                call.may_read.wait(TRICKLE_S)
         except VoxError as err:
             self._tell(call, err)
         except Exception as err:  # a bug: said in the log, and nobody waits for ever
@@ -159,6 +172,15 @@ class RemoteSession(NewsSession):
         call = self._calls.pop(speech, None)
         if call is not None:
             call.hang_up()
+
+    def pause(self, speech: Speech) -> None:
+        """See the base; what is read no more is soon made no more."""
+        if speech in self._calls:
+            self._calls[speech].may_read.clear()
+
+    def resume(self, speech: Speech) -> None:
+        if speech in self._calls:
+            self._calls[speech].may_read.set()
 
     def close(self) -> None:
         for speech in tuple(self._calls):
@@ -217,6 +239,15 @@ class RemoteEngine(NewsEngine):
             return ask_who(self._server, self._wanted).mismatch is None
         except (OSError, http.client.HTTPException, ValueError, VoxError):
             return False
+
+    def mismatch(self, wanted: Wanted) -> str | None:
+        """See the base; the server itself says.
+
+        Raises:
+            UnavailableError: it is gone.
+        """
+        with self._server.explained():
+            return ask_who(self._server, wanted).mismatch
 
     def model_checksum(self) -> str:
         return self._checksum(of_encoder=False)
@@ -297,6 +328,17 @@ def _in_unicode(utterance: Utterance) -> Utterance:
     given = {name: value for name in names if (value := getattr(utterance, name)) is not None}
     cleaned: dict[str, Any] = {name: clean(value) for name, value in given.items()}
     return replace(utterance, **cleaned)
+
+
+def _without_samples(utterance: Utterance) -> Utterance:
+    """The utterance without samples, which may be megabytes, of what is encoded already."""
+
+    def heard(recording: Recording | None) -> Recording | None:
+        if recording is None or recording.encoding is None:
+            return recording
+        return replace(recording, samples=None)
+
+    return replace(utterance, reference=heard(utterance.reference), prompt=heard(utterance.prompt))
 
 
 def _in_mode(utterance: Utterance, mode: Mode) -> Utterance:

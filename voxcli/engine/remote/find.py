@@ -21,7 +21,7 @@ from typing import Any
 from voxcli.engine.base import Wanted
 from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
-from voxcli.engine.remote.transport import ANSWER_S, Server, ended_after, send
+from voxcli.engine.remote.transport import ANSWER_S, Server, Target, ended_after, send
 from voxcli.errors import EngineError, UsageError, VoxError
 
 logger = logging.getLogger(__name__)
@@ -109,8 +109,13 @@ def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | N
 
 def health(place: Place) -> dict[str, Any]:
     """What the server there says of itself; empty when it says nothing."""
+    return health_at(place.socket)
+
+
+def health_at(target: Target) -> dict[str, Any]:
+    """The same of one at a URL or behind a socket."""
     try:
-        asked = send(place.socket, "/health", None, silence_s=ANSWER_S)
+        asked = send(target, "/health", None, silence_s=ANSWER_S)
         with closing(asked) as connection, ended_after(connection, ANSWER_S):
             found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
