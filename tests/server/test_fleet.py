@@ -14,6 +14,7 @@ import pytest
 from batches import digests, prepare, speak, statuses
 from chaos import Proxy, proxy_of
 from fakes import FakeModel, fake_engine
+from needs import PATIENCE_S
 from running import GatedModel, Running, engine_for, run_server, until
 
 from voxcli.config import EngineConfig, SamplingParams
@@ -22,6 +23,7 @@ from voxcli.engine.choose import open_engine
 from voxcli.engine.fleet import dispatcher, session
 from voxcli.engine.remote import client, transport
 from voxcli.errors import EngineError, TextError, UsageError, VoxError
+from voxcli.server import local
 from voxcli.utterance import Utterance
 
 TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
@@ -43,8 +45,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    for module in (transport, client):
-        monkeypatch.setattr(module, "ANSWER_S", 1.0)
+    answer_within(PATIENCE_S, monkeypatch)
     monkeypatch.setattr(dispatcher, "BACKOFF_S", 0.05)
     monkeypatch.setattr(dispatcher, "MAX_BACKOFF_S", 0.5)
     with ExitStack() as stack:
@@ -54,6 +55,12 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
             servers.append(stack.enter_context(run_server(model=model, engine=engine)))
         proxies = [stack.enter_context(proxy_of(server.url)) for server in servers]
         yield Fleet(servers, proxies)
+
+
+def answer_within(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a server is waited for that is asked who it is."""
+    for module in (transport, client):
+        monkeypatch.setattr(module, "ANSWER_S", seconds)
 
 
 def table(folder: Path) -> Path:
@@ -84,7 +91,10 @@ def spoil(fleet: Fleet, how: str) -> None:
 def test_every_row_ends_ok_once_and_as_alone(
     fleet: Fleet, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "SILENCE_S", 2.0)
+    if how in ("hangs", "all"):  # one that is silent has to be found out in time for this test
+        monkeypatch.setattr(local, "BEAT_S", 0.5)
+        monkeypatch.setattr(transport, "SILENCE_S", 8.0)
+        answer_within(4.0, monkeypatch)
     whole = speak(prepare(table(tmp_path), tmp_path / "whole"))
     engine = fleet.open()
     session = prepare(table(tmp_path), tmp_path / "out", engine=engine)
