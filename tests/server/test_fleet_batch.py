@@ -26,7 +26,7 @@ from voxcli.batch.manifest import DONE
 
 pytestmark = [pytest.mark.slow]
 
-NUM_ROWS = 300
+FEW, MANY = 90, 300
 WORDS = ("Yes.", "No.", "Wait.", "Go on.", "Not now.", "Come in.")
 REFUSED_S = 10.0
 
@@ -79,8 +79,8 @@ def servers(tmp_path: Path) -> Iterator[list[Serving]]:
         yield found
 
 
-def write_table(path: Path) -> Path:
-    rows = (f"r{n:03},{WORDS[n % len(WORDS)]},{n}" for n in range(NUM_ROWS))
+def write_table(path: Path, num_rows: int) -> Path:
+    rows = (f"r{n:03},{WORDS[n % len(WORDS)]},{n}" for n in range(num_rows))
     path.write_text("\n".join(["id,text,seed", *rows]), "utf-8")
     return path
 
@@ -108,11 +108,12 @@ def spoil(out: Path, killed: Serving, refusing: Proxy, silent: Proxy) -> None:
     threading.Timer(REFUSED_S, setattr, (refusing, "is_unavailable", False)).start()
 
 
+@pytest.mark.parametrize("num_rows", [FEW, pytest.param(MANY, marks=pytest.mark.speech)])
 def test_a_batch_outlives_what_becomes_of_its_servers(
-    servers: list[Serving], tmp_path: Path
+    servers: list[Serving], tmp_path: Path, num_rows: int
 ) -> None:
     killed, refusing, silent = servers
-    table, out = write_table(tmp_path / "lines.csv"), tmp_path / "out"
+    table, out = write_table(tmp_path / "lines.csv", num_rows), tmp_path / "out"
     with proxy_of(refusing.url) as before_refusing, proxy_of(silent.url) as before_silent:
         names = (killed.url, before_refusing.url, before_silent.url)
         spoiling = threading.Thread(
@@ -121,7 +122,7 @@ def test_a_batch_outlives_what_becomes_of_its_servers(
         spoiling.start()
         report = speak(table, out, ",".join(names))
         spoiling.join(PATIENCE_S)
-    assert [row["status"] for row in report["rows"]] == ["ok"] * NUM_ROWS
+    assert [row["status"] for row in report["rows"]] == ["ok"] * num_rows
     by_server = report["servers"]
     assert tuple(by_server) == names
     assert Counter(row["server"] for row in report["rows"]) == {
@@ -135,6 +136,6 @@ def test_a_batch_outlives_what_becomes_of_its_servers(
     assert silence["failed_tries"] + silence["moved_away"], silence
     lines = (out / "manifest.jsonl").read_text("utf-8").splitlines()
     done = [line["output"] for line in map(json.loads, lines) if line.get("status") == DONE]
-    assert len(done) == len(set(done)) == NUM_ROWS
+    assert len(done) == len(set(done)) == num_rows
     speak(table, tmp_path / "native", "native")
     assert digests(out) == digests(tmp_path / "native")
