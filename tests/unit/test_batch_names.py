@@ -122,5 +122,4 @@ def test_rows_without_names_are_numbered(tmp_path: Path) -> None:
 
 @given(st.text("ab./ é\n", max_size=12))
 def test_the_quick_suffix_is_that_of_the_path(name: str) -> None:
-    if not name.endswith("/"):
-        assert suffix_of(name) == PurePosixPath(name).suffix
+    assert suffix_of(name) == PurePosixPath(name).suffix

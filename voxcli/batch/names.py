@@ -15,7 +15,7 @@ import stat
 import string
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from voxcli.audio.formats import FORMATS, resolve_format
@@ -243,6 +243,8 @@ def check_format(format: str, bits: str | None, rate: int | None) -> None:
 def suffix_of(name: str) -> str:
     """As of `PurePosixPath`, at a tenth of its time."""
     last = name.rpartition("/")[2]
+    if last in ("", "."):  # the path is that of the folder
+        return PurePosixPath(name).suffix
     dot = last.rfind(".")
     return last[dot:] if 0 < dot < len(last) - 1 else ""
 
