@@ -266,7 +266,7 @@ URLS = ("http://[::1", "http://127.0.0.1:99999", "http://", "ftp://x", "on", "of
 
 @pytest.mark.parametrize("spec", URLS)
 def test_what_names_no_engine_is_refused(spec: str) -> None:
-    with pytest.raises(UsageError, match="use auto, native or the URL"):
+    with pytest.raises(UsageError, match="use auto, native, vllm-omni or URLs"):
         open_engine(spec, EngineConfig("mini"))
 
 
