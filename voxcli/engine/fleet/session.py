@@ -18,7 +18,7 @@ from voxcli.engine.base import EngineFacts, Event, Speech
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
 from voxcli.engine.fleet.member import Member
 from voxcli.engine.news import NewsSession
-from voxcli.errors import BusyError, EngineError, UnavailableError, VoxError
+from voxcli.errors import BusyError, EngineError, NotServedError, UnavailableError, VoxError
 from voxcli.plan import Plan
 from voxcli.utterance import AudioChunk
 
@@ -36,12 +36,14 @@ class _Flight:
         speech: as the caller sees it.
         tried: as the server's session sees it; None while it waits.
         held: chunks of the try that may not leave yet.
+        failure: what ended the last try that failed.
     """
 
     speech: Speech
     row: Row
     tried: Speech | None = None
     held: list[AudioChunk] = field(default_factory=list)
+    failure: VoxError | None = None
 
     @property
     def has_left(self) -> bool:
@@ -190,7 +192,7 @@ class FleetSession(NewsSession):
             for given_up in self._dispatcher.probed(server, why is None, time.perf_counter()):
                 flight = self._by_row.get(given_up.row)
                 if flight is not None:
-                    events.append(self._end(flight, EngineError(given_up.why)))
+                    events.append(self._end(flight, _why_given_up(flight, given_up.why)))
         return events
 
     def _check_hope(self) -> list[Event]:
@@ -277,6 +279,11 @@ class FleetSession(NewsSession):
     def _take_failure(self, flight: _Flight, error: VoxError) -> list[Event]:
         server, now_s = flight.row.server, time.perf_counter()
         assert server is not None
+        flight.failure = error
+        if isinstance(error, NotServedError) and not flight.has_left:
+            self._give_up_try(flight, server)
+            self._dispatcher.unwanted(flight.row, now_s)
+            return []
         if not isinstance(error, EngineError):  # the row's own
             self._dispatcher.failed(flight.row)
             return [self._end(flight, error)]
@@ -312,6 +319,16 @@ class FleetSession(NewsSession):
         self._by_row.pop(flight.row, None)
         if flight.tried is not None:
             self._by_tried.pop(flight.tried, None)
+
+
+def _why_given_up(flight: _Flight, why: str) -> VoxError:
+    """The error of a row that is not tried again, with what its last server said."""
+    error = flight.failure
+    if error is None:
+        return EngineError(why)
+    if isinstance(error, EngineError):
+        return EngineError(f"{why}: {error.message}", hint=error.hint)
+    return error
 
 
 def _voice_of(utterance: Utterance) -> str:
