@@ -276,15 +276,22 @@ class Dispatcher:
         Args:
             had_begun: the server may have been speaking it, so that the row may be what ended it.
         """
-        self.lost(row, now_s).limbo[row] = had_begun
+        self._await_answer(row, self.lost(row, now_s), had_begun)
 
     def unwanted(self, row: Row, now_s: float) -> None:
         """The server refuses such rows: its key, its model or its address is another than before.
         The row goes to each of the others once; the server is asked who it is."""
         row.is_unwanted = True
         server = self.lost(row, now_s)
-        server.limbo[row] = False
         server.is_unsure = True
+        self._await_answer(row, server, False)
+
+    def _await_answer(self, row: Row, server: Server, had_begun: bool) -> None:
+        """Keep a row until its server was asked; one that is retired is asked no more."""
+        if server.retired:
+            self._waiting.appendleft(row)
+        else:
+            server.limbo[row] = had_begun
 
     def lost(self, row: Row, now_s: float) -> Server:
         """The same of a row of which a part has left: it cannot be tried again."""
