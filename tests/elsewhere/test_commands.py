@@ -17,6 +17,7 @@ from voxcli.audio import pcm, wav
 from voxcli.audio.resample import resample
 from voxcli.config import EngineConfig
 from voxcli.engine.choose import open_engine
+from voxcli.engine.fleet import session
 from voxcli.utterance import Utterance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,6 +146,17 @@ def test_a_server_that_lost_its_key_gets_no_more_rows(replay: Replay) -> None:
         counts = engine.server_counts()
     assert "refuses the key" in str(counts[other.url]["retired"])
     assert counts[replay.url]["rows"] == len(plans)
+
+
+def test_a_server_that_never_has_room_ends_the_run_and_says_so(
+    run: Run, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ROOM_S", 1.0)
+    replay.set(SPEECH, Answer(429, {}, (b'{"error": {"message": "the quota is used up"}}',)))
+    code, _, err = run("speak", WORDS, "-o", "a.wav")
+    assert code == 4
+    assert "no server has had room for 1 s" in err
+    assert "the quota is used up" in err
 
 
 def test_a_row_that_failed_says_what_its_server_said(run: Run, replay: Replay) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from voxcli.utterance import Utterance
 
 HOPE_S = 120.0  # that none of the servers may be up before everything ends
+ROOM_S = 300.0  # that they may have no room for anything
 
 
 @dataclass(eq=False)
@@ -79,6 +80,7 @@ class FleetSession(NewsSession):
         self._back: queue.SimpleQueue[Server] = queue.SimpleQueue()
         self._to_be_asked: set[Server] = set()
         self._hopeless_since_s: float | None = None
+        self._refused: tuple[float, BusyError] | None = None  # since when nothing else was heard
 
     @property
     def is_idle(self) -> bool:
@@ -149,7 +151,7 @@ class FleetSession(NewsSession):
         """See the base.
 
         Raises:
-            EngineError: none of the servers has been up for long.
+            EngineError: none of the servers has been up, or has had room, for long.
         """
         events = self._hear_answers()
         for session in self._sessions.values():
@@ -195,6 +197,17 @@ class FleetSession(NewsSession):
                     events.append(self._end(flight, _why_given_up(flight, given_up.why)))
         return events
 
+    def _check_room(self, now_s: float) -> None:
+        if self.is_idle or self._is_endless:
+            self._refused = None
+        if self._refused is None or self._by_tried or now_s - self._refused[0] < ROOM_S:
+            return
+        error = self._refused[1]
+        raise EngineError(
+            f"no server has had room for {ROOM_S:g} s: {error.message}",
+            hint="try it later; a batch goes on with the same command",
+        )
+
     def _check_hope(self) -> list[Event]:
         """Whether there is a server that may speak.
 
@@ -205,6 +218,7 @@ class FleetSession(NewsSession):
             EngineError: it is over.
         """
         now_s = time.perf_counter()
+        self._check_room(now_s)
         if self._dispatcher.num_up or self.is_idle:
             self._hopeless_since_s = None
             return []
@@ -254,6 +268,7 @@ class FleetSession(NewsSession):
         if isinstance(event, VoxError):
             return self._take_failure(flight, event)
         speech = flight.speech
+        self._refused = None
         assert flight.tried is not None
         if speech.ttfa_s is None and flight.tried.ttfa_s is not None:
             speech.ttfa_s = flight.tried.started_s - speech.started_s + flight.tried.ttfa_s
@@ -280,6 +295,10 @@ class FleetSession(NewsSession):
         server, now_s = flight.row.server, time.perf_counter()
         assert server is not None
         flight.failure = error
+        if not isinstance(error, BusyError):
+            self._refused = None
+        elif self._refused is None:
+            self._refused = now_s, error
         if isinstance(error, NotServedError) and not flight.has_left:
             self._give_up_try(flight, server)
             self._dispatcher.unwanted(flight.row, now_s)
