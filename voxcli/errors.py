@@ -70,6 +70,10 @@ class UsageError(VoxError):
     exit_code = EXIT_USAGE
 
 
+class NotServedError(UsageError):
+    """A server takes nothing of this kind from us: its key, its address or its model is another."""
+
+
 class TextError(UsageError):
     """The text is empty, undecodable, or in a language the model does not speak."""
 

@@ -19,7 +19,14 @@ from voxcli.engine.openai.answer import EventReader, FileReader, PlainReader, Re
 from voxcli.engine.openai.failures import MAX_SHOWN, failure
 from voxcli.engine.openai.sse import MAX_EVENT, EventParser
 from voxcli.engine.openai.waves import CutError, PcmReader, WavReader
-from voxcli.errors import BusyError, EngineError, UnavailableError, UsageError, VoxError
+from voxcli.errors import (
+    BusyError,
+    EngineError,
+    NotServedError,
+    UnavailableError,
+    UsageError,
+    VoxError,
+)
 
 RATE = 24_000
 NAME = "the server"
@@ -261,8 +268,8 @@ def test_nested_refusals_are_one_short_line(depth: int) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, UsageError), (401, UsageError), (403, UsageError), (404, UsageError),
-        (409, UsageError), (413, UsageError), (422, UsageError), (302, UsageError),
+        (400, UsageError), (401, NotServedError), (403, NotServedError), (404, NotServedError),
+        (409, UsageError), (413, UsageError), (422, UsageError), (302, NotServedError),
         (408, UnavailableError), (500, UnavailableError), (502, UnavailableError),
         (503, UnavailableError), (504, UnavailableError), (507, UnavailableError),
         (429, BusyError),

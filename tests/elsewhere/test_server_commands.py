@@ -15,6 +15,10 @@ from replayed import SPEECH, Answer, Replay
 from voxcli import cli
 from voxcli.audio import pcm, wav
 from voxcli.audio.resample import resample
+from voxcli.config import EngineConfig
+from voxcli.engine.choose import open_engine
+from voxcli.engine.fleet import session
+from voxcli.utterance import Utterance
 
 ROOT = Path(__file__).resolve().parents[2]
 EMMA = ROOT / "samples" / "voices" / "emma.flac"
@@ -97,6 +101,76 @@ def test_a_batch_is_spoken_row_by_row(run: Run, replay: Replay) -> None:
     code, _, err = run("batch", "rows.csv", "-o", "out")
     assert code == 0, err
     assert len(list(Path("out").glob("*.wav"))) == 2
+
+
+REFUSALS = [(401, "refuses the key"), (404, "refuses it (404"), (308, "sends its clients")]
+
+
+@pytest.mark.parametrize(("status", "words"), REFUSALS)
+def test_rows_that_one_server_does_not_take_are_spoken_by_another(
+    run: Run, replay: Replay, status: int, words: str
+) -> None:
+    Path("rows.csv").write_text("text\n" + f"{WORDS}\n" * 30, "utf-8")
+    with Replay({**served(), SPEECH: Answer(status, {})}) as other:
+        code, _, err = run(
+            "batch", "rows.csv", "-o", "out", "--engine", f"{other.url},{replay.url}"
+        )
+    assert code == 0, err
+    assert other.num_spoken > 0
+    assert len(list(Path("out").glob("*.wav"))) == 30
+
+
+@pytest.mark.parametrize(("status", "words"), REFUSALS)
+def test_what_no_server_takes_fails_with_its_words(
+    run: Run, replay: Replay, status: int, words: str
+) -> None:
+    replay.set(SPEECH, Answer(status, {}))
+    code, _, err = run("speak", WORDS, "-o", "a.wav")
+    assert code == 2
+    assert words in err
+    with Replay({**served(), SPEECH: Answer(status, {})}) as other:
+        code, _, err = run("speak", WORDS, "-o", "a.wav", "--engine", f"{other.url},{replay.url}")
+    assert code == 2
+    assert words in err
+
+
+def test_a_server_that_lost_its_key_gets_no_more_rows(replay: Replay) -> None:
+    with (
+        Replay({**served(), SPEECH: spoken()}) as other,
+        open_engine(f"{other.url},{replay.url}", EngineConfig("mini", device="cpu")) as engine,
+    ):
+        for key in (SPEECH, ("GET", "/v1/models")):
+            other.set(key, Answer(401, {}))
+        plans = [engine.plan(Utterance(WORDS)) for _ in range(12)]
+        assert len(engine.synthesize(plans)) == len(plans)
+        counts = engine.server_counts()
+    assert "refuses the key" in str(counts[other.url]["retired"])
+    assert counts[replay.url]["rows"] == len(plans)
+
+
+def test_a_server_that_never_has_room_ends_the_run_and_says_so(
+    run: Run, replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ROOM_S", 1.0)
+    replay.set(SPEECH, Answer(429, {}, (b'{"error": {"message": "the quota is used up"}}',)))
+    code, _, err = run("speak", WORDS, "-o", "a.wav")
+    assert code == 4
+    assert "no server has had room for 1 s" in err
+    assert "the quota is used up" in err
+
+
+def test_a_row_that_failed_says_what_its_server_said(run: Run, replay: Replay) -> None:
+    replay.set(SPEECH, Answer(500, {}, (b'{"error": {"message": "out of blocks"}}',)))
+    code, _, err = run("speak", WORDS, "-o", "a.wav")
+    assert code == 4
+    assert "out of blocks" in err
+
+
+def test_what_is_no_speech_server_is_named_so(run: Run) -> None:
+    with Replay({("GET", "/v1/models"): Answer(200, {}, (b"<html>",))}) as other:
+        code, _, err = run("speak", WORDS, "-o", "a.wav", "--engine", other.url)
+    assert code == 2
+    assert "names no model, so it may be no speech server; check the URL" in err
 
 
 def test_a_refusal_is_one_line_and_exit_code_2(run: Run, replay: Replay) -> None:

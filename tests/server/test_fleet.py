@@ -262,6 +262,8 @@ def test_leaving_frees_every_place(fleet: Fleet) -> None:
         ("http://a:1,b", "'b'"),
         ("http://a:1,ftp://b", "'ftp://b'"),
         (",", "','"),
+        ("http://me:word@a:1", "password"),
+        ("http://a:1,http://me:word@b:1", "password"),
     ],
 )
 def test_lists_that_cannot_be_are_refused(spec: str, named: str) -> None:

@@ -220,6 +220,22 @@ def test_a_server_that_is_killed_costs_no_row() -> None:
     assert all(server.num_rows for server in world.servers), "who came back was used again"
 
 
+@pytest.mark.parametrize("how", ["broken", "unwanted"])
+def test_what_fails_on_a_server_that_is_retired_already_is_spoken_elsewhere(how: str) -> None:
+    servers = [Server(0, "s0"), Server(1, "s1")]
+    dispatcher = Dispatcher(servers)
+    found = [Row(1.0) for _ in range(4)]
+    for row in found:
+        dispatcher.add(row)
+    first, second = [row for row, server in dispatcher.next(0.0) if server is servers[0]]
+    getattr(dispatcher, how)(first, 0.1)
+    assert dispatcher.probes(0.1) == [servers[0]]
+    dispatcher.retire(servers[0], "it speaks another model")
+    getattr(dispatcher, how)(second, 0.2)
+    assert {row for row, _ in dispatcher.next(0.3)} == {first, second}
+    assert all(row.server is servers[1] for row in found)
+
+
 def test_one_that_refuses_for_a_while_loses_nothing_and_is_asked_less() -> None:
     found = rows(60)
     world = World([Behaviour(), Behaviour(busy=((0.0, 10.0),))])

@@ -162,6 +162,10 @@ def check_spec(spec: str) -> str:
             raise UsageError(
                 f"--engine is '{url}'", hint="use auto, native, vllm-omni or URLs of servers"
             )
+        if "@" in urlsplit(url).netloc:
+            raise UsageError(
+                "an address with a password is not used", hint="give a key in VOXCLI_API_KEY"
+            )
     if len(set(urls)) < len(urls):
         raise UsageError(f"--engine names a server twice: {spec}", hint="name each once")
     return spec

@@ -55,6 +55,7 @@ class Row:
         is_movable: nothing of it is heard before it is whole.
         num_moved: times that it was taken from a slow server.
         is_paused: nobody takes what is made of it, so it takes no place of another.
+        is_unwanted: the server that had it last takes nothing of its kind; see `unwanted`.
     """
 
     work_s: float
@@ -65,6 +66,7 @@ class Row:
     tried: set[int] = field(default_factory=set)
     is_movable: bool = True
     num_moved: int = 0
+    is_unwanted: bool = False
     server: Server | None = None
     began_s: float = 0.0
     not_before_s: float = 0.0
@@ -86,6 +88,7 @@ class Server:
         num_down: times that it was found down.
         num_moved: rows that were taken from it for being slow.
         retired: why it gets nothing any more; empty as long as it may.
+        is_unsure: it refused what it should take, so that being up is not enough.
     """
 
     index: int
@@ -107,6 +110,7 @@ class Server:
     not_before_s: float = 0.0
     found_up_s: float = float("-inf")
     is_being_asked: bool = False
+    is_unsure: bool = False
     num_asked_in_vain: int = 0
     voices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_VOICES))
 
@@ -179,7 +183,7 @@ class Dispatcher:
         while (found := self._choose(now_s)) is not None:
             row, server = found
             self._waiting.remove(row)
-            row.server, row.began_s = server, now_s
+            row.server, row.began_s, row.is_unwanted = server, now_s, False
             server.rows.add(row)
             if row.voice in server.voices:
                 server.voices.remove(row.voice)
@@ -272,7 +276,22 @@ class Dispatcher:
         Args:
             had_begun: the server may have been speaking it, so that the row may be what ended it.
         """
-        self.lost(row, now_s).limbo[row] = had_begun
+        self._await_answer(row, self.lost(row, now_s), had_begun)
+
+    def unwanted(self, row: Row, now_s: float) -> None:
+        """The server refuses such rows: its key, its model or its address is another than before.
+        The row goes to each of the others once; the server is asked who it is."""
+        row.is_unwanted = True
+        server = self.lost(row, now_s)
+        server.is_unsure = True
+        self._await_answer(row, server, False)
+
+    def _await_answer(self, row: Row, server: Server, had_begun: bool) -> None:
+        """Keep a row until its server was asked; one that is retired is asked no more."""
+        if server.retired:
+            self._waiting.appendleft(row)
+        else:
+            server.limbo[row] = had_begun
 
     def lost(self, row: Row, now_s: float) -> Server:
         """The same of a row of which a part has left: it cannot be tried again."""
@@ -365,7 +384,7 @@ class Dispatcher:
         Returns:
             rows that are not tried again.
         """
-        server.is_being_asked = False
+        server.is_being_asked = server.is_unsure = False
         limbo, server.limbo = server.limbo, {}
         if is_up:
             server.state, server.found_up_s = ServerState.UP, now_s
@@ -395,6 +414,8 @@ class Dispatcher:
             return GivenUp(row, f"it failed {row.num_tries} times, the last time on {server.name}")
         row.tried.add(server.index)
         if row.tried.issuperset(each.index for each in self.servers if not each.retired):
+            if row.is_unwanted:
+                return GivenUp(row, "no server takes it")
             row.tried.clear()
         self._waiting.appendleft(row)
         return None

@@ -55,7 +55,8 @@ class Member:
             None when it does; else why not, empty where it is merely down.
         """
         try:
-            if self.engine is None or self.server.num_asked_in_vain:  # a new one may be there
+            # a new one may be there
+            if self.engine is None or self.server.num_asked_in_vain or self.server.is_unsure:
                 found = self._open()
                 why = why_other(found, expected, checksum)
                 if why is not None or self.engine is not None:

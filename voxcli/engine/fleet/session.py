@@ -18,7 +18,7 @@ from voxcli.engine.base import EngineFacts, Event, Speech
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
 from voxcli.engine.fleet.member import Member
 from voxcli.engine.news import NewsSession
-from voxcli.errors import BusyError, EngineError, UnavailableError, VoxError
+from voxcli.errors import BusyError, EngineError, NotServedError, UnavailableError, VoxError
 from voxcli.plan import Plan
 from voxcli.utterance import AudioChunk
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from voxcli.utterance import Utterance
 
 HOPE_S = 120.0  # that none of the servers may be up before everything ends
+ROOM_S = 300.0  # that they may have no room for anything
 
 
 @dataclass(eq=False)
@@ -36,12 +37,14 @@ class _Flight:
         speech: as the caller sees it.
         tried: as the server's session sees it; None while it waits.
         held: chunks of the try that may not leave yet.
+        failure: what ended the last try that failed.
     """
 
     speech: Speech
     row: Row
     tried: Speech | None = None
     held: list[AudioChunk] = field(default_factory=list)
+    failure: VoxError | None = None
 
     @property
     def has_left(self) -> bool:
@@ -77,6 +80,7 @@ class FleetSession(NewsSession):
         self._back: queue.SimpleQueue[Server] = queue.SimpleQueue()
         self._to_be_asked: set[Server] = set()
         self._hopeless_since_s: float | None = None
+        self._refused: tuple[float, BusyError] | None = None  # since when nothing else was heard
 
     @property
     def is_idle(self) -> bool:
@@ -147,7 +151,7 @@ class FleetSession(NewsSession):
         """See the base.
 
         Raises:
-            EngineError: none of the servers has been up for long.
+            EngineError: none of the servers has been up, or has had room, for long.
         """
         events = self._hear_answers()
         for session in self._sessions.values():
@@ -190,8 +194,19 @@ class FleetSession(NewsSession):
             for given_up in self._dispatcher.probed(server, why is None, time.perf_counter()):
                 flight = self._by_row.get(given_up.row)
                 if flight is not None:
-                    events.append(self._end(flight, EngineError(given_up.why)))
+                    events.append(self._end(flight, _why_given_up(flight, given_up.why)))
         return events
+
+    def _check_room(self, now_s: float) -> None:
+        if self.is_idle or self._is_endless:
+            self._refused = None
+        if self._refused is None or self._by_tried or now_s - self._refused[0] < ROOM_S:
+            return
+        error = self._refused[1]
+        raise EngineError(
+            f"no server has had room for {ROOM_S:g} s: {error.message}",
+            hint="try it later; a batch goes on with the same command",
+        )
 
     def _check_hope(self) -> list[Event]:
         """Whether there is a server that may speak.
@@ -203,6 +218,7 @@ class FleetSession(NewsSession):
             EngineError: it is over.
         """
         now_s = time.perf_counter()
+        self._check_room(now_s)
         if self._dispatcher.num_up or self.is_idle:
             self._hopeless_since_s = None
             return []
@@ -252,6 +268,7 @@ class FleetSession(NewsSession):
         if isinstance(event, VoxError):
             return self._take_failure(flight, event)
         speech = flight.speech
+        self._refused = None
         assert flight.tried is not None
         if speech.ttfa_s is None and flight.tried.ttfa_s is not None:
             speech.ttfa_s = flight.tried.started_s - speech.started_s + flight.tried.ttfa_s
@@ -277,6 +294,15 @@ class FleetSession(NewsSession):
     def _take_failure(self, flight: _Flight, error: VoxError) -> list[Event]:
         server, now_s = flight.row.server, time.perf_counter()
         assert server is not None
+        flight.failure = error
+        if not isinstance(error, BusyError):
+            self._refused = None
+        elif self._refused is None:
+            self._refused = now_s, error
+        if isinstance(error, NotServedError) and not flight.has_left:
+            self._give_up_try(flight, server)
+            self._dispatcher.unwanted(flight.row, now_s)
+            return []
         if not isinstance(error, EngineError):  # the row's own
             self._dispatcher.failed(flight.row)
             return [self._end(flight, error)]
@@ -312,6 +338,16 @@ class FleetSession(NewsSession):
         self._by_row.pop(flight.row, None)
         if flight.tried is not None:
             self._by_tried.pop(flight.tried, None)
+
+
+def _why_given_up(flight: _Flight, why: str) -> VoxError:
+    """The error of a row that is not tried again, with what its last server said."""
+    error = flight.failure
+    if error is None:
+        return EngineError(why)
+    if isinstance(error, EngineError):
+        return EngineError(f"{why}: {error.message}", hint=error.hint)
+    return error
 
 
 def _voice_of(utterance: Utterance) -> str:

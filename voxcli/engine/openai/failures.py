@@ -4,8 +4,9 @@
 |---|---|
 | 429; 503 with Retry-After or a full queue | `BusyError` |
 | 5xx, 408; 400 "Speech generation failed: …" of vLLM-Omni before 0.30 | `UnavailableError` |
-| 401, 403 | `UsageError` that names `VOXCLI_API_KEY` |
-| every other 4xx, redirects | `UsageError` with the server's own words |
+| 401, 403 | `NotServedError` that names `VOXCLI_API_KEY` |
+| 404, 405, redirects | `NotServedError` with the server's own words |
+| every other 4xx | `UsageError` with the server's own words |
 
 Words of a server are shown in one line, without control characters, and not at any length.
 """
@@ -18,7 +19,7 @@ import math
 import time
 from collections.abc import Mapping
 
-from voxcli.errors import BusyError, UnavailableError, UsageError, VoxError
+from voxcli.errors import BusyError, NotServedError, UnavailableError, UsageError, VoxError
 
 MAX_SHOWN = 300  # characters of a server's words
 MAX_RETRY_S = 600.0
@@ -66,7 +67,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, name: str) -> 
     said = message_in(body)
     shown = f"{status}: {said}" if said else str(status)
     if status in (401, 403):
-        return UsageError(f"{name} refuses the key ({shown})", hint=KEY_HINT)
+        return NotServedError(f"{name} refuses the key ({shown})", hint=KEY_HINT)
     retry_s = _retry_after_s(headers.get("retry-after", ""))
     is_full = status == 503 and (retry_s is not None or any(w in said.lower() for w in _FULL))
     if status == 429 or is_full:
@@ -75,8 +76,9 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, name: str) -> 
         return UnavailableError(f"{name} failed ({shown})")
     if 300 <= status < 400:
         where = in_one_line(headers.get("location", "elsewhere"))
-        return UsageError(f"{name} sends its clients to {where}", hint="give that address")
-    return UsageError(f"{name} refuses it ({shown})")
+        return NotServedError(f"{name} sends its clients to {where}", hint="give that address")
+    kind = NotServedError if status in (404, 405) else UsageError
+    return kind(f"{name} refuses it ({shown})")
 
 
 def _retry_after_s(value: str) -> float | None:

@@ -144,6 +144,11 @@ def choose(rows: list[ModelRow], wanted: str | None, name: str) -> ModelRow:
         return rows[0]
     names = sorted((row.name for row in rows), key=lambda each: each != _near(wanted, rows))
     served = ", ".join(map(in_one_line, names[:20])) or "none"
+    if not rows:
+        raise UsageError(
+            f"{name} names no model, so it may be no speech server",
+            hint="check the URL, or say which with --model",
+        )
     if wanted is None:
         raise UsageError(f"{name} serves {served}", hint="say which with --model")
     raise UsageError(
