@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Hundreds of processes start here; each would compile all of voxcli again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: hello test lint type format docs bench test-gpu test-speech test-speech-full
+.PHONY: hello test test-long lint type format docs bench test-gpu test-speech test-speech-full
 
 hello: $(READY)
 	$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
@@ -15,7 +15,11 @@ hello: $(READY)
 
 # Tests run in an order of their own each time: `pytest --randomly-seed=N`, with the N that was shown, repeats it.
 test: lint type
-	$(BIN)/pytest -m "not gpu and not weights and not speech"
+	$(BIN)/pytest -m "not gpu and not weights and not speech and not long"
+
+# What takes most of a minute a test: killed servers and replicas under load.
+test-long: $(READY)
+	$(BIN)/pytest -m "long and not speech"
 
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

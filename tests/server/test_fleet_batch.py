@@ -24,7 +24,7 @@ from running import until
 
 from voxcli.batch.manifest import DONE
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 FEW, MANY = 90, 300
 WORDS = ("Yes.", "No.", "Wait.", "Go on.", "Not now.", "Come in.")

@@ -302,6 +302,7 @@ def test_health_and_metrics_say_how_each_replica_is(front: Front) -> None:
     assert front.running.worker.state is State.READY
 
 
+@pytest.mark.long
 def test_what_waits_while_no_replica_is_there_is_spoken_by_the_first_that_is(front: Front) -> None:
     front.hold_at(0)
     with ThreadPoolExecutor(2) as pool:
@@ -371,6 +372,7 @@ def num_descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
+@pytest.mark.long
 def test_killed_replicas_and_clients_that_leave_leave_nothing(front: Front) -> None:
     WANTED.update({seed: expected(seed=seed) for seed in WANTED})
     chance = random.Random(1)
@@ -420,6 +422,7 @@ def test_what_a_replica_says_at_its_first_start_ends_the_server(place: Place) ->
     assert not list(place.folder.iterdir())
 
 
+@pytest.mark.long
 def test_replicas_that_die_again_and_again_are_given_up(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,6 +455,7 @@ def test_pauses_grow_and_too_many_faults_let_a_replica_rest_until_they_are_old(
     assert long == replicas.WINDOW_S - 10 * replicas.MAX_RESTARTS
 
 
+@pytest.mark.long
 def test_a_server_ends_when_no_replica_is_left(
     tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -517,6 +521,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_real_replicas_speak_as_one_engine_and_end_with_a_killed_server(
     place: Place, tmp_path: Path
