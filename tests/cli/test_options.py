@@ -140,7 +140,7 @@ def test_an_engine_that_is_none_is_refused_by_name(
 ) -> None:
     code, out, err = run(*words, "--engine", name)
     assert (code, out) == (2, "")
-    assert err.endswith(f"--engine is '{name}'; use auto, native or the URL of a voxcli server\n")
+    assert err.endswith(f"--engine is '{name}'; use auto, native, vllm-omni or URLs of servers\n")
 
 
 @pytest.mark.parametrize("is_typed", [True, False])

@@ -157,10 +157,11 @@ def check_spec(spec: str) -> str:
     if spec in (AUTO, NATIVE, VLLM_OMNI):
         return spec
     urls = _urls(spec)
-    for url in urls or [spec]:
+    for given in [each.strip() for each in spec.split(",") if each.strip()] or [spec]:
+        url = _without_path(given)
         if not _is_url(url):
             raise UsageError(
-                f"--engine is '{url}'", hint="use auto, native, vllm-omni or URLs of servers"
+                f"--engine is '{given}'", hint="use auto, native, vllm-omni or URLs of servers"
             )
         if "@" in urlsplit(url).netloc:
             raise UsageError(
@@ -173,8 +174,12 @@ def check_spec(spec: str) -> str:
 
 def _urls(spec: str) -> list[str]:
     """The servers that a spec names: with the address of the interface or without."""
-    stripped = (url.strip().rstrip("/").removesuffix("/v1") for url in spec.split(","))
+    stripped = (_without_path(url.strip()) for url in spec.split(","))
     return [url for url in stripped if url]
+
+
+def _without_path(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1")
 
 
 def wanted_by(config: EngineConfig, settings: UserSettings) -> Wanted:
