@@ -17,6 +17,7 @@ from fakes import FakeModel, fake_engine
 from needs import PATIENCE_S
 from running import GatedModel, Running, engine_for, run_server, until
 
+import voxcli.engine.fleet.open  # noqa: F401  before a test changes what it takes from `session`
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import SpeechEngine
 from voxcli.engine.choose import open_engine
