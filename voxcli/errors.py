@@ -160,6 +160,12 @@ class OutputExistsError(UsageError):
     """The output file exists and `--overwrite` was not given."""
 
 
+def kind_of(exit_code: int) -> type[VoxError]:
+    """What a voxcli that ended with a code had met; an EngineError where it does not tell."""
+    kinds = (UsageError, ModelError, OutputError)
+    return next((kind for kind in kinds if kind.exit_code == exit_code), EngineError)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`"did you mean 'alba'? "` for the nearest known name, or an empty string."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from commands import Run, runner
 from fakes import FakeEngine, FakeModel
 
-from voxcli import cli
 from voxcli.audio.resample import resample
 from voxcli.config import EngineConfig
 from voxcli.engine.native.core import EngineCore
@@ -31,8 +30,6 @@ BEST = ModelSettings(  # of the bundled voice
     {"steps": 6, "guidance_scale": 1.0}, {"guidance_scale": 1.5}, 120, Mode.REFERENCE
 )
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> FakeModel:
@@ -47,18 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> FakeModel:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in an empty folder, with no settings and voices of whoever runs the tests."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
+    return runner(tmp_path, monkeypatch, capfd)
 
 
 # Contradictions, before a model loads

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 from asked import served
+from commands import Run, runner
 from replayed import SPEECH, Answer, Replay
 
-from voxcli import cli
 from voxcli.audio import pcm, wav
 from voxcli.audio.resample import resample
 from voxcli.config import EngineConfig
@@ -23,8 +23,6 @@ from voxcli.utterance import Utterance
 ROOT = Path(__file__).resolve().parents[2]
 EMMA = ROOT / "samples" / "voices" / "emma.flac"
 WORDS = (ROOT / "samples" / "voices" / "emma.txt").read_text("utf-8").strip()
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def speech() -> np.ndarray:
@@ -48,17 +46,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Replay]:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
+    return runner(tmp_path, monkeypatch, capfd)
 
 
 def test_speak_writes_what_the_server_said(run: Run, replay: Replay) -> None:

@@ -30,14 +30,19 @@ _HINTS = {
 }
 
 
-def temporary_folder(prefix: str = "voxcli-") -> tempfile.TemporaryDirectory[str]:
+def temporary_folder(
+    prefix: str = "voxcli-", parent: Path | None = None
+) -> tempfile.TemporaryDirectory[str]:
     """A folder of our own for what is on its way; leaving it takes it away.
+
+    Args:
+        parent: where it is made; None means where temporary files are.
 
     Raises:
         OutputError: there is no room for one.
     """
     try:
-        return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
     except OSError as err:
         raise OutputError(f"no temporary folder: {err.strerror}") from err
 

@@ -25,9 +25,9 @@ from voxcli.errors import (
     EXIT_OK,
     EngineError,
     ModelError,
-    OutputError,
     UsageError,
     VoxError,
+    kind_of,
 )
 
 if TYPE_CHECKING:
@@ -304,9 +304,7 @@ def _why_ended(code: int, log: Path) -> VoxError:
     said = lines[-1].removeprefix(output.ERROR)
     if said == lines[-1]:
         said = f"the server ended with exit code {code}: {said}"
-    kinds = (UsageError, ModelError, OutputError)
-    kind = next((kind for kind in kinds if kind.exit_code == code), EngineError)
-    return kind(said, hint=f"see {log}")
+    return kind_of(code)(said, hint=f"see {log}")
 
 
 def _health(place: Place) -> dict[str, Any]:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,15 +24,9 @@ from typing import IO
 from voxcli.closing import Closing
 from voxcli.engine.remote.find import health_at
 from voxcli.engine.remote.place import Place
-from voxcli.errors import (
-    EXIT_OK,
-    EngineError,
-    ModelError,
-    OutputError,
-    UsageError,
-    VoxError,
-)
+from voxcli.errors import EXIT_OK, EngineError, VoxError, kind_of
 from voxcli.server.limits import MAX_RESTARTS, WINDOW_S, recent
+from voxcli.server.scratch import Scratch, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +132,7 @@ class Replicas(Closing):
     ) -> None:
         self._command = command
         self._on_note = on_note
-        self._folder = _Folder()
+        self._folder = _folder()
         self.all = [
             Replica(Order(f"replica {index} ({device})", str(path), device, threads))
             for index, device in enumerate(devices)
@@ -337,9 +329,7 @@ def why_ended(name: str, code: int, said: Sequence[str]) -> VoxError:
     last = next((line for line in reversed(said) if line.startswith(SAID)), None)
     if last is None:
         return EngineError(f"{name} ended with exit code {code}: {['it said nothing', *said][-1]}")
-    kinds = (UsageError, ModelError, OutputError)
-    kind = next((kind for kind in kinds if kind.exit_code == code), EngineError)
-    return kind(f"{name}: {last.removeprefix(SAID)}")
+    return kind_of(code)(f"{name}: {last.removeprefix(SAID)}")
 
 
 def _is_running(process: subprocess.Popen[bytes], wait_s: float) -> bool:
@@ -350,47 +340,13 @@ def _is_running(process: subprocess.Popen[bytes], wait_s: float) -> bool:
     return False
 
 
-class _Folder:
-    """A folder that only this user may enter, locked as long as it is used.
-
-    Folders of servers that were killed are removed by the next one.
-    """
-
-    def __init__(self) -> None:
-        import fcntl
-
-        place = Place.default()
-        place.create()
-        with place.explained():
-            for left in place.folder.glob(f"{PREFIX}*"):
-                _remove_unused(left)
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place.folder))
-            self._lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self.path.mkdir(mode=0o700, exist_ok=True)  # another may have taken it for a left one
-        self._is_closed = False
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-
-
-def _remove_unused(folder: Path) -> None:
-    import fcntl
-
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(descriptor)
+def _folder() -> Scratch:
+    """A folder that only this user may enter, where other commands do not look for a server."""
+    place = Place.default()
+    place.create()
+    with place.explained():
+        sweep(PREFIX, place.folder)
+        return Scratch(PREFIX, place.folder)
 
 
 # ---------------------------------------------------------------- in a replica

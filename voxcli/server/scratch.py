@@ -1,4 +1,5 @@
-"""Folders of answers that are being made, and what a server that was killed left of them.
+"""A server's own folders, for answers that are being made and for the sockets of its replicas, and
+what a server that was killed left of them.
 
 A folder is locked as long as its server lives, whatever becomes of it: who gets the lock of one
 knows that nobody needs it. Other temporary files are not touched.
@@ -24,6 +25,10 @@ ATTEMPTS = 5  # a sweep may take a folder between its making and its locking
 class Scratch(Closing):
     """A locked folder; leaving it takes it away.
 
+    Args:
+        prefix: of its name.
+        parent: where it is made; None means where temporary files are.
+
     Attributes:
         path: of the folder.
 
@@ -31,9 +36,9 @@ class Scratch(Closing):
         OutputError: there is no room for one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = PREFIX, parent: Path | None = None) -> None:
         for _ in range(ATTEMPTS):
-            self._folder = temporary_folder(PREFIX)
+            self._folder = temporary_folder(prefix, parent)
             self.path = Path(self._folder.name)
             lock = _locked(self.path)
             if lock is not None and self.path.is_dir():
@@ -52,9 +57,13 @@ class Scratch(Closing):
             os.close(lock)
 
 
-def sweep() -> None:
-    """Remove the folders of this user's servers that have ended without leaving them."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+def sweep(prefix: str = PREFIX, parent: Path | None = None) -> None:
+    """Remove the folders of this user's servers that have ended without leaving them.
+
+    Args:
+        prefix, parent: as of `Scratch`.
+    """
+    for path in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}*"):
         with suppress(OSError):
             found = path.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -123,6 +123,10 @@ class Server:
         """Whether it has a row that is suspected, which nothing may join."""
         return any(row.num_faults for row in self.rows)
 
+    def takes_rows(self, now_s: float) -> bool:
+        """Whether it may be given any, as far as there is room."""
+        return self.state is ServerState.UP and not self.retired and self.not_before_s <= now_s
+
 
 @dataclass(frozen=True)
 class GivenUp:
@@ -174,8 +178,8 @@ class Dispatcher:
 
     @property
     def room(self) -> int:
-        """Rows that are worth having at once: those in flight, and one more a server."""
-        return sum(server.cap.now + 1 for server in self.servers if not server.retired)
+        """See `room_of`."""
+        return room_of(self.servers)
 
     def next(self, now_s: float) -> list[tuple[Row, Server]]:
         """Rows to send now, each with its server."""
@@ -214,21 +218,14 @@ class Dispatcher:
 
     def _has_room(self, server: Server, now_s: float) -> bool:
         return (
-            server.state is ServerState.UP
-            and not server.retired
-            and server.not_before_s <= now_s
+            server.takes_rows(now_s)
             and sum(not row.is_paused for row in server.rows) < server.cap.now
             and (self._is_endless or not server.is_alone)
         )
 
     def _is_worth_waiting_for(self, server: Server, row: Row, now_s: float) -> bool:
         """Whether a row that failed elsewhere was not tried there, and it is merely full."""
-        return (
-            server.index not in row.tried
-            and server.state is ServerState.UP
-            and not server.retired
-            and server.not_before_s <= now_s
-        )
+        return server.index not in row.tried and server.takes_rows(now_s)
 
     def _usual_pace(self) -> float:
         known = [each.pace for each in self.servers if each.pace]
@@ -451,6 +448,11 @@ class Dispatcher:
             times.append(max(self._look_s, now_s + LOOK_S))
         times = [at_s for at_s in times if at_s > now_s]
         return min(times, default=None)
+
+
+def room_of(servers: Iterable[Server]) -> int:
+    """Rows that are worth having at once: as many as servers take now, and one more for each."""
+    return sum(server.cap.now + 1 for server in servers if not server.retired)
 
 
 def _usual_s(server: Server, row: Row) -> float:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, Wanted
-from voxcli.engine.fleet.dispatcher import Server, ServerState
+from voxcli.engine.fleet.dispatcher import Server, ServerState, room_of
 from voxcli.engine.fleet.member import Member
 from voxcli.engine.fleet.session import HOPE_S, FleetSession
 from voxcli.engine.news import NewsEngine
@@ -58,7 +58,7 @@ class FleetEngine(SpeechEngine):
     @property
     def facts(self) -> EngineFacts:  # type: ignore[override]
         """What all have; as many streams as the servers take now, and some that wait."""
-        room = sum(each.server.cap.now + 1 for each in self._members if not each.server.retired)
+        room = room_of(member.server for member in self._members)
         return replace(self._expected, name=self._name, max_streams=max(1, room))
 
     @property

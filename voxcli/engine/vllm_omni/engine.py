@@ -233,9 +233,7 @@ class VllmOmniEngine(SpeechEngine):
         async def go_before() -> None:
             call = self._warm_call(LEAD_TEXT, LEAD_FRAMES, 0)
             try:
-                async with aclosing(self.speak(call)) as pieces:  # type: ignore[type-var]
-                    async for _ in pieces:
-                        is_running.set()
+                await self._to_end(call, is_running.set)
             finally:
                 is_running.set()
 
@@ -250,10 +248,10 @@ class VllmOmniEngine(SpeechEngine):
         plan = self.plan(Utterance(text, language="en", sampling=SamplingParams(seed=seed)))
         return SegmentCall(plan, text, seed, max_frames, is_live=False)
 
-    async def _to_end(self, call: SegmentCall) -> None:
+    async def _to_end(self, call: SegmentCall, on_piece: Callable[[], None] = lambda: None) -> None:
         async with aclosing(self.speak(call)) as pieces:  # type: ignore[type-var]
             async for _ in pieces:
-                pass
+                on_piece()
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
