@@ -32,6 +32,7 @@ class ServedModel:
         whole_samples: a recording has to be a multiple of so many, at the reference rate.
         frames_together: the vocoder takes so many frames, and drops what is left where a limit
             ends the speech; a limit has to be a multiple.
+        tokens_unspoken: tokens at the end of what a limit ends that become no frame.
         max_told_s: a longer recording goes without its transcript.
         seeds_since: version of vLLM-Omni from which a seed decides the samples.
         check: the utterance as it is to be spoken; raises UsageError.
@@ -42,10 +43,12 @@ class ServedModel:
     fields: Callable[[Utterance, str, str, Values], Fields]
     whole_samples: int = 1
     frames_together: int = 1
+    tokens_unspoken: int = 0
     max_told_s: float = 30.0
     seeds_since: tuple[int, int] = (0, 0)
     check: Callable[[Utterance], Utterance] = _as_it_is
 
     def limit(self, max_frames: int) -> int:
-        """The most frames to ask for, so that as many become sound."""
-        return max_frames + -max_frames % self.frames_together
+        """The most tokens to ask for, so that as many frames become sound."""
+        num_tokens = max_frames + self.tokens_unspoken
+        return num_tokens + -num_tokens % self.frames_together

@@ -111,7 +111,7 @@ class Qwen3TTSPrompts(Prompts):
             "task_type": fields["task_type"],
             "language": fields.get("language", "Auto"),
             "instruct": fields.get("instructions", ""),
-            "max_new_tokens": call.max_frames,
+            "max_new_tokens": self._served.limit(call.max_frames),
         }
         if utterance.mode is Mode.ZERO_SHOT and utterance.voice not in (None, "default"):
             told["speaker"] = str(utterance.voice).lower()

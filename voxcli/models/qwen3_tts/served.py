@@ -75,6 +75,7 @@ def served(name: str, family: str, declaration: tuple[Parameter, ...]) -> Served
         ),
         FRAME_S,
         variant.fields,
+        tokens_unspoken=1,  # codes come with the step after their token
         seeds_since=(0, 24),
         check=variant.check,
     )
