@@ -47,7 +47,7 @@ _SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
 _CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
 # A line of capitals: three words or more, numbers and marks between them. "I" and "A" count.
 _LOUD = rf"(?:{_CAPITALS}|I['’](?:LL|VE|M|D)|[IA](?![\w.'’]))(?!\w)"
-_LOUD_PAIR = re.compile(r"[A-Z]{2}[\W\d]|[A-Z]{2}[.!?]?\Z")
+_LOUD_PAIR = re.compile(r"[A-Z][A-Z](?:[\W\d]|[.!?]?\Z)")
 _SHOUT = re.compile(
     rf"(?<![\w.&]){_LOUD}(?:[\"')]?[ ,!?.:;\-\n]{{1,3}}[\"'(]?(?:{_LOUD}|\d{{1,9}}(?![\w.,]\w|"
     rf"\w))){{2,400}}(?!\w)"
@@ -226,11 +226,12 @@ def shout(draft: Draft) -> None:
         draft.sub(_SHOUT, _shout, "capitals")
         draft.sub(_PAIR, _pair, "capitals")
         draft.sub(_TITLE, lambda m: m.group().capitalize(), "capitals")
-    draft.sub(_CONTRACTION, _contraction, "capitals")
+    if "'" in draft.text or "’" in draft.text:
+        draft.sub(_CONTRACTION, _contraction, "capitals")
 
 
 _HAS_CAPITALS = re.compile("[A-Z]{2}")
 ACRONYMS = (
-    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=re.compile(r"\bIT\b")),
+    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=re.compile(r"IT(?<!\w..)(?!\w)")),
     Recogniser("acronym", CAPITAL, _ACRONYM, _acronym, search=_HAS_CAPITALS),
 )

@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, number, year
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, OneOf, Recogniser
 
 _TLDS = (
     "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|"
@@ -247,10 +247,9 @@ def _hashtag(match: re.Match[str]) -> str:
 
 
 _WORD = CAPITAL + SMALL + DIGIT
-_HAS_AT = re.compile("@")
-_HAS_SCHEME = re.compile(r"://|\bwww\.", re.I)
-_HAS_TWO_STOPS = re.compile(r"\d\.\d{1,5}\.\d")
-_HAS_INNER_STOP = re.compile(r"\w\.\w")
+_HAS_SCHEME = OneOf("://", "www.", ignores_case=True)
+_HAS_TWO_STOPS = re.compile(r"\.(?<=\d\.)\d{1,5}\.\d")
+_HAS_INNER_STOP = re.compile(r"\.(?<=\w\.)\w")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.spell import cardinal, digits, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, ends_sentence, led
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser, ends_sentence, led
 
 _HALF = r"(?:[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b|[Mm](?=[A-Z]{3}\b)))"
 _ZONES = (
@@ -176,7 +176,7 @@ TIMES = (
         _FROM_NOON,
         lambda m: f"{m['word']} to ",
         DIGIT,
-        re.compile(r"(?i:noon|midnight)\s?[-–]"),
+        OneOf("noon", "midnight", ignores_case=True),
     ),
     Recogniser("time", DIGIT, _MILITARY, _military),
     Recogniser(

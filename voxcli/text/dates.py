@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, STOPPED, Recogniser, ends_sentence, led
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, STOPPED, OneOf, Recogniser, ends_sentence, led
 
 _MONTHS_LIST = (
     "January February March April May June July August September October November December"
@@ -256,7 +256,21 @@ def _era(match: re.Match[str]) -> str:
 
 
 _ANY = CAPITAL + SMALL
-_HAS_MONTH = re.compile("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec", re.I)
+_HAS_MONTH = OneOf(
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+    ignores_case=True,
+)
 DATES = (
     Recogniser("date", DIGIT, _ISO, _iso),
     Recogniser("date", DIGIT, _ISO_BASIC, _iso, CAPITAL),

@@ -34,8 +34,9 @@ _LOWERED = re.compile(
 )
 _EVIDENCE = re.compile(f"[₀-₉ₓ{RAISED}⁺⁻]")
 _CANDIDATE = re.compile(
-    f"[{RAISED}]ᵐ?[A-Z]|[A-Za-z)][0-9(+^−₀-₉ₓ{RAISED}⁺⁻-]|[a-zA-Z](?:Cl|Br|CN|OH|As)|"
-    "[a-z][OSIFNPC](?![a-z])"
+    f"[0-9(+^−₀-₉ₓ{RAISED}⁺⁻CBOASIFNP-](?:(?<=[{RAISED}])ᵐ?[A-Z]|(?<=[A-Za-z)].)(?<![CBOASIFNP])|"
+    "(?<=[a-zA-Z]C)[lN]|(?<=[a-zA-Z]B)r|(?<=[a-zA-Z]O)H|(?<=[a-zA-Z]A)s|"
+    "(?<=[a-z][OSIFNPC])(?![a-z]))"
 )
 _SYMBOL = re.compile("[A-Z][a-z]?")
 _FIGURE = re.compile("[₀-₉]")

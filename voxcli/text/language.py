@@ -182,17 +182,14 @@ def _latin(sample: str) -> str:
         found = _STRICT_WORD.findall(sample)
     if "’" in sample:
         found = [word.replace("’", "'") for word in found]
-    lowered: dict[str, int] = {}
-    for word in found:
-        small = word.lower()
-        lowered[small] = lowered.get(small, 0) + 1
+    lowered = Counter(map(str.lower, found))
     languages_of = _languages_of_words()
     kinds = dict.fromkeys(_SMALL_WORDS, 0)  # different small words of each language
-    hits = dict.fromkeys(_SMALL_WORDS, 0)
-    for word in lowered.keys() & languages_of.keys():
-        for code in languages_of[word]:
+    hits = kinds.copy()
+    for word, count in lowered.items():
+        for code in languages_of.get(word, ()):
             kinds[code] += 1
-            hits[code] += lowered[word]
+            hits[code] += count
     english_kinds, english_hits = kinds.pop("en"), hits.pop("en")
     marked = [] if sample.isascii() else [word for word in lowered if not word.isascii()]
     if not marked and max(kinds.values()) < _MIN_SCORE and english_hits >= max(hits.values()):

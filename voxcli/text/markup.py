@@ -101,7 +101,7 @@ _ENDED = re.compile(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}
 
 
 _LINE_MARK = re.compile(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
-_SPAN_MARK = re.compile("[*_]|~~|==")
+_SPAN_MARKS = ("*", "_", "~~", "==")
 
 
 def strip_markup(draft: Draft) -> None:
@@ -111,18 +111,19 @@ def strip_markup(draft: Draft) -> None:
     if "<" in draft.text:
         draft.sub(_UNSEEN, "", "markup")
         draft.sub(_DECLARATION, "", "markup")
-    draft.sub(_FENCE, "", "markup")
+    if "```" in draft.text or "~~~" in draft.text:
+        draft.sub(_FENCE, "", "markup")
     draft.sub(_BREAK_TAG, "\n", "markup", "<")
     draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup", "<")
     draft.sub(_TAG, _untagged, "markup", "<")
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
-    if _LINE_MARK.search(draft.text):
+    if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
         _lines(draft)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
-    if _SPAN_MARK.search(draft.text):
+    if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
     draft.sub(_MARKED, lambda m: f" {m['text']} ", "markup", "<")

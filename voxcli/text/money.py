@@ -209,7 +209,7 @@ MONEY = (
     Recogniser("money", DIGIT, _HALF, _half),
     Recogniser("money", "-−+±" + CAPITAL + SMALL, _MONEY, _money, DIGIT, _HAS_LED),
     Recogniser("money", "$€£¥₹₩₽₿₺₴₪₱₦₫฿₵₸", _MONEY, _money, DIGIT),
-    Recogniser("money", DIGIT + ".", _AFTER, _money, search=_HAS_FOLLOWING),
+    Recogniser("money", DIGIT + ".", _AFTER, _money, DIGIT, _HAS_FOLLOWING),
     Recogniser("money", DIGIT, _PENCE, _pence),
     Recogniser("money", DIGIT, _CENTS, _cents),
     Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per),

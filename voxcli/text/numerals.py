@@ -93,6 +93,8 @@ def canonical(draft: Draft) -> None:
     """Vulgar fractions to plain figures, before tokens are told apart."""
     if any(char in draft.text for char in _VULGAR):
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
+    if not _REST.search(draft.text):
+        return
     draft.text = _SLASH.sub("/", draft.text)
     draft.text = _SCIENTIFIC.sub(lambda m: f"{m['a']}×10^{int(m['b'])}", draft.text)
     draft.sub(_UNDERSCORED, lambda m: m.group().replace("_", ","), "number", "_")
@@ -261,10 +263,10 @@ NUMBERS = (
     Recogniser("number", DIGIT, _PAIR, lambda m: ", ".join(map(number, m.group().split(",")))),
     Recogniser("number", DIGIT, _DECIMAL_COMMA, lambda m: amount(m.group())),
     Recogniser("number", DIGIT, _CHAIN, _chain),
-    Recogniser("number", DIGIT + ".", _RANGE, _range),
+    Recogniser("number", DIGIT + ".", _RANGE, _range, DIGIT),
     Recogniser("number", "-−+±", _SIGN, _signed),
     Recogniser("symbol", "+", _AFTER_NUMBER, lambda m: " plus "),
     Recogniser("number", DIGIT, _LETTERED, lambda m: number(m.group())),
-    Recogniser("number", DIGIT + ".", _PLAIN, _in_context),
+    Recogniser("number", DIGIT + ".", _PLAIN, _in_context, DIGIT),
 )
 REST = (Recogniser("number", DIGIT, _REST, lambda m: plain(m.group())),)

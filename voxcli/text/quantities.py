@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -403,7 +403,9 @@ QUANTITIES = (
     Recogniser("unit", DIGIT, _FEET_MARK, _feet_mark),
     Recogniser("unit", DIGIT, _INCH_MARK, _inch_mark),
     Recogniser("unit", DIGIT, _DURATION, _duration),
-    Recogniser("unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, search=re.compile("%|‰|per?c")),
+    Recogniser(
+        "unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, DIGIT, OneOf("%", "‰", "perc", "pec")
+    ),
     Recogniser("unit", _SIGNED + DIGIT, _FREQUENCY, _frequency, "^"),
     Recogniser("unit", _SIGNED + DIGIT + ".", _MEASURE, _measure, DIGIT),
     Recogniser("unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}"),

@@ -291,7 +291,7 @@ def _named(match: re.Match[str]) -> str | None:
     return cardinal(value)
 
 
-_HAS_NUMERAL = re.compile(r"\b[IVXLCDM]{1,8}(?![A-Za-z])")
+_HAS_NUMERAL = re.compile(r"[IVXLCDM](?<!\w.)[IVXLCDM]{0,7}(?![A-Za-z])")
 ROMAN = (
     Recogniser("number", CAPITAL, _HEADING, _heading, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL + SMALL, _NUMBERED, _numbered, search=_HAS_NUMERAL),
@@ -302,7 +302,7 @@ ROMAN = (
         CAPITAL + SMALL,
         _SMALL_NUMERAL,
         _small_numeral,
-        search=re.compile(r"[a-zA-Z.] [ivxl]+\b"),
+        search=re.compile(r" (?<=[a-zA-Z.] )[ivxl]+\b"),
     ),
     Recogniser("number", SMALL, _SMALL_ITEM, _small_item, ")", re.compile(r"\b[ivx]+\)")),
     Recogniser("number", CAPITAL, _YEAR_NUMERAL, _year_numeral, search=_HAS_NUMERAL),

@@ -126,7 +126,7 @@ def _route(match: re.Match[str]) -> str:
     return f"{road}-{cardinal(int(match['number']))}{side}"
 
 
-_HAS_SIDE = re.compile(r"\b[NSEW]{1,2}\.? [A-Z\d]")
+_HAS_SIDE = re.compile(r"[NSEW](?<!\w.)[NSEW]?\.? [A-Z\d]")
 STREETS = (
     Recogniser("address", DIGIT, _STREET, _street, search=re.compile(r"\d [A-Z\d]")),
     Recogniser(

@@ -41,9 +41,8 @@ _NAMED = (
     (re.compile(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (re.compile(r"\s?(?:<-+|[←⇐])\s?"), " from "),
 )
-_ANY = re.compile(
-    r"[^\w\s.,;:!?'\"()\[\]—-]|[-=]>|_|\b[A-G]b [a-z]"
-)  # anything but words and their marks
+_ANY = re.compile(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
+_FLAT = re.compile(r"b (?<=[A-G]b )(?<!\w...)[a-z]")  # "Bb major"
 _SIGNS = {
     "&": "and", "@": "at", "+": "plus", "%": "percent", "°": "degrees", "©": "copyright",
     "§": "section", "±": "plus or minus", "×": "times", "÷": "divided by", "≈": "approximately",
@@ -95,10 +94,10 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff，。！？；：]")
 
 # Whether any of the patterns below can match.
 _UNTIDY = re.compile(
-    r"[!?,;:—\s\"'][!?,;:.]| {2}|[,;:] [,;:.!?]|— [.!?]|[!?]\"|\"\s?\"|'\s?'|[.!?]\"?[^\W\d_]|"
-    r"\.\.\.\w|^[\s,;:.\-—!?]",
-    re.MULTILINE,
+    r"[!?,;:.\"'](?:(?<=[!?,;:—\s\"'][!?,;:.])|(?<=[!?])\"|(?<=\")\s?\"|(?<=')\s?'|"
+    r"(?<=[.!?])\"?[^\W\d_]|(?<=\.)\.\.\w)"
 )
+_UNTIDY_LINE = re.compile(r"^[\s,;:.\-—!?]", re.MULTILINE)
 _REPEATED = re.compile(r"(?P<mark>[!?])[!?]+")
 _SPACE_BEFORE = re.compile(r" +(?=[,.;:!?](?:[\s\"')]|$))")
 _COMMAS = re.compile(r"(?:[,;:] ?){2,}")
@@ -135,7 +134,7 @@ def symbols(draft: Draft) -> None:
     """Say signs; take out, recorded, those that have no sound."""
     if not draft.text.isascii():
         draft.sub(GREEK_SIGN, _letter, "symbol")
-    if not _ANY.search(draft.text):
+    if not (_ANY.search(draft.text) or "_" in draft.text or _FLAT.search(draft.text)):
         return
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
@@ -179,8 +178,7 @@ def inside(draft: Draft) -> None:
 
 def silence(draft: Draft) -> None:
     """Take out signs without a sound; after `brackets`."""
-    if _ANY.search(draft.text):
-        draft.sub(_SILENT, " ", "symbol")
+    draft.sub(_SILENT, " ", "symbol")
 
 
 def brackets(draft: Draft) -> None:
@@ -226,7 +224,9 @@ def _close(match: re.Match[str]) -> str:
 
 def tidy(draft: Draft) -> None:
     """Repair punctuation that other rules left side by side; only repeated marks are recorded."""
-    if not _UNTIDY.search(draft.text):
+    text = draft.text
+    is_untidy = "  " in text or _UNTIDY.search(text) or _UNTIDY_LINE.match(text)
+    if not is_untidy and not ("\n" in text and _UNTIDY_LINE.search(text)):
         return
     draft.sub(_REPEATED, lambda m: "?" if "?" in m.group() else "!", "punctuation")
     text = _EMPTY_QUOTES.sub(" ", _GLUED.sub(lambda m: f"{m.group()} ", draft.text))

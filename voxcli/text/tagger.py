@@ -36,6 +36,24 @@ _FIGURES_MEET = re.compile(r"\d-\d")
 _SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 
 
+class OneOf:
+    """Finds one of some strings in a text, at a tenth of the time that a pattern of them takes.
+
+    Args:
+        strings: in small letters where the case is ignored.
+    """
+
+    def __init__(self, *strings: str, ignores_case: bool = False) -> None:
+        self._strings = strings
+        self._ignores_case = ignores_case
+
+    def search(self, text: str) -> bool:
+        """Whether the text has one."""
+        if self._ignores_case:
+            text = text.casefold()
+        return any(string in text for string in self._strings)
+
+
 @dataclass(frozen=True, slots=True)
 class Recogniser:
     """One kind of token.
@@ -47,7 +65,8 @@ class Recogniser:
         pattern: matched at a start; it may look around and must be bounded.
         say: the words; the text itself to keep it as it is; None for another recogniser.
         needs: signs and classes that the text must all have.
-        search: what must be found somewhere in the text for the recogniser to be tried at all.
+        search: what must be found somewhere in the text for the recogniser to be tried at all. A
+            pattern should begin with a sign or a set of few, which are found at a glance.
     """
 
     kind: str
@@ -55,7 +74,7 @@ class Recogniser:
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
     needs: str = ""
-    search: re.Pattern[str] | None = None
+    search: re.Pattern[str] | OneOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +111,18 @@ class Tagger:
                     spots.setdefault(STOPPED, []).append(start)
         tokens: list[Token] = []
         taken = bytearray(len(text))
-        has: dict[re.Pattern[str], bool] = {}
+        has: dict[re.Pattern[str] | OneOf, bool] = {}
         merged: dict[str, list[int]] = {}
         for recogniser in self._possible_with(frozenset(spots)):
             search = recogniser.search
             if search is not None:
                 if search not in has:
-                    has[search] = search.search(text) is not None
+                    has[search] = bool(search.search(text))
                 if not has[search]:
                     continue
             starts = recogniser.starts
             if starts not in merged:
-                merged[starts] = sorted(spot for start in starts for spot in spots.get(start, ()))
+                merged[starts] = _merged(spots, starts)
             at = recogniser.pattern.match
             for spot in merged[starts]:
                 if taken[spot] or not (match := at(text, spot)):
@@ -161,6 +180,12 @@ class Tagger:
             done, was_new, kind = token.end, is_new, token.kind
         add(text[done:], was_new)
         draft.text = "".join(out)
+
+
+def _merged(spots: dict[str, list[int]], starts: str) -> list[int]:
+    if len(starts) == 1:
+        return spots[starts]
+    return sorted(spot for start in starts if start in spots for spot in spots[start])
 
 
 def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, OneOf, Recogniser, ends_sentence
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -110,11 +110,11 @@ _BARE = re.compile(
     r"VS)(?=\s)|(?P<aka>aka)\b|"
     r"(?P<latin>eg|ie)(?=[,:]))"
 )
-_HAS_BARE = re.compile(
-    r"[MDP]r|Mr?s |Capt |Lt |Sgt |Col |Cpl |Maj |Gov |Pvt |Adm |St |Ave|Blvd|Pkwy|Hwy|Expy|Rd|"
-    r"Rte|Apt|Ste|Rm|Bldg|Ext|"
-    r"St[,.;\n]|St\Z|vs|VS|aka|eg[,:]|ie[,:]"
-)
+_HAS_BARE = OneOf(
+    "Mr", "Dr", "Pr", "Ms ", "Capt ", "Lt ", "Sgt ", "Col ", "Cpl ", "Maj ", "Gov ", "Pvt ",
+    "Adm ", "St", "Ave", "Blvd", "Pkwy", "Hwy", "Expy", "Rd", "Rte", "Apt", "Rm", "Bldg", "Ext",
+    "vs", "VS", "aka", "eg,", "eg:", "ie,", "ie:",
+)  # fmt: skip
 _TITLED = re.compile(r"\s+(?:[A-Z]|and [MD]|of State)")
 _LETTER = re.compile(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
 _LETTERED = (
@@ -232,7 +232,6 @@ def _saint(match: re.Match[str]) -> str | None:
     return "Street." if _STARTS.match(match.string, match.end()) else "Street"
 
 
-_HAS_LETTER_STOP = re.compile(r"[A-Za-z]\.")
 ABBREVIATED = (
     Recogniser(
         "acronym", CAPITAL, _AMPERSAND, lambda m: f"{spaced(m['a'])} and {spaced(m['b'])}", "&"
@@ -260,7 +259,7 @@ ABBREVIATED = (
         _GLUED,
         lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
-        re.compile(r"[a-z]\.[\dA-Z]"),
+        re.compile(r"\.(?<=[a-z]\.)[\dA-Z]"),
     ),
     Recogniser("abbreviation", CAPITAL + SMALL, _BARE, _bare, search=_HAS_BARE),
     Recogniser(
@@ -269,6 +268,6 @@ ABBREVIATED = (
         _INITIALS,
         lambda m: f"{spaced(m['letters'])} ",
         ".",
-        re.compile(r"\b[A-Z]\."),
+        re.compile(r"\.(?<=[A-Z]\.)(?<!\w..)"),
     ),
 )
