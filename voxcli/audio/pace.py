@@ -32,7 +32,7 @@ MIN_SPEECH_S = 0.12  # the shortest word, "a" or "嗯", still lasts this long
 
 _PAUSES = frozenset(".,;:!?…—–\n。，、；：！？")
 _SPOKEN_SYMBOLS = frozenset({"Sc", "Sm", "So"})
-_ACRONYM = re.compile(r"\b[A-Z][A-Z.]{1,5}\b")  # longer ones are read as words or shouted
+_ACRONYM = re.compile(r"[A-Z](?<!\w.)[A-Z.]{1,5}\b")  # longer ones are read as words or shouted
 _PAUSE_RUN = re.compile("([.,;:!?…—–。，、；：！？])[.,;:!?…—–。，、；：！？]+")
 
 
@@ -47,7 +47,8 @@ class SpeakingTime:
 def speaking_time(text: str, language: str | None = None) -> SpeakingTime:
     """Bounds for the time `text` takes, without any allowance."""
     text = _PAUSE_RUN.sub(r"\1", text)  # "......" is one pause
-    num_spelled = sum(map(str.isalpha, "".join(_ACRONYM.findall(text))))
+    acronyms = _ACRONYM.findall(text)
+    num_spelled = sum(map(str.isalpha, "".join(acronyms))) if acronyms else 0
     slowest, fastest = (num_spelled * seconds for seconds in CAPITAL_S)
     said = _ACRONYM.sub(_without_letters, text) if num_spelled else text
     slow, fast = _ascii_time(said) if said.isascii() else _char_times(said)

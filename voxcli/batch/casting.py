@@ -97,17 +97,20 @@ class Casting:
         found = self._identities.get(self.part_of(row))
         return isinstance(found, dict) and bool(found.keys() & {"reference", "prompt"})
 
-    def fill(self, row: Row, utterance: Utterance) -> Utterance:
+    def fill(self, row: Row, utterance: Utterance, language: str | None = None) -> Utterance:
         """The utterance with its voice in it.
+
+        Args:
+            language: of the text, where the utterance does not say.
 
         Raises:
             VoxError: as `identity`.
         """
         return replace(
             self._voiced(self.part_of(row)),
-            text=utterance.text, sampling=utterance.sampling, language=utterance.language,
-            speed=utterance.speed, is_normalised=utterance.is_normalised, id=utterance.id,
-            pause_s=utterance.pause_s,
+            text=utterance.text, sampling=utterance.sampling, speed=utterance.speed,
+            language=utterance.language or language, is_normalised=utterance.is_normalised,
+            id=utterance.id, pause_s=utterance.pause_s,
         )  # fmt: skip
 
     def _voiced(self, part: Part) -> Utterance:

@@ -164,8 +164,7 @@ def describe(
             "end": job.row.end,
         }
         if standing.status is Status.PENDING:
-            utterance = casting.fill(job.row, job.utterance)
-            plan = engine.plan(replace(utterance, language=utterance.language or job.language))
+            plan = engine.plan(casting.fill(job.row, job.utterance, job.language))
             shown |= {
                 "text": plan.text.text,
                 "language": plan.text.language,

@@ -165,8 +165,10 @@ def spreadsheet_problem(cell: str) -> str:
         return ""
     if _BROKEN.fullmatch(word):
         return f"is '{word}', which a spreadsheet leaves where a formula failed"
-    if broken := _BROKEN_PART.search(word):
+    if "#" in word and (broken := _BROKEN_PART.search(word)):
         return f"has '{broken[0]}', which a spreadsheet leaves where a formula failed"
+    if word[0] not in "=@+-":
+        return ""
     is_signed = _SIGNED.fullmatch(word) and not _SIGNED_NUMBER.fullmatch(word)
     if is_signed or _FORMULA.match(word):
         return f"is the formula '{shorten(word)}'; save the table with its values"
@@ -203,7 +205,7 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
     if not row.text.strip() and not row.skipped:
         parser.refuse("text", "is empty")
     for column in _SPOKEN:
-        if why := spreadsheet_problem(values.get(column, "")):
+        if (cell := values.get(column)) and (why := spreadsheet_problem(cell)):
             parser.refuse(column, why)
     if row.voice and row.ref:
         parser.refuse("ref", f"is given beside voice '{row.voice}'; keep one of them")
@@ -230,7 +232,8 @@ class _Parser:
         self.refuse(column, f"is '{cell}'; give {wanted}{way_out(column)}")
 
     def word(self, column: str) -> str:
-        return self.record.values.get(column, "").strip()
+        cell = self.record.values.get(column)
+        return cell.strip() if cell else ""
 
     def seed(self) -> int | None:
         cell = self.word("seed")

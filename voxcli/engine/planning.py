@@ -60,9 +60,6 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
         utterance = model.family.check(utterance)
     if model.settings.clone_mode is Mode.REFERENCE and is_one_clip(utterance):
         utterance = replace(utterance, prompt=None)
-    alternatives = tuple(
-        known.name for known in known_models().values() if known.name != model.name
-    )
 
     def prepared_text(text: str) -> PreparedText:
         return prepare(
@@ -72,7 +69,7 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
             max_chars=model.settings.max_chars,
             can_say=model.can_say,
             model=model.name,
-            alternatives=alternatives,
+            alternatives=_others(model.name),
             rewrite=utterance.is_normalised,
         )
 
@@ -95,6 +92,11 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
         parameters=parameters,
         prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",
     )
+
+
+@lru_cache(maxsize=64)
+def _others(name: str) -> tuple[str, ...]:
+    return tuple(known.name for known in known_models().values() if known.name != name)
 
 
 def settled_parameters(

@@ -18,8 +18,8 @@ from voxcli.text.normaliser import normalise
 from voxcli.text.prepared import PreparedText, Unspeakable
 from voxcli.text.segmenter import segment
 
-# Words that no rewrite takes away: no markup, entity or address, and no direction in brackets.
-_PLAIN = re.compile(r"(?:[^<>\[\]{}\\`~&:]|&(?![#\w])|:(?!//))*")
+# What a rewrite could take away: markup, entities, addresses, directions in brackets.
+_MARKED = re.compile(r"[<>\[\]{}\\`~&:](?:(?<![&:])|(?<=&)[#\w]|(?<=:)//)")
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
 _WORD = re.compile("[A-Za-z]{3}")
 
@@ -80,7 +80,7 @@ def prepare(
 def is_plain(text: str) -> bool:
     """Whether a text certainly leaves something to say, which `prepare` need not be asked then."""
     words = _ASIDE.sub(" ", text) if "(" in text else text
-    is_worded = _WORD.search(words) is not None and _PLAIN.fullmatch(text) is not None
+    is_worded = _WORD.search(words) is not None and _MARKED.search(text) is None
     return is_worded and "www." not in text
 
 
