@@ -124,8 +124,9 @@ class Spots:
         """In order, for all of the kinds."""
         found = self._found.get(starts)
         if found is None:
-            one_by_one = map(self._one, starts) if len(starts) > 1 else [self._one(starts)]
-            found = self._found[starts] = sorted(chain.from_iterable(one_by_one))
+            there = [self._one(start) for start in starts if start in self.kinds]
+            found = there[0] if len(there) == 1 else sorted(chain.from_iterable(there))
+            self._found[starts] = found
         return found
 
     def _one(self, start: str) -> list[int]:
@@ -145,10 +146,12 @@ class AsciiSpots(Spots):
         return _ASCII_STARTS[kind].search(self._text) is not None
 
     def _one(self, start: str) -> list[int]:
-        pattern = _ASCII_STARTS.get(start)
-        if pattern is None:
-            return [at for at, char in enumerate(self._text) if char == start]
-        return [found.start() for found in pattern.finditer(self._text)]
+        found = self._found.get(start)
+        if found is None:
+            pattern = _ASCII_STARTS.get(start) or re.compile(re.escape(start))
+            found = [match.start() for match in pattern.finditer(self._text)]
+            self._found[start] = found
+        return found
 
 
 class Tagger:
