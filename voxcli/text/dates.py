@@ -10,7 +10,18 @@ from __future__ import annotations
 import re
 
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, STOPPED, OneOf, Recogniser, ends_sentence, led
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    FIGURES_JOINED,
+    LETTER_BEHIND,
+    SMALL,
+    STOPPED,
+    OneOf,
+    Recogniser,
+    ends_sentence,
+    led,
+)
 
 _MONTHS_LIST = (
     "January February March April May June July August September October November December"
@@ -272,11 +283,11 @@ _HAS_MONTH = OneOf(
     ignores_case=True,
 )
 DATES = (
-    Recogniser("date", DIGIT, _ISO, _iso),
+    Recogniser("date", DIGIT, _ISO, _iso, search=FIGURES_JOINED),
     Recogniser("date", DIGIT, _ISO_BASIC, _iso, CAPITAL),
     Recogniser("date", DIGIT, _ISO_WEEK, _iso_week, CAPITAL + "-"),
-    Recogniser("date", DIGIT, _NUMERIC, _numeric),
-    Recogniser("date", DIGIT, _DAY_NUMERIC, _day_numeric),
+    Recogniser("date", DIGIT, _NUMERIC, _numeric, search=FIGURES_JOINED),
+    Recogniser("date", DIGIT, _DAY_NUMERIC, _day_numeric, "/"),
     Recogniser("date", _ANY, _MONTH_DAYS, _month_days, DIGIT, _HAS_MONTH),
     Recogniser("date", _ANY, _MONTH_DAY_YEAR, _month_day_year, DIGIT, _HAS_MONTH),
     Recogniser("date", DIGIT, _DAY_MONTH, _day_month, search=_HAS_MONTH),
@@ -289,13 +300,17 @@ DATES = (
         _HAS_MONTH,
     ),
     Recogniser("date", _ANY, _MONTH_DAY, _month_day, DIGIT, _HAS_MONTH),
-    Recogniser("date", DIGIT, _QUARTER, _quarter),
+    Recogniser("date", DIGIT, _QUARTER, _quarter, search=LETTER_BEHIND),
     Recogniser(
-        "date", DIGIT, _MONTH_OF, lambda m: f"{_MONTHS[int(m['month']) - 1]} {year(int(m['year']))}"
+        "date",
+        DIGIT,
+        _MONTH_OF,
+        lambda m: f"{_MONTHS[int(m['month']) - 1]} {year(int(m['year']))}",
+        "/",
     ),
-    Recogniser("date", "'" + DIGIT, _DECADE, _decade),
-    Recogniser("date", DIGIT, _SPACED_DECADE, _spaced_decade),
-    Recogniser("date", DIGIT, _YEARS, _years),
+    Recogniser("date", "'" + DIGIT, _DECADE, _decade, search=OneOf("0s", "0's", "0’s")),
+    Recogniser("date", DIGIT, _SPACED_DECADE, _spaced_decade, search=OneOf("0 s")),
+    Recogniser("date", DIGIT, _YEARS, _years, search=OneOf("-", "–", "/")),
     Recogniser(
         "date",
         _ANY,
@@ -304,7 +319,7 @@ DATES = (
         DIGIT,
         re.compile(r"(?:rom|etween) \d"),
     ),
-    Recogniser("date", DIGIT, _ERA, _era),
+    Recogniser("date", DIGIT, _ERA, _era, CAPITAL),
     Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", DIGIT),
     Recogniser("date", CAPITAL, _AD, lambda m: f"A D {_old(int(m['year']))}", DIGIT),
     Recogniser(

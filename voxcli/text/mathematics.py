@@ -9,7 +9,13 @@ import re
 
 from voxcli.text.quantities import exponent, power_words
 from voxcli.text.spell import number
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    LETTER_BEHIND,
+    SMALL,
+    Recogniser,
+)
 
 _COUNT = re.compile(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
 _TIMES = re.compile(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
@@ -126,7 +132,7 @@ def _function(match: re.Match[str]) -> str:
 MATHEMATICS = (
     Recogniser("symbol", SMALL + CAPITAL, _FUNCTION, _function, "("),
     Recogniser("number", DIGIT, _POWER, power_words, search=re.compile("[²³^]")),
-    Recogniser("number", DIGIT, _VARIABLE, _variable),
+    Recogniser("number", DIGIT, _VARIABLE, _variable, search=LETTER_BEHIND),
     Recogniser("symbol", "²³^", _RAISED, _raised),
     Recogniser("number", "²³", _LONE_RAISED, lambda m: "two" if m.group() == "²" else "three"),
     Recogniser("symbol", "*×·÷", _TIMES, _operator, DIGIT),

@@ -9,7 +9,14 @@ import re
 
 from voxcli.text.quantities import NO_FRACTION, NUM, SIGNS, START
 from voxcli.text.spell import cardinal, number, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, Recogniser, led
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    LETTER_BEHIND,
+    SMALL,
+    Recogniser,
+    led,
+)
 from voxcli.text.units import PER_UNIT, unit_name
 
 _CURRENCIES = {
@@ -206,11 +213,11 @@ _HAS_FOLLOWING = re.compile(
     rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"
 )
 MONEY = (
-    Recogniser("money", DIGIT, _HALF, _half),
+    Recogniser("money", DIGIT, _HALF, _half, "/"),
     Recogniser("money", "-−+±" + CAPITAL + SMALL, _MONEY, _money, DIGIT, _HAS_LED),
     Recogniser("money", "$€£¥₹₩₽₿₺₴₪₱₦₫฿₵₸", _MONEY, _money, DIGIT),
     Recogniser("money", DIGIT + ".", _AFTER, _money, DIGIT, _HAS_FOLLOWING),
-    Recogniser("money", DIGIT, _PENCE, _pence),
-    Recogniser("money", DIGIT, _CENTS, _cents),
+    Recogniser("money", DIGIT, _PENCE, _pence, search=LETTER_BEHIND),
+    Recogniser("money", DIGIT, _CENTS, _cents, search=LETTER_BEHIND),
     Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per),
 )

@@ -11,7 +11,16 @@ import re
 from voxcli.text.changes import Draft
 from voxcli.text.quantities import NUM, START, amount
 from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordinal, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, STOPPED, Recogniser, led
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    FIGURES_JOINED,
+    LETTER_BEHIND,
+    STOPPED,
+    OneOf,
+    Recogniser,
+    led,
+)
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -243,30 +252,44 @@ NUMBERS_FIRST = (
     ),
 )
 COUNTED = (
-    Recogniser("number", DIGIT, _SPACED, lambda m: number(m.group().replace(" ", ""))),
     Recogniser(
-        "number", DIGIT, _TENS_OF, lambda m: plural(number(m["number"]).removeprefix("one "))
+        "number",
+        DIGIT,
+        _SPACED,
+        lambda m: number(m.group().replace(" ", "")),
+        search=re.compile(r" (?<=\d )\d{3}"),
+    ),
+    Recogniser(
+        "number",
+        DIGIT,
+        _TENS_OF,
+        lambda m: plural(number(m["number"]).removeprefix("one ")),
+        search=OneOf("s of"),
     ),
     Recogniser("number", DIGIT, _SCALE, _scale),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
     Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
-    Recogniser("number", DIGIT, _ORDINAL, _ordinal),
-    Recogniser("number", DIGIT, _SHORT_ORDINAL, lambda m: ordinal(int(m["number"]))),
-    Recogniser("number", DIGIT, _MANY_TIMES, lambda m: f"{number(m['number'])} times"),
+    Recogniser("number", DIGIT, _ORDINAL, _ordinal, search=LETTER_BEHIND),
+    Recogniser(
+        "number", DIGIT, _SHORT_ORDINAL, lambda m: ordinal(int(m["number"])), search=LETTER_BEHIND
+    ),
+    Recogniser(
+        "number", DIGIT, _MANY_TIMES, lambda m: f"{number(m['number'])} times", search=LETTER_BEHIND
+    ),
 )
 NUMBERS = (
     Recogniser("number", ".", _DOTS, lambda m: " to ", DIGIT),
     Recogniser("symbol", ".", _INNER_STOP, lambda m: " dot ", DIGIT + CAPITAL),
     Recogniser("number", "-–", _NTH_RANGE, lambda m: " to ", DIGIT),
-    Recogniser("number", DIGIT, _EUROPEAN, _european),
-    Recogniser("number", DIGIT, _LIST, _list),
-    Recogniser("number", DIGIT, _PAIR, lambda m: ", ".join(map(number, m.group().split(",")))),
-    Recogniser("number", DIGIT, _DECIMAL_COMMA, lambda m: amount(m.group())),
-    Recogniser("number", DIGIT, _CHAIN, _chain),
-    Recogniser("number", DIGIT + ".", _RANGE, _range, DIGIT),
+    Recogniser("number", DIGIT, _EUROPEAN, _european, search=FIGURES_JOINED),
+    Recogniser("number", DIGIT, _LIST, _list, ","),
+    Recogniser("number", DIGIT, _PAIR, lambda m: ", ".join(map(number, m.group().split(","))), ","),
+    Recogniser("number", DIGIT, _DECIMAL_COMMA, lambda m: amount(m.group()), ","),
+    Recogniser("number", DIGIT, _CHAIN, _chain, "-"),
+    Recogniser("number", DIGIT + ".", _RANGE, _range, DIGIT, OneOf("-", "–")),
     Recogniser("number", "-−+±", _SIGN, _signed),
     Recogniser("symbol", "+", _AFTER_NUMBER, lambda m: " plus "),
-    Recogniser("number", DIGIT, _LETTERED, lambda m: number(m.group())),
+    Recogniser("number", DIGIT, _LETTERED, lambda m: number(m.group()), search=LETTER_BEHIND),
     Recogniser("number", DIGIT + ".", _PLAIN, _in_context, DIGIT),
 )
 REST = (Recogniser("number", DIGIT, _REST, lambda m: plain(m.group())),)

@@ -399,9 +399,9 @@ _SIGNED = "-−+±"
 QUANTITIES = (
     Recogniser("unit", DIGIT, _COORDINATE, _coordinate, "°"),
     Recogniser("unit", DIGIT, _FEET_INCHES, _feet_inches, "'"),
-    Recogniser("unit", DIGIT, _FEET, _feet),
-    Recogniser("unit", DIGIT, _FEET_MARK, _feet_mark),
-    Recogniser("unit", DIGIT, _INCH_MARK, _inch_mark),
+    Recogniser("unit", DIGIT, _FEET, _feet, search=OneOf("ft", "feet")),
+    Recogniser("unit", DIGIT, _FEET_MARK, _feet_mark, "'"),
+    Recogniser("unit", DIGIT, _INCH_MARK, _inch_mark, '"'),
     Recogniser("unit", DIGIT, _DURATION, _duration),
     Recogniser(
         "unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, DIGIT, OneOf("%", "‰", "perc", "pec")

@@ -10,7 +10,15 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, Recogniser
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    JOINED,
+    LETTER_BEHIND,
+    SMALL,
+    OneOf,
+    Recogniser,
+)
 from voxcli.text.words import spaced
 
 # Parts of figures and parts of letters: "19-cv-1234", "MIG-25/235212-asdg".
@@ -244,15 +252,23 @@ CODES = (  # before dates and units
 )
 NAMES = (
     Recogniser("number", DIGIT + "#", _HEX, _hex),
-    Recogniser("number", DIGIT, _PLAN, _plan),
+    Recogniser("number", DIGIT, _PLAN, _plan, search=OneOf("401", "403", "457", "501", "529")),
     Recogniser("number", DIGIT, _STANDARD, _standard, "."),
     Recogniser("number", DIGIT, _AIRCRAFT, _aircraft),
     Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group())),
     Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
-    Recogniser("number", DIGIT, _RESOLUTION, _resolution),
-    Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K"),
-    Recogniser("number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K"),
-    Recogniser("number", DIGIT, _AGE, lambda m: f"{number(m['number'])} year old"),
+    Recogniser("number", DIGIT, _RESOLUTION, _resolution, search=LETTER_BEHIND),
+    Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND),
+    Recogniser(
+        "number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND
+    ),
+    Recogniser(
+        "number",
+        DIGIT,
+        _AGE,
+        lambda m: f"{number(m['number'])} year old",
+        search=OneOf("yo", "y/o"),
+    ),
 )
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
@@ -263,7 +279,7 @@ SERIALS = (
     Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
     Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
     Recogniser("number", DIGIT, _PLAYERS, _players),
-    Recogniser("number", DIGIT, _PLURAL, _plural),
+    Recogniser("number", DIGIT, _PLURAL, _plural, search=re.compile(r"s(?:(?<=\ds)|(?<=\d['’]s))")),
 )
 # After ranges.
 MIXED = (Recogniser("number", JOINED, _MIXED, _mixed, DIGIT),)

@@ -45,6 +45,10 @@ _ASCII_STARTS = {
 }
 
 
+FIGURES_JOINED = re.compile(r"[-/.](?<=\d.)\d")
+LETTER_BEHIND = re.compile(r"[^\W\d_](?<=\d.)")  # a figure
+
+
 class OneOf:
     """Finds one of some strings in a text, at a tenth of the time that a pattern of them takes.
 

@@ -142,5 +142,5 @@ TELEPHONE = (
     Recogniser("phone", DIGIT, _CALL, _call),
     Recogniser("phone", DIGIT, _CARD, lambda m: _groups(m.group())),
     Recogniser("phone", DIGIT, _SPELLED, _spelled),
-    Recogniser("phone", DIGIT, _CODE, lambda m: _groups(m.group())),
+    Recogniser("phone", DIGIT, _CODE, lambda m: _groups(m.group()), "-"),
 )
