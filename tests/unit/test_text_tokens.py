@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voxcli.text import normalise
+from voxcli.text import normalise, normaliser
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, digits, ordinal
-from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, Tagger
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    JOINED,
+    SMALL,
+    STOPPED,
+    AsciiSpots,
+    Recogniser,
+    Spots,
+    Tagger,
+)
 
 FIXED = settings(derandomize=True, max_examples=150, deadline=None, database=None)
 NUMERALS = {
@@ -21,8 +33,34 @@ NUMERALS = {
 }  # fmt: skip
 
 
+WRITTEN = [
+    line.split(" => ")[0]
+    for path in sorted((Path(__file__).parents[1] / "text_set" / "seen" / "en").glob("*.txt"))
+    for line in path.read_text("utf-8").splitlines()
+    if " => " in line
+]
+
+
 def said(text: str) -> str:
     return normalise(text, "en").text
+
+
+@FIXED
+@given(st.text(st.sampled_from("aZ0 9.b-_$\n"), max_size=12))
+def test_starts_of_tokens_are_the_same_for_ascii_and_for_any_text(text: str) -> None:
+    here, anywhere = AsciiSpots(text), Spots(text)
+    for starts in (*"aZ0.-_$", CAPITAL, SMALL, STOPPED, JOINED, CAPITAL + SMALL, DIGIT + ".$"):
+        assert here.of(starts) == anywhere.of(starts)
+    maybe = {STOPPED, JOINED}
+    assert here.kinds - maybe == anywhere.kinds - maybe
+
+
+def test_what_a_rule_looks_for_first_is_in_every_text_that_it_rewrites() -> None:
+    rules = normaliser._TAGGER._recognisers
+    slow = Tagger(replace(rule, needs="", search=None) for rule in rules)
+    texts = [*WRITTEN[::6], *(" ".join(WRITTEN[at : at + 4]) for at in range(0, len(WRITTEN), 24))]
+    for text in texts:
+        assert normaliser._TAGGER.tag(text) == slow.tag(text), text
 
 
 def test_the_first_recogniser_owns_a_token_and_no_other_sees_what_it_says() -> None:
