@@ -19,6 +19,7 @@ from voxcli.batch.report import JSON_NAME
 from voxcli.batch.timeline import Timeline, timeline_s
 from voxcli.engine.base import SpeechEngine
 from voxcli.errors import VoxError
+from voxcli.plan import Plan
 
 PACKED_BYTES_S = 16_000  # a second of mp3, ogg and the like; 128 kbit/s is more than they take
 FLAC_SHARE = 0.7  # of the same samples unpacked
@@ -147,24 +148,40 @@ def _last_speed(folder: Path, model: str) -> float | None:
         return None
 
 
+def plans(
+    standings: Iterable[Standing], casting: Casting, engine: SpeechEngine
+) -> Iterator[tuple[Standing, Plan | None]]:
+    """Each row with what will be spoken; None for those that are not to do."""
+    for standing in standings:
+        plan = None
+        if standing.status is Status.PENDING:
+            job = standing.job
+            plan = engine.plan(casting.fill(job.row, job.utterance, job.language))
+        yield standing, plan
+
+
+def status_of(standing: Standing) -> str:
+    """As a plan shows it."""
+    return "to do" if standing.status is Status.PENDING else standing.status
+
+
 def describe(
     standings: Iterable[Standing], casting: Casting, engine: SpeechEngine
 ) -> Iterator[dict[str, Any]]:
     """Each row with its normalised text and segments; those that are not to do say why."""
-    for standing in standings:
+    for standing, plan in plans(standings, casting, engine):
         job = standing.job
         shown: dict[str, Any] = {
             "number": job.row.number,
             "line": job.row.line,
             "output": job.name,
-            "status": "to do" if standing.status is Status.PENDING else standing.status,
+            "status": status_of(standing),
             "reason": standing.reason,
             "speaker": job.row.speaker,
             "start": job.row.start,
             "end": job.row.end,
         }
-        if standing.status is Status.PENDING:
-            plan = engine.plan(casting.fill(job.row, job.utterance, job.language))
+        if plan is not None:
             shown |= {
                 "text": plan.text.text,
                 "language": plan.text.language,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -204,6 +205,7 @@ def _prepare(
         is_numbering=names.on_duplicate == "number",
     )  # fmt: skip
     total = len(table.records)
+    gc.freeze()  # what was imported stays, and need not be looked at while rows are made
     with output.Progress("check", total, unit="rows", is_quiet=is_quiet) as progress:
         jobs = check_table(table, rules, casting, namer, on_row=progress.advance)
     storage = Storage(names.bits, names.rate)

@@ -78,12 +78,12 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
     """What a run would do."""
     from dataclasses import asdict
 
-    from voxcli.batch.forecast import describe
+    from voxcli.batch.forecast import describe, plans, status_of
     from voxcli.batch.manifest import Manifest
 
     standings = session.take_stock(Manifest(session.folder.root))
     total = _forecast(standings, session, names)
-    rows = describe(standings, session.casting, session.rules.engine)
+    casting, engine = session.casting, session.rules.engine
     if is_json:
         shown = {
             **asdict(total),
@@ -93,15 +93,17 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         }
         found = []
         with output.Progress("plan", len(standings), unit="rows", is_quiet=is_quiet) as progress:
-            for row in rows:
+            for row in describe(standings, casting, engine):
                 progress.advance()
                 found.append(row)
         output.result_json({**shown, "rows": found})
         return
-    for row in rows:
-        reason = f" ({row['reason']})" if row["reason"] else ""
-        first = f"{row['number']}: {row['output'] or '-'}: {row['status']}{reason}"
-        output.result("\n    ".join((first, *row.get("segments", ()))))
+    for standing, plan in plans(standings, casting, engine):
+        job = standing.job
+        reason = f" ({standing.reason})" if standing.reason else ""
+        first = f"{job.row.number}: {job.name or '-'}: {status_of(standing)}{reason}"
+        segments = [segment.text for segment in plan.text.segments] if plan else []
+        output.result("\n    ".join((first, *segments)))
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
     disks = " and ".join(
         f"{disk.num_bytes / 1e6:.1f} MB of {disk.free_bytes / 1e6:.1f} MB free at {disk.folder}"

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from voxcli.closing import Closing
@@ -116,6 +117,15 @@ class EngineFacts:
     can_encode: bool = True
     can_encode_beside: bool = False
     stages: tuple[str, ...] = ()
+
+    @cached_property
+    def unasked(self) -> dict[bool, dict[str, Value]]:
+        """All parameters as nobody asked, by whether a recording is imitated."""
+        best, cloning = self.best, (dict[str, Value](), self.clone_best)
+        return {
+            is_cloning: settle(self.model, self.parameters, best, cloning[is_cloning])
+            for is_cloning in (False, True)
+        }
 
     @property
     def designs_voices(self) -> bool:
@@ -367,8 +377,10 @@ class SpeechEngine(Closing, ABC):
         facts = self.facts
         if is_cloning is None:
             is_cloning = utterance.mode is not Mode.ZERO_SHOT
-        cloning: Values = facts.clone_best if is_cloning else {}
         given = utterance.sampling.parameters
+        if not given:
+            return dict(facts.unasked[is_cloning])
+        cloning: Values = facts.clone_best if is_cloning else {}
         return settle(self.title, facts.parameters, facts.best, cloning, given)
 
     def begin(self, plan: Plan, *, takes_integers: bool = False) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
@@ -38,6 +38,16 @@ class PlannedModel:
     facts: ModelFacts
     settings: ModelSettings = field(default_factory=ModelSettings)
     can_say: Callable[[str], bool] = lambda character: True
+
+    @cached_property
+    def unasked(self) -> dict[bool, dict[str, Value]]:
+        """All parameters as nobody asked, by whether it is cloning."""
+        facts, best = self.facts, self.settings
+        cloning: tuple[Mapping[str, Value], ...] = ({}, best.clone_parameters)
+        return {
+            is_cloning: settle(self.name, facts.parameters, best.parameters, cloning[is_cloning])
+            for is_cloning in (False, True)
+        }
 
 
 def planned_model(files: ModelFiles) -> PlannedModel:
@@ -108,6 +118,8 @@ def settled_parameters(
         UsageError: one that the model does not have, with those it has; a value out of range.
     """
     best, given = model.settings, sampling.parameters
+    if not given:
+        return dict(model.unasked[is_cloning])
     cloning: Mapping[str, Value] = best.clone_parameters if is_cloning else {}
     return settle(model.name, model.facts.parameters, best.parameters, cloning, given)
 
