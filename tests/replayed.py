@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,7 @@ class Replay(Closing):
     Args:
         answers: by method and path; several for one path are given in turn, the last for ever.
             A path that is not here is 404.
+        tls: of a server that speaks https; None speaks plain HTTP.
 
     Attributes:
         requests: method, path, headers and body of each, as they came.
@@ -90,7 +92,11 @@ class Replay(Closing):
         hang_before_headers: answer requests for speech with nothing at all.
     """
 
-    def __init__(self, answers: dict[tuple[str, str], Answer | Iterable[Answer]]) -> None:
+    def __init__(
+        self,
+        answers: dict[tuple[str, str], Answer | Iterable[Answer]],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.num_opened = self.num_spoken = self.num_left = 0
         self.hang_before_headers = False
@@ -99,8 +105,10 @@ class Replay(Closing):
             for key, value in answers.items()
         }
         self._loop = LoopThread("replay")
-        self._server = self._loop.run(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = self._loop.run(asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls))
+        self.url = (
+            f"http{'s' if tls else ''}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        )
 
     @property
     def spoken(self) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import numpy as np
 from needs import PATIENCE_S
 from replayed import SPEECH, Answer, Replay, answer, as_json
 
-from voxcli.engine.base import Wanted
 from voxcli.engine.calls import LoopThread, Piece, SegmentCall
 from voxcli.engine.openai.engine import OpenAIEngine, open_server
 from voxcli.engine.openai.transport import Limits
@@ -38,14 +37,14 @@ def served(
 def speaking(
     *speech: Answer,
     limits: Limits = QUICK,
-    wanted: str = "mini",
+    wanted: str | None = None,
     api_key: str | None = None,
     answers: dict[tuple[str, str], Any] | None = None,
 ) -> Iterator[tuple[OpenAIEngine, Replay]]:
     """An engine on a server that gives these answers to requests for speech."""
     found = {**(served() if answers is None else answers), SPEECH: speech}
     with Replay(found) as replay, LoopThread("client") as loop:
-        engine = open_server(replay.url, Wanted(wanted), api_key, loop, limits=limits)
+        engine = open_server(replay.url, wanted, api_key, loop, limits=limits)
         assert engine is not None
         with engine:
             yield engine, replay

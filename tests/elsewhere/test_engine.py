@@ -16,7 +16,6 @@ from replayed import CUT, HANGING, SPEECH, Answer, Replay, answer, as_json
 
 from voxcli.audio import wav
 from voxcli.config import SamplingParams
-from voxcli.engine.base import Wanted
 from voxcli.engine.calls import LoopThread
 from voxcli.engine.openai import transport
 from voxcli.engine.openai.engine import OpenAIEngine, open_server
@@ -30,9 +29,9 @@ EVENTS = {"content-type": "text/event-stream"}
 
 
 @contextmanager
-def opened(answers: dict[tuple[str, str], Any], wanted: str = "mini") -> Iterator[Any]:
+def opened(answers: dict[tuple[str, str], Any], wanted: str | None = None) -> Iterator[Any]:
     with Replay(answers) as replay, LoopThread("client") as loop:
-        found = open_server(replay.url, Wanted(wanted), None, loop, limits=QUICK)
+        found = open_server(replay.url, wanted, None, loop, limits=QUICK)
         try:
             yield found
         finally:
@@ -40,7 +39,7 @@ def opened(answers: dict[tuple[str, str], Any], wanted: str = "mini") -> Iterato
                 found.close()
 
 
-def refused(answers: dict[tuple[str, str], Any], wanted: str = "mini") -> VoxError:
+def refused(answers: dict[tuple[str, str], Any], wanted: str | None = None) -> VoxError:
     with pytest.raises(VoxError) as caught, opened(answers, wanted):
         pass
     return caught.value
@@ -152,7 +151,7 @@ def test_nobody_there_is_an_error_of_the_engine() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(UnavailableError, match=url):
-            open_server(url, Wanted("mini"), None, loop)
+            open_server(url, None, None, loop)
 
 
 ODD: list[Any] = [

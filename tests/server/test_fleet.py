@@ -22,6 +22,7 @@ from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import SpeechEngine
 from voxcli.engine.choose import open_engine
 from voxcli.engine.fleet import dispatcher, session
+from voxcli.engine.fleet import engine as fleet_engine
 from voxcli.engine.remote import client, transport
 from voxcli.errors import EngineError, TextError, UsageError, VoxError
 from voxcli.server import local
@@ -116,6 +117,60 @@ def test_every_row_ends_ok_once_and_as_alone(
     for server in fleet.servers:
         server.model.gate.set()
         until(lambda server=server: not server.worker.num_running)  # type: ignore[misc]
+
+
+def test_who_stops_waits_for_no_row_that_nobody_speaks(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "HOPE_S", 1e6)
+    monkeypatch.setattr(fleet_engine, "HOPE_S", 1e6)
+    engine = fleet.open()
+    batch = prepare(table(tmp_path), tmp_path / "out", engine=engine)
+    ended: list[str] = []
+
+    def on_outcome(outcome: Any, tally: Any) -> None:
+        ended.append(outcome.job.name)
+        for proxy in fleet.proxies:
+            proxy.target = None
+            proxy.drop_all()
+
+    def is_stopping() -> bool:
+        return bool(ended) and not engine.facts.name.startswith("3")
+
+    report = batch.run(lambda: engine, on_outcome=on_outcome, is_stopping=is_stopping)
+    assert not report["is_complete"]
+    assert statuses(report).count("pending") == NUM_ROWS - len(ended) > 0
+
+
+def test_a_server_that_takes_no_connection_stops_nobody_who_adds_a_speech(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_connect = threading.Event()
+    connect = transport.send
+
+    def send(*given: Any) -> Any:
+        assert may_connect.wait(PATIENCE_S)
+        return connect(*given)
+
+    with fleet.open() as engine:
+        plans = [engine.plan(Utterance(TEXT)) for _ in range(3)]
+        with engine.session() as running:
+            monkeypatch.setattr(transport, "send", send)
+            speeches = [running.add(plan, is_live=False) for plan in plans]
+            running.wake()
+            assert running.step() == []
+            running.leave(speeches[0])
+            may_connect.set()
+            while not running.is_idle:
+                running.step()
+        assert [each.is_done for each in speeches] == [False, True, True]
+
+
+def test_a_key_that_is_refused_names_its_server(fleet: Fleet) -> None:
+    with run_server(api_key="other") as keyed, pytest.raises(VoxError) as caught:
+        open_engine(f"{fleet.proxies[0].url},{keyed.url}", EngineConfig("fake", device="cpu"))
+    assert keyed.url in caught.value.message
+    assert "VOXCLI_API_KEY" in str(caught.value)
 
 
 def test_rows_are_shared_and_each_server_has_no_more_than_asked(fleet: Fleet) -> None:

@@ -11,7 +11,7 @@ import pytest
 from running import run_server
 
 from voxcli.config import EngineConfig, SamplingParams
-from voxcli.engine.base import SpeechEngine, Wanted, uses_of
+from voxcli.engine.base import SpeechEngine, uses_of
 from voxcli.engine.calls import LoopThread
 from voxcli.engine.native.engine import NativeEngine
 from voxcli.engine.openai.engine import OpenAIEngine, known_rate, open_server
@@ -84,7 +84,7 @@ def test_what_the_engine_is_not_told_is_refused(native: NativeEngine, store: Voi
 
 def test_its_own_protocol_is_left_to_who_speaks_it(native: NativeEngine) -> None:
     with run_server(engine=native) as running, LoopThread("client") as loop:
-        assert open_server(running.url, Wanted("mini"), None, loop) is None
+        assert open_server(running.url, None, None, loop) is None
 
 
 def _some_speech(native: NativeEngine) -> np.ndarray:

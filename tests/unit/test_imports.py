@@ -40,7 +40,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.takeover": {"errors"},
     "engine.base": WORDS | {"voices", "hub"},
     "engine.standin": WORDS | {"engine.base"},
+    "engine.addresses": set(),
     "engine.choose": {"engine.base", "engine.standin", "engine.native", "engine.remote"}
+    | {"engine.addresses"}
     | {"engine.fleet", "engine.openai", "engine.vllm_omni", "engine.news", "engine.calls"}
     | {"hub", "config", "errors"},
     "engine.planning": WORDS | {"hub", "models.base", "text", "audio"},

@@ -19,6 +19,7 @@ from voxcli.batch.casting import Casting
 from voxcli.batch.jobs import Standing, Status
 from voxcli.batch.keep import Keeper, RowInWork
 from voxcli.batch.manifest import Manifest
+from voxcli.batch.planner import Planner
 from voxcli.batch.takes import Outcome, Take, Tally
 from voxcli.engine.base import Speech, SpeechEngine, SpeechSession
 from voxcli.errors import EngineError, EngineFaultError, OutputError, SynthesisError, VoxError
@@ -73,11 +74,14 @@ class BatchRun:
         suspects = self._manifest.suspects
         pool = ThreadPoolExecutor(NUM_WRITERS, "writer")
         try:
-            with self._engine.session() as session:
+            with (
+                self._engine.session() as session,
+                Planner(self._engine, session.wake) as planner,
+            ):
                 ordinary = deque(row for row in rows if row.job.name not in suspects)
-                self._speak(session, pool, ordinary, lambda: self._engine.facts.max_streams)
+                self._speak(session, planner, pool, ordinary, self._max_streams)
                 alone = deque(row for row in rows if row.job.name in suspects)
-                self._speak(session, pool, alone, lambda: 1)
+                self._speak(session, planner, pool, alone, lambda: 1)
         except EngineFaultError as err:
             self._take_fault(err)
             raise
@@ -85,14 +89,20 @@ class BatchRun:
             pool.shutdown(cancel_futures=True)
             self._keep_what_is_written()
 
+    def _max_streams(self) -> int:
+        return self._engine.facts.max_streams
+
     def _speak(
         self,
         session: SpeechSession,
+        planner: Planner,
         pool: ThreadPoolExecutor,
         queue: deque[RowInWork],
         max_rows: Callable[[], int],
     ) -> None:
-        while self._start_rows(session, queue, max_rows()) or self._speaking or self._writing:
+        while (
+            self._start_rows(session, planner, queue, max_rows()) or self._speaking or self._writing
+        ):
             if self._speaking:
                 self._step(session, pool)
             self._collect(is_waiting=not self._speaking or len(self._writing) > max_rows())
@@ -107,21 +117,37 @@ class BatchRun:
             if row.job.name in suspects:
                 self._end(row, self._keeper.failed(row, why))
 
-    def _start_rows(self, session: SpeechSession, queue: deque[RowInWork], max_rows: int) -> bool:
+    def _start_rows(
+        self, session: SpeechSession, planner: Planner, queue: deque[RowInWork], max_rows: int
+    ) -> bool:
         """Fill the engine; whether anything waits to be started."""
         if self._is_stopping():
             queue.clear()
             self._again.clear()
-        while len(self._speaking) < max_rows and (self._again or queue):
+            planner.drop()
+            self._leave_waiting(session)
+        while len(self._speaking) + len(planner) < max_rows and (self._again or queue):
             row = self._again.popleft() if self._again else queue.popleft()
             try:
-                plan = self._engine.plan(self._casting.fill(row.job.row, row.utterance))
+                planner.ask(row, self._casting.fill(row.job.row, row.utterance))
+            except VoxError as err:
+                self._end(row, self._keeper.failed(row, err))
+        for row, plan in planner.take(is_waiting=not (self._speaking or self._writing)):
+            try:
+                if isinstance(plan, VoxError):
+                    raise plan
                 self._speaking[session.add(plan, is_live=False)] = row
             except EngineFaultError:  # concerns them all
                 raise
             except VoxError as err:
                 self._end(row, self._keeper.failed(row, err))
-        return bool(self._again or queue)
+        return bool(self._again or queue or len(planner))
+
+    def _leave_waiting(self, session: SpeechSession) -> None:
+        """Leave rows that nobody speaks to the next run."""
+        for speech in [each for each in self._speaking if session.is_waiting(each)]:
+            del self._speaking[speech]
+            session.leave(speech)
 
     def _step(self, session: SpeechSession, pool: ThreadPoolExecutor) -> None:
         for speech, event in session.step():

@@ -255,8 +255,11 @@ def _start(
     rows_a_server: int | None,
 ) -> SpeechEngine:
     """Who speaks the rows, ready for what they tell the model."""
+    from voxcli.engine.choose import AUTO
+
     engine, wanted = session.rules.engine, session.parameters
-    if engine.facts.is_elsewhere:  # whether it can be told that is known only now
+    # whether the user's own server can be told that is known only now; those at URLs have to
+    if engine.facts.is_elsewhere and settings.engine == AUTO:
         engine = options.open(
             settings, replace(config, graphs=tuple(wanted)),
             is_quiet=is_quiet, rows_a_server=rows_a_server,

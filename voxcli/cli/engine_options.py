@@ -150,6 +150,7 @@ class EngineOptions(ModelOptions):
         return open_engine(
             settings.engine, config, settings,
             files=files, is_speaking=is_speaking, rows_a_server=rows_a_server,
+            is_model_named=self.model is not None,
             on_note=lambda why: output.note(why, is_quiet=is_quiet),
         )  # fmt: skip
 

@@ -259,6 +259,10 @@ class SpeechSession(Closing, ABC):
     def resume(self, speech: Speech) -> None:
         """The opposite of `pause`; always safe."""
 
+    def is_waiting(self, speech: Speech) -> bool:
+        """Whether nobody speaks it yet, so that who wants to stop need not wait for it."""
+        return False
+
     def wake(self) -> None:
         """Let a `step` that waits for news return; always safe, from any thread."""
 

@@ -13,16 +13,17 @@ Nothing heavy is imported before it is known who it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from voxcli.config import EngineConfig, UserSettings
+from voxcli.config import DEFAULT_MODEL, EngineConfig, UserSettings
 from voxcli.engine.base import SpeechEngine, Wanted
-from voxcli.errors import UsageError
+from voxcli.errors import BusyError, UsageError, VoxError
 
 if TYPE_CHECKING:
     from voxcli.engine.news import NewsEngine
@@ -52,6 +53,7 @@ def open_engine(
     files: ModelFiles | None = None,
     is_speaking: bool = True,
     rows_a_server: int | None = None,
+    is_model_named: bool = False,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> SpeechEngine:
     """Find who speaks, without loading a model.
@@ -63,6 +65,8 @@ def open_engine(
         is_speaking: False where it will only encode recordings: an engine of our own then has one
             slot and captures nothing.
         rows_a_server: given to each server at a URL at once, at most; None leaves it to them.
+        is_model_named: whether the user said which model, even if it is the default: a server
+            elsewhere is else asked for whatever it has.
         on_note: told why a running server is not used, or not any more.
 
     Raises:
@@ -87,7 +91,11 @@ def open_engine(
             on_note(f"the running server is not used: {why_not}")
     elif spec not in (NATIVE, VLLM_OMNI):
         wanted = wanted_by(config, settings)
-        return _open_servers(_urls(spec), wanted, settings, rows_a_server, on_note)
+        is_any = config.model == DEFAULT_MODEL and not is_model_named
+        return _open_servers(
+            _urls(spec), wanted, settings.api_key,
+            is_any=is_any, rows_a_server=rows_a_server, on_note=on_note,
+        )  # fmt: skip
     from voxcli.hub import resolve_model
 
     if files is None:
@@ -117,39 +125,65 @@ def open_random_engine(weights: RandomWeights, config: EngineConfig) -> SpeechEn
 def _open_servers(
     urls: list[str],
     wanted: Wanted,
-    settings: UserSettings,
+    api_key: str | None,
+    *,
+    is_any: bool,
     rows_a_server: int | None,
     on_note: Callable[[str], None],
 ) -> SpeechEngine:
     """The servers at URLs; one of ours, where it is the only one, is asked without a fleet."""
+    from voxcli.engine.fleet.open import open_fleet
     from voxcli.engine.remote.find import OtherProgramError, connect_to
 
     if len(urls) == 1 and rows_a_server is None:
         try:
-            return connect_to(urls[0], wanted, settings.api_key)
-        except OtherProgramError:
+            with _told_scheme(urls[0]):
+                return connect_to(urls[0], wanted, api_key)
+        except (OtherProgramError, BusyError):
             pass
-    from voxcli.engine.fleet.open import open_fleet
-
-    openers = {url: partial(_open_server, url, wanted, settings.api_key) for url in urls}
+    openers = {url: partial(_open_server, url, wanted, api_key, is_any=is_any) for url in urls}
     return open_fleet(openers, rows_a_server=rows_a_server, on_note=on_note)
 
 
-def _open_server(url: str, wanted: Wanted, api_key: str | None) -> NewsEngine:
-    """Who answers at a URL, whichever program it is."""
+def _open_server(url: str, wanted: Wanted, api_key: str | None, *, is_any: bool) -> NewsEngine:
+    """Who answers at a URL, whichever program it is.
+
+    Args:
+        is_any: another program may have any model.
+    """
     from voxcli.engine.remote.find import OtherProgramError, connect_to
 
-    try:
-        return connect_to(url, wanted, api_key, waits_when_busy=False)
-    except OtherProgramError as err:
-        from voxcli.engine.calls import shared_loop
-        from voxcli.engine.fleet.cap import MAX
-        from voxcli.engine.openai.engine import open_server
+    with _told_scheme(url):
+        try:
+            return connect_to(url, wanted, api_key, waits_when_busy=False)
+        except OtherProgramError as err:
+            from voxcli.engine.calls import shared_loop
+            from voxcli.engine.fleet.cap import MAX
+            from voxcli.engine.openai.engine import open_server
 
-        engine = open_server(url, wanted, api_key, shared_loop(), max_streams=MAX)
-        if engine is None:  # a voxcli server that does not speak as this one does
-            raise err
-        return engine
+            model = None if is_any else wanted.model
+            engine = open_server(url, model, api_key, shared_loop(), max_streams=MAX)
+            if engine is None:  # a voxcli server that does not speak as this one does
+                raise err
+            return engine
+
+
+@contextmanager
+def _told_scheme(url: str) -> Iterator[None]:
+    """Let an error say so where the address should begin with the other of http and https."""
+    from voxcli.engine.remote.find import OtherProgramError
+
+    try:
+        yield
+    except (BusyError, OtherProgramError):
+        raise
+    except VoxError as err:
+        from voxcli.engine.addresses import of_other_scheme
+
+        if (other := of_other_scheme(url)) is not None:
+            spoken = "TLS" if other.startswith("https") else "plain HTTP"
+            err.hint = f"that port speaks {spoken}: give {other}"
+        raise
 
 
 def check_spec(spec: str) -> str:
@@ -167,9 +201,20 @@ def check_spec(spec: str) -> str:
             raise UsageError(
                 "an address with a password is not used", hint="give a key in VOXCLI_API_KEY"
             )
-    if len(set(urls)) < len(urls):
-        raise UsageError(f"--engine names a server twice: {spec}", hint="name each once")
+    if len(urls) > 1:
+        _check_different(urls)
     return spec
+
+
+def _check_different(urls: list[str]) -> None:
+    """Refuse two names of one server."""
+    from voxcli.engine.addresses import key_of
+
+    named: dict[object, str] = {}
+    for url in urls:
+        before = named.setdefault(key_of(url), url)
+        if before is not url:
+            raise UsageError(f"--engine names a server twice: {before}, {url}", hint="name it once")
 
 
 def _urls(spec: str) -> list[str]:

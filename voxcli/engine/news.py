@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import abstractmethod
 
 from voxcli.engine.base import Event, SpeechEngine, SpeechSession
 from voxcli.errors import EngineFaultError
+
+WAIT_S = 1.0  # for news, in one step
 
 
 class NewsSession(SpeechSession):
@@ -32,11 +35,12 @@ class NewsSession(SpeechSession):
         return None
 
     def step(self) -> list[Event]:
-        """Wait for news of the speeches.
+        """Wait for news of the speeches, for so long that its caller can look at other things.
 
         Raises:
             EngineFaultError: who speaks stops or is gone, and with it everything in flight.
         """
+        end_s = time.monotonic() + WAIT_S
         while not self.is_idle:
             self.bell.clear()
             if events := self.poll():
@@ -44,10 +48,12 @@ class NewsSession(SpeechSession):
                     if isinstance(event, EngineFaultError):
                         raise event
                 return events
-            if self._is_woken:
+            left_s = end_s - time.monotonic()
+            if self._is_woken or left_s <= 0.0:
                 break
             if not self.is_idle:
-                self.bell.wait(self.patience_s())
+                patience_s = self.patience_s()
+                self.bell.wait(left_s if patience_s is None else min(left_s, patience_s))
         self._is_woken = False
         return []
 

@@ -7,15 +7,17 @@ speaks the same.
 from __future__ import annotations
 
 import logging
+import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakSet
 
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, Wanted
 from voxcli.engine.fleet.dispatcher import Server, ServerState, room_of
-from voxcli.engine.fleet.member import Member
+from voxcli.engine.fleet.member import Member, beside
 from voxcli.engine.fleet.session import HOPE_S, FleetSession
 from voxcli.engine.news import NewsEngine
 from voxcli.errors import (
@@ -24,6 +26,7 @@ from voxcli.errors import (
     EngineFaultError,
     UnavailableError,
     UsageError,
+    VoxError,
 )
 from voxcli.parameters import Values
 from voxcli.plan import Plan
@@ -32,6 +35,8 @@ from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 logger = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 0.5  # where no server answers
+ANSWER_S = 2.0  # that a server has for a question, until another is asked too
+ENCODE_S = 30.0  # the same for a recording to be encoded
 
 T = TypeVar("T")
 
@@ -48,12 +53,21 @@ class FleetEngine(SpeechEngine):
         self._members = members
         self._is_endless = is_endless
         self._sessions: WeakSet[FleetSession] = WeakSet()
-        known = [member.engine for member in members if member.engine is not None]
+        known = [each for each in members if each.server.state is ServerState.UP]
         assert known, "a fleet needs a server that answers"
-        first = known[0]
-        self._expected = first.facts
-        self._checksum = first.model_checksum()
-        self._name = f"{len(members)} servers" if len(members) > 1 else first.facts.name
+        self._expected = known[0].connect().facts
+        self._checksum = known[0].checksum
+        self._is_closed = False
+
+    @property
+    def _name(self) -> str:
+        """What messages call it: how many there are, and how many of them speak."""
+        if len(self._members) == 1:
+            return self._expected.name
+        servers = [member.server for member in self._members]
+        num_down = sum(each.state is ServerState.DOWN or bool(each.retired) for each in servers)
+        num_up = f"{len(servers) - num_down} of " if num_down else ""
+        return f"{num_up}{len(servers)} servers"
 
     @property
     def facts(self) -> EngineFacts:  # type: ignore[override]
@@ -66,11 +80,11 @@ class FleetEngine(SpeechEngine):
         return replace(self._any(lambda engine: engine.setup), device=self._name)
 
     def start(self, wanted: Iterable[Values] = ()) -> None:
-        """See the base; a server that is down is asked again when it comes back."""
+        """See the base; a server that is down is asked when it comes back."""
         known = tuple(wanted)
-        for member in self._up():
+        for member in self._members:
             try:
-                member.connect().start(known)
+                member.start(known)
             except EngineFaultError as err:
                 self._doubt(member, err)
 
@@ -95,7 +109,7 @@ class FleetEngine(SpeechEngine):
         if not self.facts.can_encode:
             raise UsageError(f"{self._name} encode no voices", hint="use --engine native")
         wanted = tuple(uses)
-        return self._any(lambda engine: engine.encode(recording, wanted))
+        return self._any(lambda engine: engine.encode(recording, wanted), ENCODE_S)
 
     def mismatch(self, wanted: Wanted) -> str | None:
         """See the base; one that fits is enough, as they speak the same.
@@ -133,6 +147,7 @@ class FleetEngine(SpeechEngine):
         return {member.server.name: _account(member.server) for member in self._members}
 
     def close(self) -> None:
+        self._is_closed = True
         for session in tuple(self._sessions):
             session.close()
         for member in self._members:
@@ -143,29 +158,54 @@ class FleetEngine(SpeechEngine):
         known = [each for each in self._members if each.engine and not each.server.retired]
         return sorted(known, key=lambda each: each.server.state is not ServerState.UP)
 
-    def _any(self, question: Callable[[NewsEngine], T]) -> T:
-        """What the first one answers that does; waits for one as long as there is hope.
+    def _any(self, question: Callable[[NewsEngine], T], patience_s: float = ANSWER_S) -> T:
+        """The first answer. One that is silent is doubted, and the next is asked beside it; waits
+        for one to come back as long as there is hope.
 
         Raises:
-            UnavailableError: none does.
+            UnavailableError: none answers.
         """
         give_up_s = time.monotonic() + HOPE_S
-        last: EngineError | None = None
-        while True:
-            for member in self._up():
-                try:
-                    engine = member.connect()
-                    if member.server.state is not ServerState.UP and not engine.is_up():
-                        continue  # it may be silent, and a question waits for long
-                    return question(engine)
-                except (EngineFaultError, BusyError) as err:
-                    self._doubt(member, err)
-                    last = err
-            if time.monotonic() > give_up_s:
-                raise UnavailableError(
-                    f"{self._name}: none answers", hint="start them again"
-                ) from last
-            time.sleep(ASK_AGAIN_S)
+        last: VoxError | None = None
+        answers: queue.SimpleQueue[tuple[Member, Future[T]]] = queue.SimpleQueue()
+        pending: set[Member] = set()
+        failed: set[Member] = set()
+        while not self._is_closed and (pending or time.monotonic() < give_up_s):
+            others = [each for each in self._up() if each not in pending | failed]
+            if others:
+                self._put(question, others[0], answers)
+                pending.add(others[0])
+            try:
+                member, answer = answers.get(timeout=patience_s if pending else ASK_AGAIN_S)
+            except queue.Empty:
+                for member in pending:
+                    self._doubt(member, UnavailableError(f"silent for {patience_s:g} s"))
+                failed.clear()
+                continue
+            pending.discard(member)
+            try:
+                return answer.result()
+            except (EngineFaultError, BusyError) as err:
+                self._doubt(member, err)
+                failed.add(member)
+                last = err
+        raise UnavailableError(f"{self._name}: none answers", hint="start them again") from last
+
+    def _put(
+        self,
+        question: Callable[[NewsEngine], T],
+        member: Member,
+        answers: queue.SimpleQueue[tuple[Member, Future[T]]],
+    ) -> None:
+        """Put a question to a member, beside the caller."""
+        engine, is_doubted = member.connect(), member.server.state is not ServerState.UP
+
+        def ask() -> T:
+            if is_doubted and not engine.is_up():  # it may be silent, and a question waits for long
+                raise UnavailableError(f"{member.server.name} does not answer")
+            return question(engine)
+
+        beside(ask).add_done_callback(lambda answer: answers.put((member, answer)))
 
     def _doubt(self, member: Member, error: EngineError) -> None:
         logger.info("%s: %s", member.server.name, error)

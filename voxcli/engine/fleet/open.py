@@ -1,9 +1,9 @@
-"""Servers at URLs as a fleet: all are asked at once who they are."""
+"""Servers at URLs as a fleet: all are asked at once who they are; none waits for a silent one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from voxcli.engine.fleet.cap import MAX, START, Cap
 from voxcli.engine.fleet.dispatcher import Server, ServerState
@@ -11,6 +11,8 @@ from voxcli.engine.fleet.engine import FleetEngine
 from voxcli.engine.fleet.member import Member, why_other
 from voxcli.engine.news import NewsEngine
 from voxcli.errors import EngineError, UsageError
+
+OTHERS_S = 2.0  # that servers have to say who they are, once one of them has
 
 
 def open_fleet(
@@ -20,13 +22,13 @@ def open_fleet(
     on_note: Callable[[str], None] = lambda note: None,
     is_endless: bool = False,
 ) -> FleetEngine:
-    """The servers that answer, and those that may come back.
+    """The servers that answer, and those that may come back or answer later.
 
     Args:
         openers: for each server's name, what finds out who is there: see `Member`.
         rows_a_server: given to each at once, at most; None means as many as it says that it has
             streams, or where it does not say so 8 at first, then as many as make it faster.
-        on_note: told of servers that do not answer.
+        on_note: told of servers that do not answer, or not yet.
         is_endless: see `Dispatcher`.
 
     Raises:
@@ -38,14 +40,24 @@ def open_fleet(
         for index, (name, opener) in enumerate(openers.items())
     ]
     try:
-        with ThreadPoolExecutor(min(32, len(members))) as pool:
-            missing = [each for each in pool.map(_connect, members) if each is not None]
+        openings = [member.opening() for member in members]
+        _wait_for_one(openings)
+        missing: list[EngineError] = []
+        for member, opening in zip(members, openings, strict=True):
+            if not opening.done():
+                on_note(f"{member.server.name} has not said yet who it is; it joins when it does")
+            elif (error := opening.exception()) is not None:
+                if not isinstance(error, EngineError):
+                    raise error
+                missing.append(error)
+            else:
+                continue
+            member.server.state = ServerState.DOWN
         if len(missing) == len(members):
             raise missing[0]
         for error in missing:
             on_note(error.message)
-        known = [member for member in members if member.engine is not None]
-        _check_same(known)
+        _check_same([each for each in members if each.server.state is ServerState.UP])
     except BaseException:
         for member in members:
             member.close()
@@ -57,23 +69,22 @@ def _cap(rows: int | None) -> Cap:
     return Cap(START, MAX) if rows is None else Cap(rows, rows)
 
 
-def _connect(member: Member) -> EngineError | None:
-    """Ask one who it is; the error where nobody answers, which is then down."""
-    try:
-        member.connect()
-    except EngineError as err:
-        member.server.state = ServerState.DOWN
-        return err
-    return None
+def _wait_for_one(openings: Sequence[Future[None]]) -> None:
+    """Wait until one answers, or none will; then a moment for the others."""
+    pending, answered = set(openings), False
+    while pending and not answered:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        answered = any(not isinstance(each.exception(), EngineError) for each in done)
+    wait(pending, OTHERS_S)
 
 
 def _check_same(members: Sequence[Member]) -> None:
-    first = members[0].connect()
-    checksum = first.model_checksum()
+    first = members[0]
     for member in members[1:]:
-        why = why_other(member.connect(), first.facts, checksum)
+        facts = first.connect().facts
+        why = why_other(member.connect().facts, member.checksum, facts, first.checksum)
         if why is not None:
             raise UsageError(
-                f"{member.server.name} cannot speak beside {members[0].server.name}: {why}",
+                f"{member.server.name} cannot speak beside {first.server.name}: {why}",
                 hint="give servers of one model and version",
             )

@@ -7,6 +7,7 @@ long as nothing of it has left.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from voxcli.engine.base import EngineFacts, Event, Speech
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
-from voxcli.engine.fleet.member import Member
+from voxcli.engine.fleet.member import ROOM_S, Member
 from voxcli.engine.news import NewsSession
 from voxcli.errors import BusyError, EngineError, NotServedError, UnavailableError, VoxError
 from voxcli.plan import Plan
@@ -25,8 +26,9 @@ from voxcli.utterance import AudioChunk
 if TYPE_CHECKING:
     from voxcli.utterance import Utterance
 
+logger = logging.getLogger(__name__)
+
 HOPE_S = 120.0  # that none of the servers may be up before everything ends
-ROOM_S = 300.0  # that they may have no room for anything
 
 
 @dataclass(eq=False)
@@ -101,6 +103,9 @@ class FleetSession(NewsSession):
         self._dispatcher.add(flight.row)
         self.bell.set()
         return speech
+
+    def is_waiting(self, speech: Speech) -> bool:
+        return speech in self._flights and self._flights[speech].tried is None
 
     def leave(self, speech: Speech) -> None:
         flight = self._flights.get(speech)
@@ -180,7 +185,11 @@ class FleetSession(NewsSession):
 
     def _ask(self, server: Server) -> None:
         """Whether a server is up; in a thread of its own."""
-        why = self._members[server].look(self._facts, self._checksum)
+        why: str | None = ""
+        try:
+            why = self._members[server].look(self._facts, self._checksum)
+        except Exception:  # a bug: said in the log, and the server is asked again
+            logger.exception("asking %s failed", server.name)
         self._answers.put((server, why))
         self.bell.set()
 

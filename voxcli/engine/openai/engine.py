@@ -1,7 +1,7 @@
 """`OpenAIEngine`: a speech server elsewhere that speaks as OpenAI's does, as an engine.
 
     with LoopThread("servers") as loop:
-        engine = open_server("http://host:8091", Wanted(model="openbmb/VoxCPM2"), None, loop)
+        engine = open_server("http://host:8091", "openbmb/VoxCPM2", None, loop)
 
 Texts are planned here, and what comes back passes the same guard as our own speech. One server: who
 asks which of several, how often and how many at once is decided elsewhere.
@@ -19,8 +19,7 @@ from weakref import WeakSet
 
 import httpx
 
-from voxcli.config import DEFAULT_MODEL
-from voxcli.engine.base import OWN_VOICE, EngineFacts, Setup, Wanted
+from voxcli.engine.base import OWN_VOICE, EngineFacts, Setup
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
 from voxcli.engine.clips import check_continued, check_heard
 from voxcli.engine.news import NewsEngine
@@ -58,7 +57,7 @@ ELSEWHERE = "elsewhere"
 
 def open_server(
     url: str,
-    wanted: Wanted,
+    model: str | None,
     api_key: str | None,
     loop: LoopThread,
     *,
@@ -68,7 +67,7 @@ def open_server(
     """The server at a URL, asked what it is.
 
     Args:
-        wanted: its model has to be served; `DEFAULT_MODEL` means whatever is, if it is one.
+        model: which has to be served; None means whatever is, if it is one.
         loop: where requests run; the caller closes it, after the engine.
         max_streams: requests at once.
 
@@ -82,7 +81,6 @@ def open_server(
     limits = limits or Limits()
     began_s = time.perf_counter()
     transport = Transport(url, api_key)
-    model = None if wanted.model == DEFAULT_MODEL else wanted.model
     try:
         profile = loop.run(probe(transport, model))
         if profile.kind is Kind.VOXCLI:

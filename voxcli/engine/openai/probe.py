@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 from voxcli.engine.openai import profile
@@ -13,8 +14,11 @@ from voxcli.engine.openai.profile import Kind, ModelRow, Profile
 from voxcli.engine.openai.transport import Limits, Transport
 from voxcli.errors import EngineError, UnavailableError, UsageError, VoxError
 
+logger = logging.getLogger(__name__)
+
 ANSWER_S = 10.0  # a server that does not say within this what it is counts as absent
 WORD = "Hello."  # is spoken where a rate is not known
+NUM_WORDS, PAUSE_S = 4, 0.5  # that it is asked for at most, and until the second time
 
 
 async def probe(transport: Transport, wanted: str | None) -> Profile:
@@ -73,11 +77,21 @@ async def _unless_refused(transport: Transport, path: str) -> Any:
 
 async def learn_rate(transport: Transport, known: Profile, limits: Limits) -> int:
     """The rate of a model that nobody knows by its name: one word is spoken for it, and given up as
-    soon as the header is there.
+    soon as the header is there. Where the server fails, it is asked again as for any row.
 
     Raises:
         VoxError: it is not spoken.
     """
+    for num in range(NUM_WORDS - 1):
+        try:
+            return await _spoken_rate(transport, known, limits)
+        except UnavailableError as err:
+            logger.info("%s", err)
+            await asyncio.sleep(PAUSE_S * 2**num)
+    return await _spoken_rate(transport, known, limits)
+
+
+async def _spoken_rate(transport: Transport, known: Profile, limits: Limits) -> int:
     body = {"model": known.model.name, "input": WORD, "response_format": "wav"}
     body["voice"] = known.voices[0] if known.voices else profile.ANY_VOICE
     with transport.explained():

@@ -26,7 +26,7 @@ from voxcli.engine.base import (
 )
 from voxcli.engine.news import NewsEngine, NewsSession
 from voxcli.engine.remote import wire
-from voxcli.engine.remote.transport import ANSWER_S, Server, check, ended_after, send
+from voxcli.engine.remote.transport import ANSWER_S, Asked, Server, check, ended_after, send
 from voxcli.errors import UnavailableError, UsageError, VoxError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
@@ -51,7 +51,7 @@ TRICKLE_S = 4.0
 
 
 class _Call:
-    """One speech's own connection; it is asked for at once."""
+    """One speech's own connection; it is asked for by `send`, or by whoever reads it first."""
 
     def __init__(
         self, server: Server, facts: EngineFacts, plan: Plan, *, is_live: bool,
@@ -65,14 +65,23 @@ class _Call:
         said = _without_samples(_in_unicode(plan.utterance))
         settled = replace(said, sampling=sampling)
         order = wire.SpeechOrder(settled, is_live, takes_integers)
-        self._asked = server.ask(wire.PATH_SPEECH, order)
-        self.close = self._asked.close
+        self.asked = Asked(server, wire.PATH_SPEECH, wire.pack(order))
+        self.close = self.asked.close
         self.may_read = threading.Event()
         self.may_read.set()
 
+    def send(self) -> None:
+        """Ask for it already.
+
+        Raises:
+            UnavailableError: the server is gone.
+        """
+        with self._server.explained():
+            self.asked.send()
+
     def hang_up(self) -> None:
         """End it for the thread that reads; always safe, from any thread."""
-        self._asked.hang_up()
+        self.asked.hang_up()
         self.may_read.set()
 
     def messages(self) -> Iterator[wire.Chunk]:
@@ -81,8 +90,8 @@ class _Call:
         Raises:
             VoxError: what ended it.
         """
-        with self._server.explained(), self._asked:
-            for message in self._asked.messages(wire.Chunk):
+        with self._server.explained(), self.asked:
+            for message in self.asked.messages(wire.Chunk):
                 yield message
                 if message.is_last:
                     return
@@ -131,11 +140,8 @@ class RemoteSession(NewsSession):
         return not self.is_idle
 
     def add(self, plan: Plan, *, is_live: bool = True) -> Speech:
-        """See the base; what the server refuses comes as an event of the speech.
-
-        Raises:
-            UnavailableError: the server is gone.
-        """
+        """See the base; what the server refuses, or that it is gone, comes as an event of the
+        speech: a server that takes no connection is waited for in the thread that reads."""
         call = self._engine.call(plan, is_live=is_live)
         self._calls[call.speech] = call
         threading.Thread(target=self._read, args=(call,), daemon=True).start()
@@ -167,6 +173,9 @@ class RemoteSession(NewsSession):
                 del self._calls[call.speech]
             events.append((call.speech, event))
         return events
+
+    def is_waiting(self, speech: Speech) -> bool:
+        return speech in self._calls and not self._calls[speech].asked.has_room
 
     def leave(self, speech: Speech) -> None:
         call = self._calls.pop(speech, None)
@@ -273,6 +282,7 @@ class RemoteEngine(NewsEngine):
         self._begun = _Call(
             self._server, self.facts, plan, is_live=True, takes_integers=takes_integers
         )
+        self._begun.send()
 
     def call(self, plan: Plan, *, is_live: bool) -> _Call:
         """Ask for a speech, unless it was begun."""

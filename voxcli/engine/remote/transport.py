@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 
 from voxcli.closing import Closing
 from voxcli.engine.remote import wire
-from voxcli.errors import BusyError, EngineError, UnavailableError, UsageError, VoxError
+from voxcli.errors import (
+    BusyError,
+    EngineError,
+    NotServedError,
+    UnavailableError,
+    UsageError,
+    VoxError,
+)
 
 T = TypeVar("T")
 Target = Path | str  # a socket or a URL
@@ -34,11 +41,14 @@ _OF_THE_DOOR = (  # answered by a voxcli server, or by a proxy before one, in ev
     http.client.SERVICE_UNAVAILABLE,
     http.client.GATEWAY_TIMEOUT,
 )
-_DOWN = (  # what a proxy answers in its place
-    http.client.BAD_GATEWAY,
-    http.client.SERVICE_UNAVAILABLE,
-    http.client.GATEWAY_TIMEOUT,
-)
+_KINDS: dict[int, type[VoxError]] = {
+    http.client.UNAUTHORIZED: NotServedError,
+    http.client.FORBIDDEN: NotServedError,
+    http.client.TOO_MANY_REQUESTS: BusyError,
+    http.client.BAD_GATEWAY: UnavailableError,  # as the next two, what a proxy says in its place
+    http.client.SERVICE_UNAVAILABLE: UnavailableError,
+    http.client.GATEWAY_TIMEOUT: UnavailableError,
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,10 @@ class Server:
         Raises:
             UnavailableError: the server is gone.
         """
+        asked = Asked(self, path, wire.pack(message))
         with self.explained():
-            return Asked(self, path, wire.pack(message))
+            asked.send()
+        return asked
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -83,17 +95,34 @@ class Server:
 
 
 class Asked(Closing):
-    """A request that was sent; the server works while its sender gets ready."""
+    """A request; once it is sent, the server works while its sender gets ready.
+
+    Attributes:
+        has_room: whether the server has not said last that it is busy.
+    """
 
     def __init__(self, server: Server, path: str, body: bytes) -> None:
+        self.has_room = True
         self._server = server
         self._request = (path, body)
         self._is_closed = threading.Event()
-        self._connection = self._send()
+        self._connection: http.client.HTTPConnection | None = None
 
-    def _send(self) -> http.client.HTTPConnection:
-        path, body = self._request
-        return send(self._server.target, path, body, self._server.api_key)
+    def send(self) -> http.client.HTTPConnection:
+        """Send it, unless that was done; connecting may take as long as any silence.
+
+        Raises:
+            OSError, http.client.HTTPException: see `Server.explained`.
+            EOFError: it was closed meanwhile.
+        """
+        if self._connection is None and not self._is_closed.is_set():
+            path, body = self._request
+            self._connection = send(self._server.target, path, body, self._server.api_key)
+        connection = self._connection
+        if connection is None or self._is_closed.is_set():
+            self.close()
+            raise EOFError
+        return connection
 
     def messages(self, kind: type[T]) -> Iterator[T]:
         """What the server answers, as it comes; asks again as long as it is busy.
@@ -104,10 +133,12 @@ class Asked(Closing):
             OSError, http.client.HTTPException, ValueError: see `Server.explained`.
         """
         has_begun = False
-        while not self._is_closed.is_set():
+        while True:
+            connection = self.send()
             try:
-                answer = self._connection.getresponse()
+                answer = connection.getresponse()
                 check(answer, self._server.name)
+                self.has_room = True
                 while True:
                     message = wire.read_next(kind, answer)
                     has_begun = True
@@ -115,19 +146,21 @@ class Asked(Closing):
             except BusyError:
                 if has_begun or not self._server.waits_when_busy:
                     raise
-            self._connection.close()
+            self.has_room = False
+            connection.close()
             self._is_closed.wait(BUSY_S)
-            self._connection = self._send()
-        raise EOFError
+            self._connection = None
 
     def hang_up(self) -> None:
         """End it for the thread that reads, which closes it; always safe, from any thread."""
         self._is_closed.set()
-        _shut(self._connection)
+        if (connection := self._connection) is not None:
+            _shut(connection)
 
     def close(self) -> None:
         self.hang_up()
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -218,7 +251,7 @@ def check(answer: http.client.HTTPResponse, name: str) -> None:
     protocol = answer.headers.get(wire.PROTOCOL_HEADER)
     if protocol == str(wire.PROTOCOL):
         if answer.status != http.client.OK:
-            raise _refusal(answer, _json(answer))
+            raise _refusal(answer, _json(answer), name)
         return
     found = _json(answer)
     if protocol is not None or _is_former(found):
@@ -228,7 +261,7 @@ def check(answer: http.client.HTTPResponse, name: str) -> None:
             hint="or use --engine native",
         )
     if answer.status in _OF_THE_DOOR:
-        raise _refusal(answer, found)
+        raise _refusal(answer, found, name)
     raise ValueError("it is another program")
 
 
@@ -246,23 +279,19 @@ def _is_former(found: dict[str, Any]) -> bool:
     return (isinstance(error, dict) and "voxcli" in error) or {"mismatch", "setup"} <= found.keys()
 
 
-def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any]) -> VoxError:
+def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any], name: str) -> VoxError:
     """The error in the body of an answer without success."""
-    hint = "use --engine native"
-    kind: type[EngineError] = EngineError
-    if answer.status == http.client.UNAUTHORIZED:
-        hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
-    if answer.status == http.client.TOO_MANY_REQUESTS:
-        kind = BusyError
-    if answer.status in _DOWN:
-        kind = UnavailableError
     try:
         error = found["error"]
         if "voxcli" in error:
             return _not_begun(wire.error_in(error["voxcli"]))
-        message = str(error["message"])
+        said = str(error["message"])
     except (ValueError, KeyError, TypeError):
-        message = f"the server answered {answer.status} {answer.reason}"
+        said = answer.reason
+    message, hint = f"{name} refuses it ({answer.status}: {said})", "use --engine native"
+    if answer.status == http.client.UNAUTHORIZED:
+        hint = f"set VOXCLI_API_KEY to the server's, or {hint}"
+    kind = _KINDS.get(answer.status, EngineError)
     return _not_begun(kind(message, hint=hint))
 
 
