@@ -5,7 +5,8 @@
 Simulated time, real decisions: rows go through the dispatcher of `voxcli batch --engine URL,URL` to
 servers with measured step times (`fleet/servers.py`). What one client can take is a table too:
 
-    replicas  rows an hour for 1 to 64 servers, alone and with one client's CPU, network and disk
+    replicas  rows an hour for 1 to 64 servers, alone, where one in eight dies and comes back, and
+              with one client's CPU, network and disk
     policies  the dispatcher beside round robin and random; longest rows first, and in table order
     faults    servers that die and come back, hang, refuse, or are slow
 
@@ -47,13 +48,16 @@ def client_of(service: Service) -> Client:
 class Blind(Dispatcher):
     """A load balancer: so many rows in flight in all, each to some server that is up."""
 
-    def _choose(self, now_s: float) -> tuple[Row, Server] | None:
+    def next(self, now_s: float) -> list[tuple[Row, Server]]:
         up = [each for each in self.servers if each.state is ServerState.UP]
-        in_flight = sum(len(each.rows) for each in self.servers)
+        num_in_flight = sum(len(each.rows) for each in self.servers)
+        room = sum(each.cap.now for each in self.servers) - num_in_flight if up else 0
         due = [row for row in self._waiting if row.not_before_s <= now_s]
-        if not up or not due or in_flight >= sum(each.cap.now for each in self.servers):
-            return None
-        return due[0], self._pick(up)
+        begun = [(row, self._pick(up)) for row in due[:room]]
+        for row, server in begun:
+            self._waiting.discard(row)
+            self._send(row, server, now_s)
+        return begun
 
     def _pick(self, up: Sequence[Server]) -> Server:
         raise NotImplementedError
@@ -97,13 +101,28 @@ def replicas(services: Sequence[Service], rows_each: int, most: int) -> None:
         for num in (num for num in REPLICAS if num <= most):
             lines = longest_first(table(rows_each * num))
             alone = World(service, [1.0] * num, lines).run()
+            dying = World(service, [1.0] * num, lines, faults=deaths(service, num, alone)).run()
             real = World(service, [1.0] * num, lines, client=client_of(service)).run()
             shares = (f"{name} {share:.0%}" for name, share in real.shares.items())
             found.append((
                 str(num), rows_an_hour(alone), f"{alone.audio_s / alone.wall_s:,.0f}",
+                f"{dying.wall_s - alone.wall_s:.0f} s, {dying.num_failed}",
                 rows_an_hour(real), f"{real.audio_s / real.wall_s:,.0f}", ", ".join(shares),
             ))  # fmt: skip
-        show("servers | rows an hour | audio-s/s | with one client | audio-s/s | how busy", found)
+        show(
+            "servers | rows an hour | audio-s/s | deaths cost, rows failed | with one client "
+            "| audio-s/s | how busy",
+            found,
+        )
+
+
+def deaths(service: Service, num_servers: int, usual: Outcome) -> tuple[Fault, ...]:
+    """One server in eight, or the only one, dies at a third of the run and comes back."""
+    at_s = usual.wall_s / 3
+    return tuple(
+        Fault("dies", index, at_s + index, at_s + index + service.ready_s)
+        for index in range(0, num_servers, 8)
+    )
 
 
 def policies(services: Sequence[Service], rows_each: int) -> None:

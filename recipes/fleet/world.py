@@ -141,6 +141,9 @@ class World:
     Args:
         rows: real and estimated seconds of audio, in the order in which they are started.
         speeds: of each server, beside the service's.
+
+    Attributes:
+        most_at_once: rows that each server had.
     """
 
     def __init__(
@@ -178,6 +181,7 @@ class World:
         self._free_s = {"client": 0.0, "network": 0.0, "disk": 0.0}
         self._busy_s = dict(self._free_s)
         self._num_tries = 0
+        self.most_at_once = [0] * len(speeds)
         self.now_s = 0.0
 
     # ------------------------------------------------------------ time
@@ -243,6 +247,7 @@ class World:
             job = self._jobs[row]
             job.flight += 1
             self._num_tries += 1
+            self.most_at_once[server.index] = max(self.most_at_once[server.index], len(server.rows))
             sent_s = max(self.now_s, self._free_s["client"]) + client.latency_s
             self._at(sent_s, "sent", job, job.flight, server)
         for server in dispatcher.probes(self.now_s):

@@ -595,7 +595,7 @@ def test_who_is_paused_takes_no_place_of_another() -> None:
     dispatcher.add(first)
     dispatcher.add(second)
     assert [row for row, _ in dispatcher.next(0.0)] == [first]
-    first.is_paused = True
+    dispatcher.pause(first, True)
     assert [row for row, _ in dispatcher.next(0.0)] == [second]
 
 

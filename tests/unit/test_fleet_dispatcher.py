@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_dispatcher import PlainDispatcher
 
 from voxcli.engine.fleet.cap import Cap
 from voxcli.engine.fleet.dispatcher import (
@@ -54,6 +55,8 @@ class World:
     seed: int = 0
     is_endless: bool = False
     poison: set[Row] = field(default_factory=set)
+    kind: type[Dispatcher] = Dispatcher
+    sent: list[tuple[float, Row, int]] = field(default_factory=list)
     spoken: list[Row] = field(default_factory=list)
     failed: dict[Row, str] = field(default_factory=dict)
     now_s: float = 0.0
@@ -62,7 +65,7 @@ class World:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.servers = [Server(index, f"s{index}") for index in range(len(self.behaviours))]
-        self.dispatcher = Dispatcher(self.servers, is_endless=self.is_endless, jitter=self.random)
+        self.dispatcher = self.kind(self.servers, is_endless=self.is_endless, jitter=self.random)
         self.events: list[tuple[float, int, str, object]] = []
         self.killed: dict[Server, float] = {}  # down until
         self.count = 0
@@ -105,6 +108,7 @@ class World:
             if not self.is_endless and server.is_alone:
                 assert len(server.rows) == 1
             self.num_sent[row] = self.num_sent.get(row, 0) + 1
+            self.sent.append((self.now_s, row, server.index))
             self.send(row, server)
         for server in self.dispatcher.probes(self.now_s):
             self.at(self.now_s + 0.05, "answer", server)
@@ -167,7 +171,8 @@ class World:
 
 def rows(num: int, seed: int = 0) -> list[Row]:
     numbers = random.Random(seed)
-    return [Row(numbers.uniform(1, 12), numbers.choice(["", "a", "b"])) for _ in range(num)]
+    work = (numbers.randint(64, 768) / 64 for _ in range(num))  # whose sums are exact
+    return [Row(each, numbers.choice(["", "a", "b"])) for each in work]
 
 
 span = st.tuples(st.floats(0.1, 20), st.floats(0.1, 10)).map(lambda pair: (pair[0], sum(pair)))
@@ -177,6 +182,7 @@ behaviour = st.builds(
     down=st.lists(span, max_size=2).map(tuple),
     busy=st.lists(span, max_size=2).map(tuple),
     most=st.integers(1, 64),
+    flaky=st.sampled_from([0.0, 0.0, 0.2]),
 )
 
 
@@ -199,6 +205,60 @@ def test_every_row_ends_once_whatever_servers_do(
     assert not set(world.spoken) & world.poison
     assert not any(server.rows or server.limbo for server in world.servers)
     assert not world.dispatcher.num_waiting
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(behaviour, min_size=1, max_size=6),
+    st.integers(1, 60),
+    st.integers(0, 3),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_a_look_at_few_rows_decides_as_a_look_at_all(
+    behaviours: list[Behaviour], num: int, num_poison: int, is_endless: bool, seed: int
+) -> None:
+    sent = []
+    for kind in (Dispatcher, PlainDispatcher):
+        found = rows(num, seed)
+        numbers = {row: number for number, row in enumerate(found)}
+        world = World(behaviours, seed, is_endless, poison=set(found[:num_poison]), kind=kind)
+        world.run(found)
+        sent.append([(at_s, numbers[row], index) for at_s, row, index in world.sent])
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("num_servers", [1, 64])
+def test_a_row_costs_the_same_however_many_wait(num_servers: int) -> None:
+    """The plain reference looks at every row that waits for each that it sends."""
+    looks = 0
+
+    class Counted(Row):
+        __slots__ = ()
+
+        @property
+        def not_before_s(self) -> float:
+            nonlocal looks
+            looks += 1
+            return 0.0
+
+        @not_before_s.setter
+        def not_before_s(self, value: float) -> None:
+            assert value == 0.0
+
+    servers = [Server(index, f"s{index}") for index in range(num_servers)]
+    dispatcher = Dispatcher(servers)
+    num, now_s = 4000, 0.0
+    for _ in range(num):
+        dispatcher.add(Counted(1.0))
+    while dispatcher.num_waiting or any(server.rows for server in servers):
+        dispatcher.next(now_s)
+        dispatcher.wake_s(now_s)
+        now_s += 0.1
+        for server in servers:
+            for row in list(server.rows):
+                dispatcher.done(row, now_s, 1.0)
+    assert looks <= 4 * num
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -261,6 +321,18 @@ def test_what_failed_on_one_server_goes_to_another() -> None:
     assert max(world.num_sent.values()) <= MAX_TRIES
 
 
+def test_one_that_is_done_with_nothing_for_long_is_not_taken_for_a_fast_one() -> None:
+    servers = [Server(0, "silent"), Server(1, "busy", pace=10.0)]
+    dispatcher = Dispatcher(servers, jitter=random.Random(1))
+    servers[0].take(Row(5.0, server=servers[0], began_s=0.0))
+    for _ in range(4):
+        servers[1].take(Row(5.0, server=servers[1], began_s=0.0))
+    for now_s, index in ((0.0, 0), (20.0, 1)):
+        dispatcher.add(row := Row(5.0))
+        assert dispatcher.next(now_s) == [(row, servers[index])]
+        dispatcher.failed(row)
+
+
 def test_work_is_shared_by_what_servers_make_of_it() -> None:
     found = rows(400)
     world = World([Behaviour(pace=10), Behaviour(pace=30)])
@@ -282,6 +354,33 @@ def test_a_voice_stays_where_it_was_heard_when_servers_are_equal() -> None:
     assert len(set(names)) == 2
 
 
+def many_at_once(cap: Cap, num: int) -> int:
+    """Rows of 4 s on a server that speaks any number of them in half a second.
+
+    Returns:
+        the most that it had.
+    """
+    most, now_s = 0, 0.0
+    while num:
+        num_beside = min(num, cap.now)
+        num -= num_beside
+        most = max(most, num_beside)
+        for left in range(num_beside, 0, -1):
+            cap.done(left, now_s, now_s + 0.5, 4.0)
+        now_s += 0.5
+    return most
+
+
+def test_a_server_that_is_prompt_gets_more_from_the_first_row_on() -> None:
+    assert many_at_once(Cap(), 8 + 64) == 64
+
+
+def test_a_server_that_refused_is_trusted_with_no_leap_again() -> None:
+    cap = Cap()
+    cap.refused(0.0, 0.1)
+    assert many_at_once(cap, 16) == 4
+
+
 def test_a_cap_grows_as_long_as_that_is_faster_and_shrinks_when_refused() -> None:
     for most_useful in (8, 20, 40):
         cap = Cap()
@@ -289,7 +388,7 @@ def test_a_cap_grows_as_long_as_that_is_faster_and_shrinks_when_refused() -> Non
         for _ in range(3000):
             rows_in_flight = cap.now
             served = min(rows_in_flight, most_useful)
-            wall_s = 5.0 / 2.0 * rows_in_flight / served
+            wall_s = 5.0 / 0.5 * rows_in_flight / served
             now_s += wall_s / rows_in_flight
             cap.done(rows_in_flight, now_s - wall_s, now_s, 5.0)
         assert 0.7 * most_useful <= cap.now <= 1.6 * most_useful, most_useful
@@ -304,6 +403,8 @@ def test_a_cap_grows_as_long_as_that_is_faster_and_shrinks_when_refused() -> Non
 def test_the_last_rows_wait_for_no_slow_server(seed: int) -> None:
     found = rows(60, seed)
     world = World([Behaviour(pace=40), Behaviour(pace=40), Behaviour(pace=0.5)], seed)
+    for server in world.servers:
+        server.cap.limit_to(8)
     world.run(found)
     slow = world.servers[2]
     assert slow.num_moved
@@ -344,7 +445,7 @@ def test_rows_stay_while_others_wait_and_where_rows_never_end() -> None:
         dispatcher = Dispatcher(servers, is_endless=is_endless, jitter=random.Random(1))
         late = Row(50.0)
         late.server = servers[0]
-        servers[0].rows.add(late)
+        servers[0].take(late)
         if not is_endless:
             dispatcher.add(Row(1.0, not_before_s=60.0))
         assert dispatcher.moves(40.0) == []

@@ -65,6 +65,23 @@ def test_a_batch_is_no_faster_than_its_servers_and_hardly_slower() -> None:
         assert outcome.num_tries == outcome.num_ok == 1500
 
 
+@pytest.mark.parametrize("service", WAVES, ids=lambda service: service.name)
+def test_a_slow_server_is_not_flooded_while_prompt_ones_get_many(service: Service) -> None:
+    """What they take is not stated, so it is learnt."""
+    speeds = [1.0, 1.0, 1.0 / service.throughput(8)]  # the last makes a second of audio a second
+    world = World(service, speeds, longest_first(table(300)))
+    world.run()
+    assert max(world.most_at_once[:2]) > 32
+    assert world.most_at_once[2] <= 16
+
+
+@pytest.mark.parametrize("speed", [0.02, 0.1])
+def test_a_slow_server_alone_is_given_no_more_than_twice_what_it_begins_with(speed: float) -> None:
+    world = World(WAVES[0], [speed], table(120))
+    world.run()
+    assert world.most_at_once[0] <= 16
+
+
 @pytest.mark.parametrize(
     ("client", "first", "audio_s"),
     [

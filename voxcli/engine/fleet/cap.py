@@ -7,6 +7,7 @@ from dataclasses import dataclass
 START = 8  # rows at once, where nothing is known of a server
 MAX = 64
 FAST_GROWTH, GROWTH = 2.0, 1.25  # of a cap that is tried: until one is no better, and then
+MIN_FULL = 0.75  # of a cap that has to be in use, for anything to be learnt
 MIN_GAIN = 1.05  # of throughput, for a larger cap to be kept
 ROUNDS_HELD = 16  # that a cap is kept for, once a larger one was no better
 
@@ -15,9 +16,13 @@ ROUNDS_HELD = 16  # that a cap is kept for, once a larger one was no better
 class Cap:
     """The cap of one server.
 
-    It is doubled as long as that raises the throughput, by Little's law the rows in flight over the
-    seconds that a second of audio takes. A larger cap that does not is taken back; much later one
-    that is larger by a quarter is tried. A server that refuses gets half.
+    The throughput is by Little's law the rows in flight over the seconds that a second of audio
+    takes. At first a server gets as many rows as it makes seconds of audio a second, from the first
+    row that shows it: each then takes no longer than it sounds, even if more are no faster, so a
+    slow server is given none to keep. Where they take longer all the same, it gets fewer. Beyond
+    that the cap is doubled as long as that raises the throughput. A larger cap that does not is
+    taken back; much later one that is larger by a quarter is tried. A server that refuses gets
+    half, and nothing on trust any more.
 
     Args:
         start: rows at once, at first.
@@ -32,6 +37,7 @@ class Cap:
         self.now = min(self.start, self.limit)
         self._before: tuple[int, float] | None = None  # a smaller cap and its throughput
         self._growth = FAST_GROWTH
+        self._trusted = 0  # the cap that it was given for its throughput alone
         self._num_held = 0
         self._since_s = float("-inf")  # rows that were sent before it say nothing of this cap
         self._begin_round()
@@ -59,6 +65,14 @@ class Cap:
         """
         if began_s < self._since_s:
             return
+        wall_s = max(now_s - began_s, 1e-6)
+        throughput = num_in_flight * audio_s / wall_s
+        is_full = num_in_flight >= MIN_FULL * self.now
+        is_leap = self._growth == FAST_GROWTH and throughput >= GROWTH * self.now
+        if is_full and is_leap and self.now < self.limit:
+            self._raise_to(throughput, now_s)
+            self._trusted = self.now
+            return
         self._num_done += 1
         self._num_beside += num_in_flight
         self._wall_s += now_s - began_s
@@ -70,17 +84,26 @@ class Cap:
         rows = self._num_beside / self._num_done
         throughput = rows * self._audio_s / max(self._wall_s, 1e-6)
         self._begin_round()
-        if rows < 0.75 * self.now:  # there was not enough to do, so nothing is learnt
+        if rows < MIN_FULL * self.now:  # there was not enough to do, so nothing is learnt
             return
         if self._num_held:
             self._num_held -= 1
             return
-        if self._before is not None and throughput < MIN_GAIN * self._before[1]:
+        if self.now == self._trusted and throughput < MIN_FULL * self.now:
+            self.now, self._before, self._since_s = max(self.start, round(throughput)), None, now_s
+            self._trusted, self._num_held, self._growth = 0, ROUNDS_HELD, GROWTH
+        elif self._before is not None and throughput < MIN_GAIN * self._before[1]:
             self.now, self._before, self._since_s = self._before[0], None, now_s
             self._num_held, self._growth = ROUNDS_HELD, GROWTH
         elif self.now < self.limit:
-            self._before, self._since_s = (self.now, throughput), now_s
-            self.now = min(self.limit, max(self.now + 1, round(self.now * self._growth)))
+            before = self.now, throughput
+            self._raise_to(self.now * self._growth, now_s)
+            self._before = before
+
+    def _raise_to(self, rows: float, now_s: float) -> None:
+        self._before, self._since_s = None, now_s
+        self.now = min(self.limit, max(self.now + 1, round(rows)))
+        self._begin_round()
 
     def refused(self, began_s: float, now_s: float) -> None:
         """The server had no room for a row, or was too slow for it.

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from voxcli.engine.fleet.cap import Cap
+from voxcli.engine.fleet.waiting import Waiting
 
 MAX_TRIES = 4  # of a row, on servers that stay up
 MAX_FAULTS = 2  # of servers, while they had a row; then the row has failed
@@ -54,7 +55,8 @@ class Row:
         tried: servers where a try failed last.
         is_movable: nothing of it is heard before it is whole.
         num_moved: times that it was taken from a slow server.
-        is_paused: nobody takes what is made of it, so it takes no place of another.
+        is_paused: nobody takes what is made of it, so it takes no place of another; see
+            `Dispatcher.pause`.
         is_unwanted: the server that had it last takes nothing of its kind; see `unwanted`.
     """
 
@@ -78,7 +80,9 @@ class Server:
     """One server as the dispatcher sees it; outlives the dispatchers of an engine.
 
     Attributes:
-        work_s: of the rows that it has.
+        rows: that it has, in the order in which they came; changed by `take` and `let_go` alone.
+        work_s: of them, in all.
+        num_paused, num_suspects: of them.
         pace: seconds of audio a second, measured; None before the first row.
         row_pace: the same of each row alone.
         row_s: seconds that a row takes, waiting at the server included.
@@ -95,7 +99,10 @@ class Server:
     name: str
     cap: Cap = field(default_factory=Cap)
     state: ServerState = ServerState.UP
-    rows: set[Row] = field(default_factory=set)
+    rows: dict[Row, None] = field(default_factory=dict)
+    work_s: float = 0.0
+    num_paused: int = 0
+    num_suspects: int = 0
     limbo: dict[Row, bool] = field(default_factory=dict)  # see `Dispatcher.broken`
     pace: float | None = None
     row_pace: float | None = None
@@ -114,14 +121,27 @@ class Server:
     num_asked_in_vain: int = 0
     voices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_VOICES))
 
-    @property
-    def work_s(self) -> float:
-        return sum(row.work_s for row in self.rows)
+    def take(self, row: Row) -> None:
+        self.rows[row] = None
+        self._count(row, 1)
+
+    def let_go(self, row: Row) -> None:
+        """Always safe."""
+        if row in self.rows:
+            del self.rows[row]
+            self._count(row, -1)
+            if not self.rows:
+                self.work_s = 0.0  # without what rounding left
+
+    def _count(self, row: Row, sign: int) -> None:
+        self.work_s += sign * row.work_s
+        self.num_paused += sign * row.is_paused
+        self.num_suspects += sign * bool(row.num_faults)
 
     @property
     def is_alone(self) -> bool:
         """Whether it has a row that is suspected, which nothing may join."""
-        return any(row.num_faults for row in self.rows)
+        return self.num_suspects > 0
 
     def takes_rows(self, now_s: float) -> bool:
         """Whether it may be given any, as far as there is room."""
@@ -156,7 +176,7 @@ class Dispatcher:
         self.servers = servers
         self._is_endless = is_endless
         self._jitter = jitter or random.Random()
-        self._waiting: deque[Row] = deque()
+        self._waiting = Waiting()
         self._look_s = float("-inf")  # when rows to move are looked for again
 
     # ------------------------------------------------------------ rows
@@ -166,11 +186,17 @@ class Dispatcher:
 
     def drop(self, row: Row) -> None:
         """Forget a row, wherever it is; always safe."""
-        if row in self._waiting:
-            self._waiting.remove(row)
+        self._waiting.discard(row)
+        if row.server is not None:
+            row.server.let_go(row)
         for server in self.servers:
-            server.rows.discard(row)
             server.limbo.pop(row, None)
+
+    def pause(self, row: Row, is_paused: bool) -> None:
+        """Let a row take no place, or take one again."""
+        if row.server is not None:
+            row.server.num_paused += is_paused - row.is_paused
+        row.is_paused = is_paused
 
     @property
     def num_waiting(self) -> int:
@@ -182,44 +208,73 @@ class Dispatcher:
         return room_of(self.servers)
 
     def next(self, now_s: float) -> list[tuple[Row, Server]]:
-        """Rows to send now, each with its server."""
-        begun: list[tuple[Row, Server]] = []
-        while (found := self._choose(now_s)) is not None:
-            row, server = found
-            self._waiting.remove(row)
-            row.server, row.began_s, row.is_unwanted = server, now_s, False
-            server.rows.add(row)
-            if row.voice in server.voices:
-                server.voices.remove(row.voice)
-            server.voices.append(row.voice)
-            begun.append(found)
-        return begun
+        """Rows to send now, each with its server.
 
-    def _choose(self, now_s: float) -> tuple[Row, Server] | None:
+        One that has to go on waiting here would have to at the end of this call too, so one look at
+        each is enough; a fresh one waits for room alone.
+        """
+        begun: list[tuple[Row, Server]] = []
+        if not self._waiting:
+            return begun
         free = [server for server in self.servers if self._has_room(server, now_s)]
         if not free:
-            return None
-        due = [row for row in self._waiting if row.not_before_s <= now_s]
-        usual = self._usual_pace()
-        for row in due:
-            if row.num_faults and not self._is_endless:
+            return begun
+        waiting, usual = self._waiting, self._usual_pace()
+        suspects = [waiting.suspects] if self._is_endless else []
+        for row in waiting.in_order(waiting.fresh, waiting.again, *suspects):
+            server = self._choose(row, free, usual, now_s)
+            if server is None:
                 continue
-            fits = [each for each in free if each.index not in row.tried]
-            if not fits and any(
-                self._is_worth_waiting_for(each, row, now_s) for each in self.servers
-            ):
-                continue
-            return row, min(fits or free, key=lambda each: self._finish_s(each, row, usual))
-        fresh = [each for each in free if not each.rows and now_s - each.found_up_s <= FRESH_S]
-        if not (due and fresh and self._only_suspects):
+            begun.append((row, server))
+            self._send(row, server, now_s)
+            if not self._has_room(server, now_s):
+                free.remove(server)
+                if not free:
+                    break
+        for row, _ in begun:
+            waiting.discard(row)
+        return begun + self._next_suspects(free, now_s)
+
+    def _send(self, row: Row, server: Server, now_s: float) -> None:
+        row.server, row.began_s, row.is_unwanted = server, now_s, False
+        server.take(row)
+        if row.voice in server.voices:
+            server.voices.remove(row.voice)
+        server.voices.append(row.voice)
+
+    def _choose(
+        self, row: Row, free: Sequence[Server], usual: float, now_s: float
+    ) -> Server | None:
+        """Where a row goes; None where it has to wait."""
+        if row.not_before_s > now_s:
             return None
-        row = due[0]
-        return row, min(fresh, key=lambda each: each.index in row.tried)
+        fits = [each for each in free if each.index not in row.tried] if row.tried else free
+        if not fits and any(self._is_worth_waiting_for(each, row, now_s) for each in self.servers):
+            return None
+        return min(fits or free, key=lambda each: self._finish_s(each, row, usual, now_s))
+
+    def _next_suspects(self, free: Sequence[Server], now_s: float) -> list[tuple[Row, Server]]:
+        """Each alone on a server that was just found up, once there is nothing else."""
+        begun: list[tuple[Row, Server]] = []
+        if not self._only_suspects:
+            return begun
+        idle = [each for each in free if not each.rows and now_s - each.found_up_s <= FRESH_S]
+        for row in self._waiting.suspects:
+            if not idle:
+                break
+            if row.not_before_s <= now_s:
+                server = min(idle, key=lambda each: each.index in row.tried)
+                idle.remove(server)
+                begun.append((row, server))
+                self._send(row, server, now_s)
+        for row, _ in begun:
+            self._waiting.discard(row)
+        return begun
 
     def _has_room(self, server: Server, now_s: float) -> bool:
         return (
             server.takes_rows(now_s)
-            and sum(not row.is_paused for row in server.rows) < server.cap.now
+            and len(server.rows) - server.num_paused < server.cap.now
             and (self._is_endless or not server.is_alone)
         )
 
@@ -231,11 +286,19 @@ class Dispatcher:
         known = [each.pace for each in self.servers if each.pace]
         return sum(known) / len(known) if known else 1.0
 
-    def _finish_s(self, server: Server, row: Row, usual: float) -> float:
+    def _finish_s(self, server: Server, row: Row, usual: float, now_s: float) -> float:
         """When the server would be done with all that it has and this row, about."""
-        pace = server.pace or usual
+        pace = server.pace or self._most_pace(server, usual, now_s)
         new_s = NEW_VOICE_S if row.voice and row.voice not in server.voices else 0.0
         return (server.work_s + row.work_s + new_s) / pace
+
+    def _most_pace(self, server: Server, usual: float, now_s: float) -> float:
+        """The pace of a server that is done with nothing yet: as others, and no more than leaves
+        its first row undone so long."""
+        first = next(iter(server.rows), None)
+        if first is None or now_s <= first.began_s:
+            return usual
+        return min(usual, len(server.rows) * first.work_s / (now_s - first.began_s))
 
     # ------------------------------------------------------------ how a try ended
 
@@ -303,7 +366,7 @@ class Dispatcher:
         server = row.server
         assert server is not None, "a row ends where it is"
         num_beside = len(server.rows)
-        server.rows.discard(row)
+        server.let_go(row)
         row.server = None
         return server, num_beside
 
@@ -334,7 +397,7 @@ class Dispatcher:
 
     @property
     def _is_near_end(self) -> bool:
-        return not self._is_endless and not self._waiting
+        return not (self._is_endless or self._waiting)
 
     def _movable(self, now_s: float) -> Iterator[tuple[Row, Server, float, float]]:
         """Rows with where they are, how long that usually takes, and how long another server with
@@ -354,26 +417,21 @@ class Dispatcher:
 
     def probes(self, now_s: float) -> list[Server]:
         """Servers to be asked now whether they are up; each answer goes to `probed`."""
-        found = [each for each in self.servers if self._is_to_be_asked(each, now_s)]
+        only_suspects = self._only_suspects
+        found = [
+            each
+            for each in self.servers
+            if (each.state is not ServerState.UP or (only_suspects and _is_stale(each, now_s)))
+            and not (each.is_being_asked or each.retired or each.not_before_s > now_s)
+        ]
         for server in found:
             server.is_being_asked = True
         return found
 
-    def _is_to_be_asked(self, server: Server, now_s: float) -> bool:
-        if server.is_being_asked or server.retired or server.not_before_s > now_s:
-            return False
-        if server.state is not ServerState.UP:
-            return True
-        wants_suspect = self._only_suspects and not server.rows
-        return wants_suspect and now_s - server.found_up_s > FRESH_S
-
     @property
     def _only_suspects(self) -> bool:
-        return (
-            not self._is_endless
-            and bool(self._waiting)
-            and all(row.num_faults for row in self._waiting)
-        )
+        waiting = self._waiting
+        return not (self._is_endless or waiting.fresh or waiting.again) and bool(waiting.suspects)
 
     def probed(self, server: Server, is_up: bool, now_s: float) -> list[GivenUp]:
         """An answer, or that there was none in time.
@@ -421,7 +479,8 @@ class Dispatcher:
         """Give a server nothing any more; what it has may end."""
         server.retired = why
         server.is_being_asked = False
-        self._waiting.extendleft(server.limbo)
+        for row in server.limbo:
+            self._waiting.appendleft(row)
         server.limbo.clear()
 
     def _backoff(self, num_failed: int) -> float:
@@ -436,18 +495,25 @@ class Dispatcher:
 
     def wake_s(self, now_s: float) -> float | None:
         """When something may change by itself; None where only news can change anything."""
-        times = [row.not_before_s for row in self._waiting]
+        waiting = self._waiting
+        times = [row.not_before_s for part in (waiting.again, waiting.suspects) for row in part]
+        is_waiting = bool(waiting)
         times += [
             each.not_before_s
             for each in self.servers
-            if not each.retired
-            and not each.is_being_asked
-            and (self._waiting or each.state is not ServerState.UP)
+            if (is_waiting or each.state is not ServerState.UP)
+            and each.not_before_s > now_s
+            and not (each.retired or each.is_being_asked)
         ]
         if self._is_near_end and any(each.rows for each in self.servers):
             times.append(max(self._look_s, now_s + LOOK_S))
         times = [at_s for at_s in times if at_s > now_s]
         return min(times, default=None)
+
+
+def _is_stale(server: Server, now_s: float) -> bool:
+    """Whether a server that could have a suspect was not found up lately."""
+    return not server.rows and now_s - server.found_up_s > FRESH_S
 
 
 def room_of(servers: Iterable[Server]) -> int:
@@ -456,8 +522,12 @@ def room_of(servers: Iterable[Server]) -> int:
 
 
 def _usual_s(server: Server, row: Row) -> float:
-    """How long a row like this takes there; 0 where that is not known."""
-    return max(server.row_s, row.work_s / server.row_pace) if server.row_pace else 0.0
+    """How long a row like this takes there, beside as many as it has now; 0 where that is not
+    known."""
+    if not (server.pace and server.row_pace):
+        return 0.0
+    shared_s = len(server.rows) * row.work_s / server.pace
+    return max(server.row_s, row.work_s / server.row_pace, shared_s)
 
 
 def _smoothed(before: float | None, newest: float) -> float:

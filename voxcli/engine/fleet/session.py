@@ -124,7 +124,7 @@ class FleetSession(NewsSession):
         flight = self._flights.get(speech)
         if flight is None:
             return
-        flight.row.is_paused = is_paused
+        self._dispatcher.pause(flight.row, is_paused)
         self.bell.set()  # its place is free, or it takes one
         if flight.tried is not None and flight.row.server is not None:
             session = self._sessions[flight.row.server]
