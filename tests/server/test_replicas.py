@@ -302,6 +302,25 @@ def test_health_and_metrics_say_how_each_replica_is(front: Front) -> None:
     assert front.running.worker.state is State.READY
 
 
+def test_a_replica_that_hangs_is_killed_and_what_it_had_is_spoken_by_another(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "WATCH_S", 0.2)
+    front.hold_at(0)
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(front.speak)
+        until(lambda: len(front.speakers()) == 1)
+        (hanging,) = front.speakers()
+        num_restarts = hanging.num_restarts
+        assert hanging.pid is not None
+        os.kill(hanging.pid, signal.SIGSTOP)
+        front.release()
+        assert asked.result().content == expected()
+    until(lambda: hanging.num_restarts > num_restarts)
+    assert hanging.fault is not None
+    assert "SIGKILL" in hanging.fault.message
+
+
 @pytest.mark.long
 def test_what_waits_while_no_replica_is_there_is_spoken_by_the_first_that_is(front: Front) -> None:
     front.hold_at(0)

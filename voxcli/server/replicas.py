@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 VARIABLE = "_VOXCLI_REPLICA"
 PAUSE_S = 0.5  # before a replica is started again; twice as long each time
 LOOK_S = 0.1  # between two looks at one that is starting
+WATCH_S, MAX_SILENT = 2.0, 5  # between two looks at one that is ready; in vain, one after the other
 END_S = 5.0  # for a replica to end by itself
 PREFIX = "r-"  # of the folder: its sockets have names no longer than that of the server itself
 SAID = "voxcli: error: "  # begins the line with which a command fails
@@ -251,6 +252,7 @@ class Replicas(Closing):
                 self._set_state(replica, ReplicaState.READY)
                 self.on_ready(replica)
                 break
+        self._end_if_silent(replica, process)
         process.wait()
         log.join(END_S)
         for pipe in (process.stdin, process.stderr):
@@ -258,6 +260,15 @@ class Replicas(Closing):
                 if pipe is not None and not log.is_alive():
                     pipe.close()
         return said
+
+    def _end_if_silent(self, replica: Replica, process: subprocess.Popen[bytes]) -> None:
+        """Watch a replica that is ready; one that says nothing of its health for long hangs."""
+        num_silent = 0
+        while num_silent < MAX_SILENT and _is_running(process, WATCH_S):
+            num_silent = 0 if health_at(replica.socket, WATCH_S) else num_silent + 1
+        if num_silent == MAX_SILENT and not self._is_closing.is_set():
+            self._on_note(f"{replica.name} does not say any more how it is, and is ended")
+            process.kill()
 
     def _spawn(self, replica: Replica) -> subprocess.Popen[bytes] | None:
         with self._changed:  # so that `close` sees every process

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from voxcli.engine.base import EngineFacts, Event, Speech
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
+from voxcli.engine.fleet.held import Held
 from voxcli.engine.fleet.member import ROOM_S, Member
 from voxcli.engine.news import NewsSession
 from voxcli.errors import BusyError, EngineError, NotServedError, UnavailableError, VoxError
@@ -45,7 +46,7 @@ class _Flight:
     speech: Speech
     row: Row
     tried: Speech | None = None
-    held: list[AudioChunk] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
     failure: VoxError | None = None
 
     @property
@@ -286,7 +287,7 @@ class FleetSession(NewsSession):
             return []
         if event.is_last:
             self._finish(flight)
-        chunks, flight.held = flight.held, []
+        chunks = flight.held.take()
         speech.num_samples += sum(len(chunk.samples) for chunk in chunks)
         speech.wall_s = time.perf_counter() - speech.started_s
         return [(speech, chunk) for chunk in chunks]
@@ -329,7 +330,7 @@ class FleetSession(NewsSession):
 
     def _give_up_try(self, flight: _Flight, server: Server | None) -> None:
         """Throw away what a try has made, and hang up on the server that made it."""
-        flight.held = []
+        flight.held.clear()
         flight.speech.ttfa_s = None
         tried, flight.tried = flight.tried, None
         if tried is not None:
@@ -345,6 +346,8 @@ class FleetSession(NewsSession):
         self._dispatcher.drop(flight.row)
         self._flights.pop(flight.speech, None)
         self._by_row.pop(flight.row, None)
+        if not flight.speech.is_done:
+            flight.held.clear()
         if flight.tried is not None:
             self._by_tried.pop(flight.tried, None)
 

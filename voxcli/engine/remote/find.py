@@ -112,11 +112,16 @@ def health(place: Place) -> dict[str, Any]:
     return health_at(place.socket)
 
 
-def health_at(target: Target) -> dict[str, Any]:
-    """The same of one at a URL or behind a socket."""
+def health_at(target: Target, wait_s: float | None = None) -> dict[str, Any]:
+    """The same of one at a URL or behind a socket.
+
+    Args:
+        wait_s: for the answer; None means `ANSWER_S`.
+    """
+    wait_s = ANSWER_S if wait_s is None else wait_s
     try:
-        asked = send(target, "/health", None, silence_s=ANSWER_S)
-        with closing(asked) as connection, ended_after(connection, ANSWER_S):
+        asked = send(target, "/health", None, silence_s=wait_s)
+        with closing(asked) as connection, ended_after(connection, wait_s):
             found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
