@@ -21,10 +21,16 @@ DEFAULT_MODEL = "mini"
 MAX_SEED = 2**63 - 1
 MAX_CHOSEN_SEED = 2**31  # short enough to be typed again
 PRECISIONS = ("auto", "fp32", "bf16", "fp8")
-MIN_SPEED = 0.5  # what `audio/stretch.py` does well
-MAX_SPEED = 2.0
+MIN_SPEED, MAX_SPEED = 0.25, 4.0  # as OpenAI's interface has them
+MIN_GOOD_SPEED, MAX_GOOD_SPEED = 0.5, 2.0  # what `audio/stretch.py` does well
 MAX_PAUSE_S = 10.0
 MAX_CONFIG_BYTES = 1 << 20
+# What clients of OpenAI's interface ask for where nobody told them otherwise.
+OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15")
+OPENAI_VOICES = (
+    "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage",
+    "shimmer", "verse",
+)  # fmt: skip
 
 
 def random_seed() -> int:
@@ -164,7 +170,12 @@ def check_pause(pause_s: float) -> float:
 
 @dataclass(frozen=True)
 class UserSettings:
-    """What a user may set once for all commands."""
+    """What a user may set once for all commands.
+
+    Attributes:
+        model_aliases: other names of the model that `serve` has.
+        voice_aliases: other names of its voices, and what each stands for.
+    """
 
     model: str = DEFAULT_MODEL
     device: str = "auto"
@@ -176,14 +187,23 @@ class UserSettings:
     debug: bool = False
     engine: str = "auto"
     api_key: str | None = field(default=None, repr=False)
+    model_aliases: tuple[str, ...] = OPENAI_MODELS
+    voice_aliases: Mapping[str, str] = field(
+        default_factory=lambda: dict.fromkeys(OPENAI_VOICES, "default")
+    )
 
 
 _TYPES: dict[str, Any] = {
     "model": str, "device": str, "threads": int, "native": bool, "voice": str,
     "cache_dir": Path, "offline": bool, "debug": bool, "engine": str, "api_key": str,
+    "model_aliases": tuple, "voice_aliases": dict,
 }  # fmt: skip
 
-_WANTED = {int: "a whole number", str: "text in quotes", Path: "a folder, in quotes"}
+_WANTED = {
+    int: "a whole number", str: "text in quotes", Path: "a folder, in quotes",
+    tuple: 'a list of names: ["tts-1"], or tts-1,tts-1-hd in a variable',
+    dict: 'a table of names: {alloy = "default"}, or alloy=default in a variable',
+}  # fmt: skip
 
 
 def _parse(name: str, value: object, origin: str) -> Any:
@@ -197,12 +217,40 @@ def _parse(name: str, value: object, origin: str) -> Any:
             return False
         raise UsageError(f"{origin} is '{value}'", hint="use true or false")
     try:
+        if kind in (tuple, dict):
+            return _names(value) if kind is tuple else _table(value)
         # TOML has types of its own: "threads = true" is no number, "model = 5" no name
         if isinstance(value, bool) or not isinstance(value, (str, int) if kind is int else str):
             raise TypeError(value)
         return kind(value)
     except (TypeError, ValueError) as err:
         raise UsageError(f"{origin} is '{value}'", hint=f"give {_WANTED[kind]}") from err
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """A list of TOML, or words with commas between."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list):
+        raise TypeError(value)
+    if value == "":
+        return ()
+    return tuple(_name(each) for each in found)
+
+
+def _table(value: object) -> dict[str, str]:
+    """A table of TOML, or pairs with commas between."""
+    if isinstance(value, str):
+        pairs = [each.partition("=") for each in value.split(",")] if value else []
+        value = {name: target for name, _, target in pairs}
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return {_name(name): _name(target) for name, target in value.items()}
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise TypeError(value)
+    return value.strip()
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:

@@ -365,7 +365,7 @@ def test_auto_falls_back_to_the_cpu_with_one_warning(
     [
         (("--seed", "-1"), "--seed"), (("--steps", "1"), "--steps"),
         (("--guidance-scale", "11"), "--guidance-scale"), (("--cfg", "11"), "--guidance-scale"),
-        (("--speed", "3"), "--speed"), (("--max-seconds", "0"), "--max-seconds"),
+        (("--speed", "5"), "--speed"), (("--max-seconds", "0"), "--max-seconds"),
         (("--max-seconds", "0.1"), "--max-seconds"), (("--voice", "albba"), "albba"),
         (("--bits", "12"), "12"), (("--rate", "17"), "17"), (("--threads", "-1"), "--threads"),
         (("--retries", "-1"), "--retries"), (("--file", "missing.txt"), "--file"),

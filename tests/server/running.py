@@ -24,6 +24,7 @@ from voxcli.models.data import Rows, StepOutput
 from voxcli.parameters import Values
 from voxcli.plan import Plan
 from voxcli.server.app import build_app
+from voxcli.server.dialect import Dialect
 from voxcli.server.door import listen_tcp, listen_unix
 from voxcli.server.limits import LOOPBACK, WorkerLimits
 from voxcli.server.run import Ending, ServerProcess
@@ -165,6 +166,8 @@ def run_server(
     grace_s: float = 5.0,
     place: Place | None = None,
     replicas: Callable[[], list[ReplicaRow]] = list,
+    dialect: Dialect | None = None,
+    origins: tuple[str, ...] = (),
 ) -> Iterator[Running]:
     """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
     model = model or GatedModel()
@@ -172,8 +175,8 @@ def run_server(
     worker = EngineWorker(engine, WorkerLimits(max_streams, max_queue))
     tcp = listen_tcp("127.0.0.1", 0)
     url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
-    service = Service(worker, url, replicas=replicas)
-    app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK)
+    service = Service(worker, url, replicas=replicas, dialect=dialect or Dialect())
+    app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK, origins=origins)
     hold = place.hold() if place else None
     sockets = [tcp]
     if hold is not None:

@@ -159,7 +159,7 @@ def test_the_official_client_gets_a_file_and_a_stream(official: openai.OpenAI) -
         extra_body={"stream": True, "seed": 5, "sample_rate": SAMPLE_RATE},
     ) as stream:
         assert b"".join(stream.iter_bytes()) == offline(5).tobytes()
-    assert [model.id for model in official.models.list()] == ["fake"]
+    assert next(iter(official.models.list())).id == "fake"
 
 
 def test_the_official_client_understands_refusals(official: openai.OpenAI) -> None:
@@ -167,8 +167,8 @@ def test_the_official_client_understands_refusals(official: openai.OpenAI) -> No
         official.audio.speech.create(model="fake", voice="albba", input=TEXT)
     assert refused.value.code == "voice_not_found"
     assert refused.value.param == "voice"
-    with pytest.raises(openai.NotFoundError, match="'tts-1' is not served here, 'fake' is"):
-        official.audio.speech.create(model="tts-1", voice="default", input=TEXT)
+    with pytest.raises(openai.NotFoundError, match="'tts-9' is not served here, 'fake' is"):
+        official.audio.speech.create(model="tts-9", voice="default", input=TEXT)
 
 
 # ------------------------------------------------------------------------ mistakes
@@ -480,7 +480,7 @@ def test_two_names_of_one_parameter_are_told_apart_from_a_field_too_many(
         assert "two names, 'guidance_scale' and 'cfg'; give one" in error["message"]
     assert ask(client, guidance_scale=None, cfg=2.0).status_code == 200
     assert ask(client, guidance_scale=2.0, cfg=None).status_code == 200
-    assert "extra" in ask(client, guidance=2.0).json()["error"]["message"]
+    assert ask(client, guidance=2.0).headers["x-ignored-fields"] == "guidance"
 
 
 def test_metrics_parse_and_count() -> None:

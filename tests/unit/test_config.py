@@ -13,6 +13,7 @@ from needs import PATIENCE_S
 from voxcli import config
 from voxcli.config import (
     EngineConfig,
+    UserSettings,
     config_path,
     cpu_quota,
     data_dir,
@@ -22,7 +23,7 @@ from voxcli.config import (
 from voxcli.errors import UsageError
 
 
-def settings(tmp_path: Path, toml: str = "", **variables: str) -> object:
+def settings(tmp_path: Path, toml: str = "", **variables: str) -> UserSettings:
     path = tmp_path / "config.toml"
     path.write_text(toml)
     return load_settings({"VOXCLI_CONFIG": str(path), **variables})
@@ -43,6 +44,10 @@ def test_variables_beat_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("model = 5", "model is '5'; give text in quotes"),
         ("cache_dir = 5", "cache_dir is '5'; give a folder, in quotes"),
         ("offline = 'maybe'", "offline is 'maybe'; use true or false"),
+        ("model_aliases = 5", "model_aliases is '5'; give a list of names: [\"tts-1\"], or tts-1"),
+        ("model_aliases = [5]", "or tts-1,tts-1-hd in a variable"),
+        ("voice_aliases = ['alloy']", "or alloy=default in a variable"),
+        ("voice_aliases = {alloy = ''}", "or alloy=default in a variable"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_in_words(
@@ -51,6 +56,19 @@ def test_a_value_of_the_wrong_kind_is_refused_in_words(
     with pytest.raises(UsageError) as caught:
         settings(tmp_path, toml)
     assert str(caught.value).endswith(message)
+
+
+def test_other_names_replace_all_of_those_that_were_there(tmp_path: Path) -> None:
+    assert load_settings({}).voice_aliases["nova"] == "default"
+    toml = 'model_aliases = ["kokoro"]\nvoice_aliases = {nova = "clara", "af bella" = "default"}'
+    found = settings(tmp_path, toml)
+    assert found.model_aliases == ("kokoro",)
+    assert found.voice_aliases == {"nova": "clara", "af bella": "default"}
+    found = settings(tmp_path, toml, VOXCLI_MODEL_ALIASES="a, b", VOXCLI_VOICE_ALIASES="nova=emma")
+    assert (found.model_aliases, found.voice_aliases) == (("a", "b"), {"nova": "emma"})
+    none = settings(tmp_path, "model_aliases = []\n[voice_aliases]\n")
+    assert none == settings(tmp_path, toml, VOXCLI_MODEL_ALIASES="", VOXCLI_VOICE_ALIASES="")
+    assert (none.model_aliases, none.voice_aliases) == ((), {})
 
 
 def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from voxcli.audio.joins import trim_silence
 from voxcli.audio.resample import Samples
 from voxcli.audio.stretch import stretch
-from voxcli.config import MAX_SPEED, MIN_SPEED
+from voxcli.config import MAX_GOOD_SPEED, MIN_GOOD_SPEED
 from voxcli.errors import UsageError
 
 KEEP_S = 0.03  # silence kept at each end: a soft first consonant survives, and the cue is on time
@@ -31,10 +31,10 @@ class SpeedLimits:
 
     def __post_init__(self) -> None:
         for option, speed in (("--min-speed", self.min_speed), ("--max-speed", self.max_speed)):
-            if not MIN_SPEED <= speed <= MAX_SPEED:
+            if not MIN_GOOD_SPEED <= speed <= MAX_GOOD_SPEED:
                 raise UsageError(
                     f"{option} is {speed:g}",
-                    hint=f"give a number from {MIN_SPEED:g} to {MAX_SPEED:g}",
+                    hint=f"give a number from {MIN_GOOD_SPEED:g} to {MAX_GOOD_SPEED:g}",
                 )
         if self.min_speed > self.max_speed:
             raise UsageError(

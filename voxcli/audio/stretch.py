@@ -30,7 +30,8 @@ class TimeStretch:
 
     Args:
         rate: sample rate in Hz.
-        speed: from 0.5 to 2.0.
+        speed: from 0.25 to 4; under 0.5 sounds are repeated so often that they ring, above 2 short
+            ones are passed over.
     """
 
     def __init__(self, rate: int, speed: float) -> None:

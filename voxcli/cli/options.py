@@ -175,7 +175,11 @@ class SpeechOptions:
     ] = None
     speed: Annotated[
         float,
-        typer.Option("--speed", metavar="X", help="Tempo with the pitch kept, from 0.5 to 2."),
+        typer.Option(
+            "--speed",
+            metavar="X",
+            help="Tempo with the pitch kept, from 0.25 to 4; best from 0.5 to 2.",
+        ),
     ] = Utterance.speed
     pause: Annotated[
         float | None,

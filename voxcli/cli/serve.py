@@ -40,6 +40,7 @@ EXAMPLES = (
     "voxcli serve --background && voxcli serve --status && voxcli serve --stop",
     "VOXCLI_API_KEY=a-long-secret voxcli serve --host 0.0.0.0 --max-streams 8 --background "
     "&& voxcli serve --stop",
+    "voxcli serve --allow-origin http://localhost:3000 --background && voxcli serve --stop",
 )
 
 START_S = 600.0  # a large model may take its time to load and to be captured
@@ -64,6 +65,23 @@ def serve(
             help="Key that clients must send. Better in VOXCLI_API_KEY: others can see options.",
         ),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="Let web pages of this origin use the server, such as http://localhost:3000; once "
+            "for each. '*' is every page, and needs a key.",
+            show_default="its own page alone",
+        ),
+    ] = None,
+    strict_fields: Annotated[
+        bool,
+        typer.Option(
+            "--strict-fields",
+            help="Refuse fields of a request that mean nothing here; else a header names them.",
+        ),
+    ] = False,
     max_streams: Annotated[
         int,
         typer.Option(
@@ -135,7 +153,7 @@ def serve(
     from voxcli.server.replicas import Order
 
     settings = engine.settings()
-    listening = Listening(host, port, api_key or settings.api_key, grace)
+    listening = Listening(host, port, api_key or settings.api_key, grace, tuple(allow_origin or ()))
     limits = WorkerLimits(max_streams, max_queue)
     info = {
         "pid": os.getpid(), "model": settings.model, "grace_s": grace, "status": "starting"
@@ -169,7 +187,7 @@ def serve(
         try:
             ending = run_server(
                 listening, config, limits, settings, notes, hold,
-                graphs=graphs or (), devices=devices, on_state=on_state,
+                is_strict=strict_fields, graphs=graphs or (), devices=devices, on_state=on_state,
                 on_note=lambda note: output.note(note, is_quiet=quiet),
             )  # fmt: skip
         except TakeOver as end:

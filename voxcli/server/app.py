@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +20,7 @@ from voxcli.errors import OutputError, VoxError
 from voxcli.models import all_parameters
 from voxcli.parameters import merged
 from voxcli.server import local, speech, voices
+from voxcli.server.dialect import IGNORED
 from voxcli.server.failures import (
     ApiError,
     error_body,
@@ -27,8 +29,17 @@ from voxcli.server.failures import (
     http_message,
 )
 from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
+from voxcli.server.reading import check_model
 from voxcli.server.response import error_response
-from voxcli.server.schema import Health, ModelList, ModelRow, speech_request
+from voxcli.server.schema import (
+    AudioModel,
+    AudioModelList,
+    ErrorBody,
+    Health,
+    ModelList,
+    ModelRow,
+    speech_request,
+)
 from voxcli.server.service import Service
 from voxcli.server.worker import RETRY_AFTER_S, State
 
@@ -36,6 +47,11 @@ logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page")
 CUT_BODY = f"the body is too large, or nothing of it came for {BODY_SILENCE_S:g} s"
+METHODS = ("GET", "HEAD", "POST", "DELETE")
+SHOWN_HEADERS = (  # to scripts of other origins
+    "X-Model", "X-Voice", "X-Seed", "X-Sample-Rate", "X-Language", "X-Finish-Reason", IGNORED,
+    "Retry-After",
+)  # fmt: skip
 PAGE_FILES = {
     "page.css": "text/css",
     "page.js": "text/javascript",
@@ -50,13 +66,27 @@ PAGE_HEADERS = {
 }
 
 
-def build_app(service: Service, *, api_key: str | None, hosts: tuple[str, ...]) -> ASGIApp:
+def build_app(
+    service: Service,
+    *,
+    api_key: str | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...] = (),
+) -> ASGIApp:
     """The application behind its guard.
 
     Args:
-        api_key, hosts: as for `Guard`.
+        api_key, hosts, origins: as for `Guard`.
     """
-    return Guard(build_api(service), api_key, hosts)
+    guarded = Guard(build_api(service), api_key, hosts, origins)
+    if not origins:
+        return guarded
+    # A key in a header is no credential that a browser sends by itself, so none are allowed. What
+    # a browser asks before a request has no key, hence this is outermost.
+    return CORSMiddleware(
+        guarded, allow_origins=origins, allow_methods=METHODS, allow_headers=["*"],
+        expose_headers=SHOWN_HEADERS,
+    )  # fmt: skip
 
 
 def build_api(service: Service) -> FastAPI:
@@ -71,30 +101,49 @@ def build_api(service: Service) -> FastAPI:
     )  # fmt: skip
     app.state.service = service
     parameters = merged((all_parameters(), service.facts.parameters))
-    app.include_router(speech.build_router(speech_request(parameters)))
+    request_type = speech_request(parameters, is_strict=service.dialect.is_strict)
+    app.include_router(speech.build_router(request_type))
     app.include_router(voices.router)
     app.include_router(local.router)
     _add_operations(app, service)
     _add_page(app)
     _add_errors(app)
     app.add_middleware(_Bugs)
+    app.add_middleware(_Heads)
     return app
 
 
 def _add_operations(app: FastAPI, service: Service) -> None:
-    @app.get("/v1/models")
-    async def list_models() -> ModelList:
-        """The one model that is served."""
+    def model_rows() -> list[ModelRow]:
         facts = service.engine.facts
-        row = ModelRow(
+        served = ModelRow(
             id=facts.model,
+            root=facts.model,
             created=service.started,
             owned_by="voxcli",
             sample_rate=facts.sample_rate,
             languages=list(facts.languages),
             modes=[str(mode) for mode in facts.modes],
         )
-        return ModelList(data=[row])
+        names = dict.fromkeys((facts.model, *service.dialect.models))
+        return [served.model_copy(update={"id": name}) for name in names]
+
+    @app.get("/v1/models")
+    async def list_models() -> ModelList:
+        """The one model that is served, and then its other names."""
+        return ModelList(data=model_rows())
+
+    @app.get("/v1/models/{name:path}", responses={404: {"model": ErrorBody}})
+    async def get_model(name: str) -> ModelRow:
+        """The served model, by any of its names."""
+        check_model(name, service)
+        return next(row for row in model_rows() if row.id == name)
+
+    @app.get("/v1/audio/models", include_in_schema=False)
+    async def list_audio_models() -> AudioModelList:
+        """The same for Open WebUI."""
+        rows = [AudioModel(id=row.id, name=row.id) for row in model_rows()]
+        return AudioModelList(models=rows)
 
     @app.get("/health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:
@@ -150,6 +199,10 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, ApiError):  # of who reads bodies, by way of FastAPI
+            return await refused(request, error.__cause__)
+        if isinstance(error.__cause__, VoxError):
+            return await expected(request, error.__cause__)
         if isinstance(error.__cause__, ClientDisconnect):
             body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
             return JSONResponse(body, 413)
@@ -165,6 +218,18 @@ def _add_errors(app: FastAPI) -> None:
     async def too_large(request: Request, error: ClientDisconnect) -> Response:
         body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
         return JSONResponse(body, 413)
+
+
+class _Heads:
+    """HEAD wherever there is GET: the HTTP server keeps the body to itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
 
 
 class _Bugs:

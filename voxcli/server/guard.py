@@ -1,9 +1,10 @@
 """Who may ask, and how much: checked before any route sees the request.
 
-A key where one is set; on loopback without a key, only pages of this very server (a foreign web
-page can reach a loopback port too, by its own origin or by a name that it points here). The local
-socket needs none of this: its folder and the peer's user are checked. Bodies are bounded in size
-and time, and the large ones in number.
+A key where one is set. Of web pages, only those of this very server and of origins that were
+allowed: a foreign page can reach a loopback port too, by its own origin or by a name that it points
+here, so without a key only names of loopback are served. The local socket needs none of this: its
+folder and the peer's user are checked. Bodies are bounded in size and time, and the large ones in
+number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from voxcli.engine.remote import wire
 from voxcli.errors import BusyError
 from voxcli.server.failures import error_body, explain
+from voxcli.server.limits import ANY_ORIGIN
 from voxcli.server.worker import RETRY_AFTER_S
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ TEXT_BYTES = 1 << 20
 UPLOAD_BYTES = 64 << 20  # ten minutes of 48 kHz stereo; on disk beyond a megabyte
 MESSAGE_BYTES = 16 << 20  # of another command: a minute of 48 kHz float32 and its encodings
 MAX_LARGE = 8  # bodies beyond TEXT_BYTES at once: each is in memory until it was understood
+UNDERSTOOD = "voxcli.understood"  # of a scope: to be called
 MAX_SHOWN = 200  # characters of what a client sent, in a message to it
 BODY_SILENCE_S = 30.0  # a body that brings nothing for so long has been given up
 MIN_RATE = 50_000  # bytes a second of a body in all, after the first BODY_SILENCE_S
@@ -39,12 +42,20 @@ class Guard:
     Args:
         api_key: asked for under /v1 and /metrics; None asks for nothing.
         hosts: names that a request may be addressed to; empty means any.
+        origins: of pages elsewhere that may use the server; `limits.ANY_ORIGIN` is all of them.
     """
 
-    def __init__(self, app: ASGIApp, api_key: str | None, hosts: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        api_key: str | None,
+        hosts: tuple[str, ...],
+        origins: tuple[str, ...] = (),
+    ) -> None:
         self._app = app
         self._api_key = api_key
         self._hosts = hosts
+        self._origins = origins
         self._num_large = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +76,7 @@ class Guard:
             await self._with_large(scope, _bounded(scope, receive, _length(headers)), send)
 
     async def _with_large(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application, counted until it answers: then it has understood the body."""
+        """The application, counted until it has understood the body, or answers."""
         self._num_large += 1
         is_counted = True
 
@@ -79,7 +90,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, receive, answer)
+            await self._app({**scope, UNDERSTOOD: end}, receive, answer)
         finally:
             end()
 
@@ -92,7 +103,9 @@ class Guard:
             return _refusal(403, f"the host '{name[:MAX_SHOWN]}' is not served here", "host")
         origin = headers.get("origin")
         page = _parsed(origin) if origin is not None else None
-        if origin is not None and (page is None or host is None or page.netloc != host.netloc):
+        is_ours = page is not None and host is not None and page.netloc == host.netloc
+        is_allowed = ANY_ORIGIN in self._origins or origin in self._origins
+        if origin is not None and not (is_ours or is_allowed):
             origin = origin[:MAX_SHOWN]
             return _refusal(403, f"pages of {origin} may not use this server", "origin")
         path = scope["path"]
@@ -104,6 +117,11 @@ class Guard:
                 what = "wrong" if is_bearer and given else "missing"
                 return _refusal(401, f"the API key is {what}", "invalid_api_key")
         return None
+
+
+def understood(scope: Scope) -> None:
+    """Say that the body of a request is in memory no more, though its answer is still to come."""
+    scope.get(UNDERSTOOD, lambda: None)()
 
 
 def is_near(scope: Scope) -> bool:
@@ -133,7 +151,7 @@ async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _body_limit(path: str) -> int:
-    if path.startswith("/v1/audio/voices"):
+    if path == "/v1/audio/speech" or path.startswith("/v1/audio/voices"):
         return UPLOAD_BYTES
     return MESSAGE_BYTES if path in wire.WITH_AUDIO else TEXT_BYTES
 

@@ -23,6 +23,7 @@ from voxcli.errors import EngineError, EngineFaultError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.parameters import parse_settings
 from voxcli.server.app import build_app
+from voxcli.server.dialect import Dialect
 from voxcli.server.door import Door, listen_unix
 from voxcli.server.front import FrontEngine
 from voxcli.server.heap import share_one_heap
@@ -46,6 +47,7 @@ def serve(
     notes: Mapping[str, Any],
     hold: Hold | None,
     *,
+    is_strict: bool = False,
     graphs: Sequence[str] = (),
     devices: Sequence[str] = (),
     on_state: Callable[[State, str], None],
@@ -57,6 +59,7 @@ def serve(
         notes: of the process before, which had a fault; empty for a server that is new.
         hold: of the place by which other commands find it; None where they do not, or where the
             notes have it.
+        is_strict: fields of a request that mean nothing here are refused.
         graphs: settings of the model's parameters to capture graphs for, as a user writes them;
             none means its best ones.
         devices: one for each replica, a process that speaks; none means that this one speaks.
@@ -83,8 +86,13 @@ def serve(
         worker = EngineWorker(engine, limits)
         if devices:
             front.replicas.on_lost = worker.fail
-        service = Service(worker, door.url, num_restarts=len(faults), replicas=rows)
-        app = build_app(service, api_key=listening.api_key, hosts=listening.hosts)
+        dialect = Dialect(settings.model_aliases, settings.voice_aliases, is_strict)
+        service = Service(
+            worker, door.url, num_restarts=len(faults), replicas=rows, dialect=dialect
+        )
+        app = build_app(
+            service, api_key=listening.api_key, hosts=listening.hosts, origins=listening.origins
+        )
         ending = ServerProcess(
             app, worker, door.sockets(),
             grace_s=listening.grace_s, on_state=lambda state: on_state(state, door.url),

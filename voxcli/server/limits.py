@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from voxcli.errors import UsageError
 
+ANY_ORIGIN = "*"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MIN_KEY = 8  # characters
 MAX_RESTARTS, WINDOW_S = 3, 600.0  # one more fault within this time is one too many
@@ -21,12 +23,14 @@ class Listening:
 
     Attributes:
         grace_s: what is spoken may go on for so long after a signal.
+        origins: of web pages elsewhere that may use the server, as browsers write them.
     """
 
     host: str = "127.0.0.1"
     port: int = 8091
     api_key: str | None = None
     grace_s: float = 30.0
+    origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -42,6 +46,9 @@ class Listening:
                 f"--host {self.host} can be reached by others and no API key is set",
                 hint="set VOXCLI_API_KEY or --api-key, or listen on 127.0.0.1",
             )
+
+        for origin in self.origins:
+            check_origin(origin, has_key=self.api_key is not None)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -66,6 +73,30 @@ class WorkerLimits:
             raise UsageError(f"--max-streams is {self.max_streams}", hint="give 1 or more")
         if self.max_queue < 0:
             raise UsageError(f"--max-queue is {self.max_queue}", hint="give 0 or more")
+
+
+def check_origin(origin: str, *, has_key: bool) -> None:
+    """Raise UsageError unless it is an origin as browsers write it, or all of them with a key."""
+    if origin == ANY_ORIGIN:
+        if not has_key:
+            raise UsageError(
+                "--allow-origin '*' lets every web page use this server and no API key is set",
+                hint="name the pages' origins, or set VOXCLI_API_KEY",
+            )
+        return
+    try:
+        parts = urlsplit(origin)
+        default = {"http": 80, "https": 443}.get(parts.scheme)
+        is_plain = origin == f"{parts.scheme}://{parts.netloc}" and origin == origin.lower()
+        is_origin = is_plain and bool(parts.hostname) and parts.port != (default or -1)
+        is_origin = is_origin and "@" not in parts.netloc
+    except ValueError:  # a bracket or a port that is none
+        is_origin = False
+    if not is_origin:
+        raise UsageError(
+            f"--allow-origin is '{origin}'",
+            hint="give scheme, host and port as a browser does: http://localhost:3000",
+        )
 
 
 def recent(faults: Sequence[float]) -> list[float]:

@@ -14,17 +14,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    computed_field,
     create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.parameters import Parameter
 from voxcli.utterance import Utterance
+from voxcli.voices import MAX_TEXT_CHARS
 
 MAX_CHARACTERS = 100_000  # two hours of speech
-MAX_STYLE = 500
+MAX_STYLE = 4096  # as OpenAI has it; what a model has no room for is refused by its plan
 LANGUAGE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # it is said again in a header
 
 
@@ -46,18 +49,22 @@ class SpeechRequest(BaseModel):
     """`POST /v1/audio/speech`: OpenAI's fields, and after `stream_format` those of voxcli.
 
     What models can be told is added by `speech_request`. JSON has types, so `true` is no number and
-    "yes" is no `true` here. It has one type of number: 5.0 is the integer 5.
+    "yes" is no `true` here. It has one type of number: 5.0 is the integer 5. A field that is null
+    counts as left out, and one that is not known is ignored, or refused by a strict server.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
-    model: Annotated[str, Field(description="Name of the model that is served.")]
+    model: Annotated[
+        str | None,
+        Field(description="Name of the model that is served, or another name that stands for it."),
+    ] = None
     input: Annotated[
         str, Field(min_length=1, max_length=MAX_CHARACTERS, description="The text to speak.")
     ]
     voice: Annotated[
         Annotated[str, Field(min_length=1, max_length=200)] | VoiceId,
-        Field(description="'default', or a stored voice; see `GET /v1/audio/voices`."),
+        Field(description="'default', a stored voice, or a name that stands for one of these."),
     ] = "default"
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
@@ -73,6 +80,16 @@ class SpeechRequest(BaseModel):
         Literal["audio", "sse"] | None, Field(description="Given at all, it turns `stream` on.")
     ] = None
 
+    ref_audio: Annotated[
+        str | None,
+        Field(
+            description="The voice: a recording as a data URI in base64, or a stored one's name."
+        ),
+    ] = None
+    ref_text: Annotated[
+        str | None,
+        Field(max_length=MAX_TEXT_CHARS, description="What is said in that recording."),
+    ] = None
     sample_rate: Annotated[
         int | None,
         Field(ge=8_000, le=192_000, description="Hz; the model's own, 24000 for pcm."),
@@ -92,23 +109,22 @@ class SpeechRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _one_name_each(cls, given: Any) -> Any:
-        """Refuse two names of one parameter, which else are a field too many; null is no value."""
+        """Leave out what is null, and refuse two names of one parameter, which else are a field too
+        many."""
         if not isinstance(given, dict):
             return given
-        for name, field in cls.model_fields.items():
-            choices = field.validation_alias
-            names = choices.choices if isinstance(choices, AliasChoices) else ()
-            found = [each for each in names if each in given]
-            values = [each for each in found if given[each] is not None]
-            if len(values) > 1:
-                shown = " and ".join(f"'{each}'" for each in values)
+        names = {name: _names_of(name, field) for name, field in cls.model_fields.items()}
+        known = {each for every in names.values() for each in every}
+        given = {key: given[key] for key in given if given[key] is not None or key not in known}
+        for name, every in names.items():
+            found = [each for each in every if each in given]
+            if len(found) > 1:
+                shown = " and ".join(f"'{each}'" for each in found)
                 raise PydanticCustomError(
                     "two_names",
                     "is given by two names, {names}; give one",
                     {"names": shown, "param": name},
                 )
-            if len(found) > 1:
-                given = {key: given[key] for key in given if key not in found or key in values}
         return given
 
     @property
@@ -138,10 +154,27 @@ class SpeechRequest(BaseModel):
         )
 
 
-def speech_request(parameters: Iterable[Parameter]) -> type[SpeechRequest]:
-    """The body with a field for each parameter; other names for it are taken and not shown."""
+class _Strict(SpeechRequest):
+    model_config = ConfigDict(extra="forbid")
+
+
+def speech_request(
+    parameters: Iterable[Parameter], *, is_strict: bool = False
+) -> type[SpeechRequest]:
+    """The body with a field for each parameter; other names for it are taken and not shown.
+
+    Args:
+        is_strict: fields that are not known are refused.
+    """
     fields: dict[str, Any] = {each.name: (_field(each), None) for each in parameters}
-    return create_model("SpeechRequest", __base__=SpeechRequest, **fields)
+    base = _Strict if is_strict else SpeechRequest
+    return create_model("SpeechRequest", __base__=base, **fields)
+
+
+def _names_of(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """The names under which a field may be given."""
+    choices = field.validation_alias
+    return tuple(map(str, choices.choices)) if isinstance(choices, AliasChoices) else (name,)
 
 
 def _field(parameter: Parameter) -> Any:
@@ -171,9 +204,14 @@ class ErrorBody(BaseModel):
 
 
 class ModelRow(BaseModel):
-    """One row of `GET /v1/models`; the last fields are voxcli's."""
+    """One row of `GET /v1/models`; the last fields are voxcli's.
+
+    Attributes:
+        root: the served model, where the row has another name of it.
+    """
 
     id: str
+    root: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str
@@ -187,11 +225,33 @@ class ModelList(BaseModel):
     data: list[ModelRow]
 
 
+class AudioModel(BaseModel):
+    id: str
+    name: str
+
+
+class AudioModelList(BaseModel):
+    """`GET /v1/audio/models`: the same models as Open WebUI reads them."""
+
+    models: list[AudioModel]
+
+
 class VoiceRow(BaseModel):
-    """One voice; `problem` says why it cannot be used."""
+    """One voice, with OpenAI's fields and then those of voxcli.
+
+    Attributes:
+        id: its name, under which it is asked for.
+        created_at: seconds since 1970; 0 for the model's own.
+        type: of OpenAI's; a voice of the model's own was made from recordings too.
+        aliases: other names that stand for it.
+        problem: why it cannot be used.
+    """
 
     name: str
+    created_at: int = 0
     object: Literal["audio.voice"] = "audio.voice"
+    type: Literal["audio_sample"] = "audio_sample"
+    aliases: list[str] = []
     created: str = ""
     consent: str = ""
     duration_s: float | None = None
@@ -200,9 +260,21 @@ class VoiceRow(BaseModel):
     warnings: list[str] = []
     problem: str | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def id(self) -> str:
+        return self.name
+
 
 class VoiceList(BaseModel):
     voices: list[VoiceRow]
+
+
+class VoiceDeleted(VoiceRow):
+    """A voice that was removed, as it was."""
+
+    object: Literal["audio.voice.deleted"] = "audio.voice.deleted"  # type: ignore[assignment]
+    deleted: bool = True
 
 
 class ReplicaRow(BaseModel):

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from voxcli.engine.base import EngineFacts, SpeechEngine
+from voxcli.engine.base import OWN_VOICE, EngineFacts, SpeechEngine
+from voxcli.errors import VoiceNotFoundError
 from voxcli.plan import Plan
 from voxcli.server.desk import Desk
+from voxcli.server.dialect import Dialect
 from voxcli.server.encoder import Encoder
 from voxcli.server.metrics import Metrics
+from voxcli.server.recordings import Heard
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
@@ -38,9 +41,11 @@ class Service:
         url: where it listens, for messages.
         num_restarts: fresh processes that went on after a fault.
         store: of the saved voices.
+        dialect: how requests of clients are read.
         planners: for texts and orders.
         uploads: for recordings.
         files: for those of voices and models, which are read whole.
+        heard: recordings that came with requests.
         replicas: how those are that speak; none where the engine speaks itself.
     """
 
@@ -49,12 +54,14 @@ class Service:
     num_restarts: int = 0
     started: int = field(default_factory=lambda: int(time.time()))
     store: VoiceStore = field(default_factory=VoiceStore)
+    dialect: Dialect = field(default_factory=Dialect)
     replicas: Callable[[], list[ReplicaRow]] = list
     metrics: Metrics = field(init=False)
     planners: Desk = field(init=False, repr=False)
     uploads: Desk = field(init=False, repr=False)
     files: Desk = field(init=False, repr=False)
     encoder: Encoder = field(init=False, repr=False)
+    heard: Heard = field(init=False, repr=False, default_factory=Heard)
     _checksums: dict[bool, str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,10 +98,43 @@ class Service:
         self.worker.check_ready()
         return self.worker.engine
 
-    async def plan(self, utterance: Utterance) -> Plan:
-        """As `SpeechEngine.plan`, with the recordings of a voice by name, beside other clients."""
+    async def plan(self, utterance: Utterance, *, takes_aliases: bool = False) -> Plan:
+        """As `SpeechEngine.plan`, with the recordings of a voice by name, beside other clients.
+
+        Args:
+            takes_aliases: the voice may have a name that stands for another.
+        """
         engine = self.worker.engine
-        return await self.beside(lambda: engine.plan(engine.in_voice(utterance, self.store)))
+
+        def work() -> Plan:
+            named = self._by_own_name(utterance) if takes_aliases else utterance
+            return engine.plan(engine.in_voice(named, self.store))
+
+        return await self.beside(work)
+
+    def _by_own_name(self, utterance: Utterance) -> Utterance:
+        """The utterance with the voice that its name stands for, if it is no voice itself.
+
+        Raises:
+            VoiceNotFoundError: the voice that it stands for is not there.
+        """
+        name = utterance.voice or OWN_VOICE
+        target = self.dialect.voice(name)
+        if target is None or self.has_voice(name):
+            return utterance
+        if not self.has_voice(target):
+            raise VoiceNotFoundError(f"'{name}' stands for the voice '{target}', which is not here")
+        return replace(utterance, voice=target)
+
+    def has_voice(self, name: str) -> bool:
+        """Whether a voice is the model's own or a saved one."""
+        if name.casefold() in {OWN_VOICE, *(each.casefold() for each in self.facts.voices)}:
+            return True
+        try:
+            self.store.path(name)
+        except VoiceNotFoundError:
+            return False
+        return True
 
     async def beside(self, work: Callable[[], T]) -> T:
         """Work for another thread than that of the event loop.

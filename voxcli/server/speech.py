@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from voxcli.engine.base import OWN_VOICE
 from voxcli.errors import VoxError
 from voxcli.plan import Plan
+from voxcli.server.dialect import in_header
 from voxcli.server.encode import Coding, WholeFile, choose_coding
 from voxcli.server.failures import ApiError, explain
+from voxcli.server.guard import TEXT_BYTES, understood
 from voxcli.server.listener import Listener
+from voxcli.server.reading import check_model, plan_of
 from voxcli.server.response import LiveResponse, Pieces
 from voxcli.server.schema import ErrorBody, SpeechRequest
 from voxcli.server.service import Service
 from voxcli.server.strand import Strand
+from voxcli.utterance import Mode
 
 FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
 
@@ -46,39 +54,91 @@ def build_router(request_type: type[SpeechRequest]) -> APIRouter:
     Args:
         request_type: with a field for each parameter.
     """
-    router = APIRouter()
+    router = APIRouter(route_class=_Route)
 
     async def create_speech(body: SpeechRequest, request: Request) -> Response:
         """Speak a text."""
-        return await _create_speech(body, request.app.state.service)
+        return await _create_speech(body, request)
 
     create_speech.__annotations__["body"] = request_type  # what FastAPI reads the body as
     router.post("/v1/audio/speech", responses=_ANSWERS, response_class=Response)(create_speech)
     return router
 
 
-async def _create_speech(body: SpeechRequest, service: Service) -> Response:
+class _Route(APIRoute):
+    """A route whose body may have a recording in it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handle(_Request(request.scope, request.receive))
+
+        return handled
+
+
+class _Recording(msgspec.Struct):
+    """What may be large in a body; all else of it is passed over without being kept."""
+
+    ref_audio: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Request(Request):
+    """A request whose body is large for its recording alone; then it is parsed beside others."""
+
+    _is_checked = False
+
+    async def body(self) -> bytes:
+        body = await super().body()
+        if len(body) > TEXT_BYTES and not self._is_checked:
+            service: Service = self.app.state.service
+            await service.beside(lambda: _check_large(body))
+            self._is_checked = True
+        return body
+
+    async def json(self) -> Any:
+        body = await self.body()
+        if len(body) <= TEXT_BYTES:
+            return await super().json()
+        service: Service = self.app.state.service
+        return await service.beside(lambda: json.loads(body))
+
+
+def _check_large(body: bytes) -> None:
+    """Raise ApiError where there is more of anything but a recording than a text may have."""
+    try:
+        recording = bytes(msgspec.json.decode(body, type=_Recording).ref_audio)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        recording = b""
+    size = len(body) - (len(recording) if recording.startswith(b'"') else 0)
+    if size > TEXT_BYTES:
+        message = f"the body has {size:,} bytes beside 'ref_audio', {TEXT_BYTES:,} are allowed"
+        raise ApiError(413, message, code="too_large")
+
+
+async def _create_speech(body: SpeechRequest, request: Request) -> Response:
+    service: Service = request.app.state.service
     facts = service.engine.facts
     service.worker.check_open()
-    if body.model != facts.model:
-        raise ApiError(
-            404,
-            f"the model '{body.model}' is not served here, '{facts.model}' is",
-            code="model_not_found",
-            param="model",
-        )
+    check_model(body.model, service)
     coding = choose_coding(body.response_format, facts.sample_rate, body.sample_rate)
     if body.is_streamed:
         coding.check_stream()
-    plan = await service.plan(body.utterance())
+    plan, ignored = await plan_of(body, service)
+    understood(request.scope)
     headers = {
+        "X-Model": in_header(facts.model),
         "X-Sample-Rate": str(coding.rate),
         "X-Seed": str(plan.seed),
         "X-Language": plan.text.language,
+        **service.dialect.headers(ignored),
     }
+    if (voice := plan.utterance.voice) or plan.utterance.mode is Mode.ZERO_SHOT:
+        headers["X-Voice"] = in_header(voice or OWN_VOICE)
+    is_streamed = body.is_streamed
     media_type = coding.media_type
     listener = Listener(service.worker)
-    if not body.is_streamed:
+    if not is_streamed:
         pieces = _whole(listener, plan, coding, facts.sample_rate)
     elif body.stream_format == "sse":
         media_type = "text/event-stream"
@@ -89,7 +149,7 @@ async def _create_speech(body: SpeechRequest, service: Service) -> Response:
         media_type = f"audio/pcm;rate={coding.rate};channels=1"
 
     def late_headers() -> dict[str, str]:  # a whole file is made before its first byte leaves
-        return {} if body.is_streamed else {"X-Finish-Reason": listener.speech.finish_reason}
+        return {} if is_streamed else {"X-Finish-Reason": listener.speech.finish_reason}
 
     return LiveResponse(
         pieces, media_type, headers=headers, late_headers=late_headers,

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 
-from voxcli.engine.base import uses_of
+from voxcli.engine.base import OWN_VOICE, uses_of
 from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError
 from voxcli.server.failures import ApiError, http_message
-from voxcli.server.schema import ErrorBody, VoiceList, VoiceRow
+from voxcli.server.recordings import hear
+from voxcli.server.schema import ErrorBody, VoiceDeleted, VoiceList, VoiceRow
 from voxcli.server.service import Service
 from voxcli.utterance import Mode
-from voxcli.voices import MAX_TEXT_CHARS, Voice, VoiceStore
+from voxcli.voices import MAX_TEXT_CHARS, VoiceStore
 from voxcli.voices.file import SUFFIX, read_card
 
 router = APIRouter()
-DEFAULT = VoiceRow(name="default")
 MAX_CONSENT = 1000
-MAX_UPLOAD_S = 60.0  # of a recording; of one that is too long to be used whole the best part is
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody} for status in (400, 401, 404, 409, 413, 429, 503, 507)
 }
 
 
+@router.get("/v1/voices", include_in_schema=False)
 @router.get("/v1/audio/voices")
 async def list_voices(request: Request) -> VoiceList:
     """The model's own voices, and the saved ones."""
     service: Service = request.app.state.service
     saved = await service.files.run(lambda: _rows(service.store))
-    presets = [VoiceRow(name=name) for name in service.facts.voices]
-    return VoiceList(voices=[DEFAULT, *presets, *saved])
+    presets = [VoiceRow(name=name) for name in (OWN_VOICE, *service.facts.voices)]
+    taken = {row.name.casefold() for row in (*presets, *saved)}
+    for row in (*presets, *saved):
+        names = service.dialect.names_of(row.name)
+        row.aliases = [name for name in names if name.casefold() not in taken]
+    return VoiceList(voices=[*presets, *saved])
 
 
 @router.post("/v1/audio/voices", responses=_REFUSALS)
@@ -58,7 +61,7 @@ async def create_voice(
         raise UsageError(f"model '{service.facts.model}' cannot imitate a voice", hint="see modes")
     name = service.store.check_free(name.strip(), overwrite=False)
     voice = await service.uploads.run(
-        lambda: _hear(name, audio_sample.file.read(), ref_text, consent)
+        lambda: hear(audio_sample.file.read(), ref_text, name=name, consent=consent)
     )
     recording = voice.recording
     encoded = voice.encoded(await service.encode(recording, uses_of(recording)))
@@ -67,7 +70,7 @@ async def create_voice(
 
 
 @router.delete("/v1/audio/voices/{name}", responses=_REFUSALS)
-async def delete_voice(request: Request, name: str) -> VoiceRow:
+async def delete_voice(request: Request, name: str) -> VoiceDeleted:
     """Remove a saved voice; answers with what it was."""
     service: Service = request.app.state.service
     try:
@@ -75,27 +78,7 @@ async def delete_voice(request: Request, name: str) -> VoiceRow:
         await service.files.run(lambda: service.store.remove(name))
     except VoiceNotFoundError as err:
         raise ApiError(404, http_message(err), code="voice_not_found", param="name") from err
-    return row
-
-
-def _hear(name: str, data: bytes, text: str, consent: str) -> Voice:
-    """A recording that passed its checks, as a voice without encodings."""
-    from voxcli.audio.read import decode_audio
-    from voxcli.audio.reference import add_transcript, prepare_reference
-
-    has_text = bool(text.strip())
-    recording, report = prepare_reference(
-        decode_audio(data, "the recording", max_s=MAX_UPLOAD_S), has_text=has_text
-    )
-    if has_text:
-        recording, report = add_transcript(recording, report, text)
-    return Voice(
-        name=name,
-        recording=recording,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        consent=consent.strip(),
-        facts={**asdict(report), "transcript": recording.text},
-    )
+    return VoiceDeleted(**row.model_dump(exclude={"id", "object"}))
 
 
 def _rows(store: VoiceStore) -> list[VoiceRow]:
@@ -103,7 +86,7 @@ def _rows(store: VoiceStore) -> list[VoiceRow]:
     rows = []
     for name in store.names():
         with suppress(VoiceNotFoundError):
-            rows.append(_row(store, name))
+            rows.append(_row(store, name).model_copy())  # what is kept is not changed
     return rows
 
 
@@ -126,6 +109,7 @@ def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
         return VoiceRow(name=name, problem=http_message(err))
     return VoiceRow(
         name=name,
+        created_at=_seconds(voice.created),
         created=voice.created,
         consent=voice.consent,
         duration_s=round(voice.duration_s, 2),
@@ -133,3 +117,11 @@ def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
         models=list(voice.models),
         warnings=[str(warning) for warning in voice.facts.get("warnings", ())],
     )
+
+
+def _seconds(moment: str) -> int:
+    """ISO 8601 to seconds since 1970; 0 where it is no time."""
+    try:
+        return int(datetime.fromisoformat(moment).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return 0

@@ -130,7 +130,8 @@ def choose(rows: list[ModelRow], wanted: str | None, name: str) -> ModelRow:
     """The model that is spoken with.
 
     Args:
-        wanted: by its name or what that stands for; None means the only one.
+        wanted: by its name or what that stands for; None means the only one, whatever other names
+            it is listed under.
         name: what messages call the server.
 
     Raises:
@@ -140,8 +141,8 @@ def choose(rows: list[ModelRow], wanted: str | None, name: str) -> ModelRow:
         for row in rows:
             if wanted in (row.name, row.root):
                 return row
-    elif len(rows) == 1:
-        return rows[0]
+    elif len(own := _without_aliases(rows)) == 1:
+        return own[0]
     names = sorted((row.name for row in rows), key=lambda each: each != _near(wanted, rows))
     served = ", ".join(map(in_one_line, names[:20])) or "none"
     if not rows:
@@ -155,6 +156,12 @@ def choose(rows: list[ModelRow], wanted: str | None, name: str) -> ModelRow:
         f"{name} does not serve '{wanted}'",
         hint=f"{nearest(wanted, (row.name for row in rows))}it serves: {served}",
     )
+
+
+def _without_aliases(rows: list[ModelRow]) -> list[ModelRow]:
+    """The rows that are no other name of a model with a row of its own."""
+    own = {row.name for row in rows if row.root == row.name}
+    return [row for row in rows if row.root == row.name or row.root not in own]
 
 
 def _near(wanted: str | None, rows: list[ModelRow]) -> str:
