@@ -201,7 +201,7 @@ _TYPES: dict[str, Any] = {
 
 _WANTED = {
     int: "a whole number", str: "text in quotes", Path: "a folder, in quotes",
-    tuple: 'a list of names: ["tts-1"], or tts-1,tts-1-hd in a variable',
+    tuple: 'a list of names: ["tts-1"], or tts-1 in a variable',
     dict: 'a table of names: {alloy = "default"}, or alloy=default in a variable',
 }  # fmt: skip
 

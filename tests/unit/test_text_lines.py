@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from voxcli.errors import UsageError
+from voxcli.text import lines
 from voxcli.text.lines import MAX_LINE_BYTES, Line, LineReader
+from voxcli.text.whole import MAX_OPEN, whole_length
 
 
 @pytest.fixture
@@ -97,3 +99,92 @@ def test_the_writer_is_held_up_when_nobody_takes_lines(pipe: tuple[int, int]) ->
     assert num_written < 8_000_000
     os.close(pipe[1])
     assert len(all_lines(reader)) > 64
+
+
+# ------------------------------------------------------------------------ lines in parts
+
+
+def in_parts(reading: int) -> LineReader:
+    return LineReader(reading, whole_length=lambda text: whole_length(text, "en"))
+
+
+def take(reader: LineReader) -> Line:
+    line = reader.get(30)
+    assert line is not None
+    return line
+
+
+def test_a_sentence_is_there_before_its_line_ends(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PATIENCE_S", 0.0)
+    reader = in_parts(pipe[0])
+    os.write(pipe[1], b"It is done. That")
+    assert take(reader) == Line(1, "It is done.", is_part=True)
+    assert reader.get(0) is None
+    os.write(pipe[1], b" was it. So")
+    assert take(reader) == Line(1, " That was it.", is_part=True, is_rest=True)
+    os.write(pipe[1], b" on.\n\nNext. ")
+    assert take(reader) == Line(1, " So on.", is_rest=True)
+    assert take(reader) == Line(2, "")
+    assert take(reader) == Line(3, "Next.", is_part=True)
+    os.write(pipe[1], b"\n")
+    assert take(reader) == Line(3, " ", is_rest=True)
+    os.close(pipe[1])
+    assert all_lines(reader) == []
+
+
+def test_a_line_whose_rest_is_on_its_way_stays_one(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PATIENCE_S", 60.0)
+    reader = in_parts(pipe[0])
+    os.write(pipe[1], b"It is done. That")
+    time.sleep(0.05)  # it was read by itself, most likely
+    os.write(pipe[1], b" was all.\n")
+    assert take(reader) == Line(1, "It is done. That was all.")
+    os.close(pipe[1])
+
+
+def test_characters_may_be_cut_between_two_writes(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PATIENCE_S", 0.0)
+    reader = in_parts(pipe[0])
+    text = "Ein Gruß für Łódź. Noch ein Gruß.\n"
+    for byte in text.encode():
+        os.write(pipe[1], bytes([byte]))
+    os.close(pipe[1])
+    found = all_lines(reader)
+    assert not any(line.error for line in found)
+    assert "".join(line.text for line in found) == text.strip()
+
+
+def test_a_line_that_cannot_be_read_is_refused_at_its_end_after_its_parts(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PATIENCE_S", 0.0)
+    reader = in_parts(pipe[0])
+    os.write(pipe[1], b"It is done. That \xff was. So")
+    assert take(reader).text == "It is done."
+    os.write(pipe[1], b" on.\nNext.\n")
+    os.close(pipe[1])
+    refused, after = all_lines(reader)
+    assert refused.error is not None
+    assert (refused.number, refused.is_rest, after.text) == (1, True, "Next.")
+
+
+def test_a_writer_that_never_ends_a_line_is_heard_in_bounded_parts(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PATIENCE_S", 0.0)
+    reader = in_parts(pipe[0])
+    for _ in range(3 * MAX_OPEN // 10):
+        os.write(pipe[1], b"and so on ")
+    first, second = take(reader), take(reader)
+    assert first.is_part
+    assert second.is_part
+    assert len(first.text) <= MAX_OPEN
+    os.close(pipe[1])
+    whole = [first, second, *all_lines(reader)]
+    assert "".join(line.text for line in whole) == "and so on " * (3 * MAX_OPEN // 10)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
     "date | voxcli stream -",
+    "(printf 'It is done. That'; sleep 1; echo ' was all.') | voxcli stream -",
     "voxcli stream --file samples/hello.txt --save hello.flac",
     "voxcli stream --list-devices",
     'voxcli stream "The ferry leaves at noon." -o - --format raw > noon.raw',
@@ -170,8 +171,9 @@ def stream(
 ) -> None:
     """Speak a text to the loudspeaker while it is generated.
 
-    With '-' every line of stdin is spoken as it arrives; an empty line is a pause. Ctrl-C stops the
-    sound at once; --save then holds what was heard.
+    With '-' stdin is spoken as it arrives: a line, or a sentence of a line that is still being
+    written; an empty line is a pause. Ctrl-C stops the sound at once; --save then holds what was
+    heard.
     """
     if list_devices:
         _show_devices(is_json=json)
@@ -255,10 +257,25 @@ def _open_source(
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
-    lines = TextLines(LineReader(sys.stdin.fileno(), encoding=text.encoding), plan)
+    reader = LineReader(
+        sys.stdin.fileno(),
+        encoding=text.encoding,
+        whole_length=lambda said: _whole_length(said, utterance, engine.facts.languages),
+    )
+    lines = TextLines(reader, plan)
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
     return lines, engine.settled(utterance)
+
+
+def _whole_length(said: str, utterance: Utterance, languages: tuple[str, ...]) -> int:
+    """How much of a line that is still being written can be spoken."""
+    from voxcli.text.language import UNKNOWN, detect_language
+    from voxcli.text.whole import whole_length
+
+    language = utterance.language or (languages[0] if len(languages) == 1 else "")
+    language = language or detect_language(said)
+    return whole_length(said, "en" if language == UNKNOWN else language[:2].lower())
 
 
 def _takes_integers(target: Target, model_rate: int) -> bool:

@@ -22,11 +22,15 @@ class Item:
 
     Attributes:
         line: its number, from 1; 0 for a text that is no line.
+        is_part: more of its line follows.
+        is_rest: parts of its line came before; with neither text nor error it is the line's end.
     """
 
     plan: Plan | None = None
     error: VoxError | None = None
     line: int = 0
+    is_part: bool = False
+    is_rest: bool = False
 
 
 class Source(Protocol):
@@ -39,7 +43,7 @@ class Source(Protocol):
 
     @property
     def is_by_line(self) -> bool:
-        """Whether texts are lines: each ends with a pause, and may fail alone."""
+        """Whether texts are lines or parts of them: each ends with a pause, and may fail alone."""
         ...
 
     @property
@@ -104,11 +108,11 @@ class TextLines:
         line, self._peeked = self._peeked or self._reader.get(timeout_s), None
         if line is None:
             return None
-        if line.error is not None:
-            return Item(error=line.error, line=line.number)
-        if not line.text.strip():
-            return Item(line=line.number)
-        try:
-            return Item(self._make_plan(line.text), line=line.number)
-        except (TextError, UsageError) as err:
-            return Item(error=err, line=line.number)
+        plan: Plan | None = None
+        error: VoxError | None = line.error
+        if error is None and line.text.strip():
+            try:
+                plan = self._make_plan(line.text)
+            except (TextError, UsageError) as err:
+                error = err
+        return Item(plan, error, line.number, line.is_part, line.is_rest)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from voxcli.errors import SynthesisError, UsageError, VoxError
 from voxcli.streaming.outlet import Made, Outlet
 from voxcli.streaming.source import Item, Source
-from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
+from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
 from voxcli.utterance import FinishReason, SegmentReport
 
 if TYPE_CHECKING:
@@ -120,9 +120,13 @@ class Streamer:
                     raise
                 error = err
             if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
-                self._end_line(self._pauses)
+                pause_s = PAUSE_SENTENCE_S if item.is_part else PAUSE_LINE_S
+                self._end_text(self._pauses, pause_s)
+        elif error is None and item.is_rest:
+            self._lengthen_pause(PAUSE_LINE_S - PAUSE_SENTENCE_S)
         elif error is None:
-            self._end_paragraph()
+            self._lengthen_pause(PAUSE_PARAGRAPH_S - PAUSE_LINE_S)
+            self._is_after_speech = False
         if error is not None:
             self.report.failed.append((item.line, error))
             self._on_failure(item.line, error)
@@ -168,19 +172,19 @@ class Streamer:
             report.finish_reason = stream.speech.finish_reason
 
     def _fitted(self, samples: Samples) -> Samples:
-        """A line's last silence waits until its length is known."""
+        """A text's last silence waits until its length is known."""
         return samples if self._pauses is None else self._pauses.push(samples)
 
-    def _end_line(self, pauses: PauseFitter) -> None:
-        self._write(pauses.end_segment(round(PAUSE_LINE_S * self._rate)), Made())
+    def _end_text(self, pauses: PauseFitter, pause_s: float) -> None:
+        self._write(pauses.end_segment(round(pause_s * self._rate)), Made())
         self._is_after_speech = True
 
-    def _end_paragraph(self) -> None:
+    def _lengthen_pause(self, by_s: float) -> None:
+        """Make the pause after the last text longer, where nothing did yet."""
         if self._is_after_speech:
             from voxcli.audio.joins import silence
 
-            self._write(silence(PAUSE_PARAGRAPH_S - PAUSE_LINE_S, self._rate), Made())
-        self._is_after_speech = False
+            self._write(silence(by_s, self._rate), Made())
 
     def _write(self, samples: Samples, made: Made) -> None:
         if self._max_seconds is not None:  # the pause after a line may be too long

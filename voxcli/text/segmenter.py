@@ -88,7 +88,7 @@ def segment(text: str, max_chars: int, language: str = "en") -> list[Segment]:
 def _sentences(paragraph: str, max_chars: int, language: str) -> Iterator[_Part]:
     for line in paragraph.split("\n"):
         line = " ".join(line.split())
-        pieces = list(_cut(line, _sentence_ends(line, language)))
+        pieces = list(_cut(line, sentence_ends(line, language)))
         for index, (sentence, glued) in enumerate(pieces):
             pause = PAUSE_LINE_S if index == len(pieces) - 1 else PAUSE_SENTENCE_S
             yield from _fit(sentence, max_chars, pause, glued, language)
@@ -104,7 +104,8 @@ def _cut(text: str, ends: list[int]) -> Iterator[tuple[str, bool]]:
         start = end
 
 
-def _sentence_ends(line: str, language: str) -> list[int]:
+def sentence_ends(line: str, language: str) -> list[int]:
+    """Where sentences end in one line, as positions behind them."""
     if language in _OWN_RULES:
         return [match.end() for match in _END.finditer(line) if _is_end(line, match)]
     from sentencex import segment as sentences  # loaded for the languages that need it
