@@ -1,0 +1,145 @@
+"""Speakers that nobody recorded: mixtures of Kokoro's styles, and hibari's voice through another throat.
+
+Letters: `F` frequencies, `T` frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+Spectra = tuple[Array, Array, Array, Array, Array, Array]
+
+VOICED_HZ = 40.0  # below it a frame of hibari is voiceless
+BIN_HZ = 20.0
+LOWEST_HZ = 55.0
+CENTRE_HZ = 800.0  # where a tilt changes nothing
+NUM_BANDS = 8
+MAX_PHONES = 510  # for which Kokoro has styles
+SMOOTH_BINS = 5  # 100 Hz: wider than a harmonic, narrower than a formant
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A speaker of Kokoro.
+
+    Attributes:
+        weights: of the voices whose styles are summed.
+        speed: pace, 1 is the voices' own.
+        rate: the speech is read so much faster: pitch and formants move, the pace is kept.
+    """
+
+    weights: Mapping[str, float]
+    speed: float
+    rate: float
+
+    def style(self, styles: Mapping[str, Array], num_phones: int) -> Array:
+        """`[256]`, for a line of `num_phones` phones; tables may leave out rows, evenly."""
+        place = min(max(num_phones - 1, 0), MAX_PHONES - 1) / MAX_PHONES
+        parts = [
+            weight * styles[name][int(place * len(styles[name]))].astype(np.float32)
+            for name, weight in self.weights.items()
+        ]
+        return np.sum(parts, axis=0)
+
+
+def mixture(random: np.random.Generator, voices: Sequence[str]) -> Mixture:
+    """One to three voices, sometimes resampled."""
+    count = min(len(voices), int(random.choice([1, 2, 2, 3])))
+    names = random.choice(len(voices), count, replace=False)
+    weights = random.dirichlet(np.full(count, 2.0))
+    rate = float(random.uniform(0.86, 1.1)) if random.random() < 0.35 else 1.0
+    speed = float(np.clip(np.exp(random.normal(0, 0.08)), 0.82, 1.2))
+    chosen = {voices[int(i)]: float(w) for i, w in zip(names, weights, strict=True)}
+    return Mixture(chosen, speed, rate)
+
+
+@dataclass(frozen=True)
+class Throat:
+    """A speaker of hibari: what is changed before its vocoder.
+
+    Attributes:
+        pitch, melody: factors of the pitch and of its range around the median.
+        formants: factor of the spectral envelope's frequencies.
+        tilt: dB an octave. bands: dB, evenly spaced in octaves.
+        breath, rasp: added to the log magnitudes of noise and of the part of free phase.
+        speed: pace. gain: dB.
+    """
+
+    pitch: float
+    melody: float
+    formants: float
+    tilt: float
+    bands: tuple[float, ...]
+    breath: float
+    rasp: float
+    speed: float
+    gain: float
+
+
+def throat(random: np.random.Generator) -> Throat:
+    pitch = float(np.exp(random.uniform(np.log(0.5), np.log(1.35))))
+    formants = pitch**0.28 * np.exp(random.normal(0, 0.045))
+    return Throat(
+        pitch=pitch,
+        melody=float(random.uniform(0.65, 1.4)),
+        formants=float(np.clip(formants, 0.84, 1.17)),
+        tilt=float(random.normal(0, 1.2)),
+        bands=tuple(random.normal(0, 1.6, NUM_BANDS).tolist()),
+        breath=float(random.uniform(0, 2)),
+        rasp=float(random.uniform(-0.6, 0.3)),
+        speed=float(np.clip(np.exp(random.normal(0, 0.09)), 0.82, 1.22)),
+        gain=float(random.uniform(-4, 2)),
+    )
+
+
+def _smooth(log_magnitudes: Array) -> Array:
+    half = SMOOTH_BINS // 2
+    padded = np.pad(log_magnitudes, ((half, half), (0, 0)), mode="edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, SMOOTH_BINS, axis=0).mean(-1)
+
+
+def through(throat: Throat, spectra: Spectra) -> Spectra:
+    """hibari's six outputs in another voice.
+
+    Args:
+        spectra: log magnitudes of harmonics, their phase, log magnitudes of noise and of the part
+            of free phase, its phase, `[F, T]` each, and the pitch in Hz, `[T]`.
+    """
+    harmonics, phase, noise, free, free_phase, pitch = spectra
+    voiced = pitch > VOICED_HZ
+    if voiced.any():
+        median = np.median(pitch[voiced])
+        moved = median * throat.pitch * (pitch[voiced] / median) ** throat.melody
+        pitch = pitch.copy()
+        pitch[voiced] = np.maximum(LOWEST_HZ, moved)
+    F = len(harmonics)
+    at = np.arange(F) / throat.formants
+    left = np.minimum(at.astype(int), F - 1)
+    right = np.minimum(left + 1, F - 1)
+    share = np.clip(at - left, 0, 1).astype(np.float32)[:, None]
+    beyond = np.clip((at - (F - 1)) / max(1.0, F / throat.formants - F + 1), 0, 1)
+    fall = (4 * beyond).astype(np.float32)[:, None]  # above what was spoken: quieter and quieter
+
+    def stretched(log_magnitudes: Array) -> Array:
+        return log_magnitudes[left] * (1 - share) + log_magnitudes[right] * share - fall
+
+    octaves = np.log2(np.maximum(np.arange(F) * BIN_HZ, 80) / CENTRE_HZ)
+    places = np.linspace(np.log2(80 / CENTRE_HZ), np.log2(12000 / CENTRE_HZ), NUM_BANDS)
+    decibels = np.interp(octaves, places, throat.bands) + throat.tilt * octaves
+    colour = np.clip(decibels * np.log(10) / 20, -1.6, 1.2).astype(np.float32)[:, None]
+    nearest = np.minimum(np.round(at).astype(int), F - 1)
+    rasp = np.where(voiced, np.float32(throat.rasp - 0.4), np.float32(0))
+    # fewer harmonics under the same envelope are quieter
+    level = np.float32(0.5 * np.log(throat.pitch))
+    return (
+        stretched(_smooth(harmonics)) + colour + level,
+        phase[nearest],
+        stretched(noise) + colour + np.float32(throat.breath),
+        stretched(free) + colour + rasp,
+        free_phase[nearest],
+        pitch,
+    )
