@@ -1,1 +1,1 @@
-"""How the bundled voice is made: from package names to a checkpoint, in steps that can be resumed."""
+"""How the bundled voice is made: from packages to a checkpoint, in steps that can be resumed."""

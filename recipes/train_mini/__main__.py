@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 import torch
+
 from recipes.train_mini import carry, settings
 from recipes.train_mini.progress import SECONDS_LEFT, Budget
 

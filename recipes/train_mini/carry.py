@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+
 from recipes.train_mini import codec_training
 from recipes.train_mini.progress import join, save, split
 from recipes.train_mini.settings import Settings

@@ -17,9 +17,10 @@ from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from recipes.train_mini.settings import Codec
 from recipes.train_mini.snake import snake
-from torch import Tensor, nn
 
 KERNEL = 7
 DILATIONS = (1, 3, 9)
@@ -158,7 +159,7 @@ class AudioVae(nn.Module):
 
     @torch.no_grad()
     def _start(self) -> None:
-        """Variance in is variance out: torch's own start shrinks a decoder's signal a hundredfold."""
+        """Variance in is variance out; torch's own start makes the signal a hundred times less."""
         for module in self.modules():
             if isinstance(module, nn.ConvTranspose1d):
                 fan_in = module.in_channels * module.kernel_size[0] / module.stride[0]
@@ -183,7 +184,7 @@ class AudioVae(nn.Module):
 
 
 def official(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Plain weights as the official file's gains and directions; the norm is over all axes but the first."""
+    """Plain weights as the official file's gains and directions, a gain for each of the first axis."""
     pairs = {}
     for name, value in state.items():
         if name.endswith(".weight"):

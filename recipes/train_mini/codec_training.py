@@ -1,7 +1,7 @@
-"""Step `codec`: the AudioVAE is trained, first by mel distance alone, then against discriminators.
+"""Step `codec`: the AudioVAE is trained, by mel distance alone, then against discriminators too.
 
-Source of the losses: Descript Audio Codec, arXiv:2306.06546. On a card each kind of step is one CUDA
-graph; without one it is the same function.
+Source of the losses: Descript Audio Codec, arXiv:2306.06546. On a card each kind of step is one
+CUDA graph; without one it is the same function.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from recipes.train_mini.codec import AudioVae
 from recipes.train_mini.judges import (
     Discriminators,
@@ -28,7 +30,6 @@ from recipes.train_mini.pool import SAMPLE_RATE, Pool, Samples
 from recipes.train_mini.progress import SECONDS_LEFT, Budget, Log, append_json, save
 from recipes.train_mini.resample import ToEncoderRate
 from recipes.train_mini.settings import Codec, Settings
-from torch import Tensor, nn
 
 LAST_RATE = 0.03  # of the learning rate, at the end
 CLIP_VAE, CLIP_DISCRIMINATORS = 200.0, 50.0

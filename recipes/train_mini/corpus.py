@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
+
 from recipes.train_mini import templates
 from recipes.train_mini.progress import Budget, Log, write_whole
 from recipes.train_mini.settings import Settings

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from recipes.train_mini.speakers import Throat, through
 
 FRAME = 300  # samples

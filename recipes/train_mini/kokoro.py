@@ -1,4 +1,4 @@
-"""Kokoro-82M as a teacher: phones and a style to speech and durations, in torch, on a card if there is one.
+"""Kokoro-82M as a teacher: phones and a style to speech and durations, in torch, also on a card.
 
 The export in the packages lost the noise of the sine source, and has the source's phase from an
 arc tangent that fails where both parts are zero; both are put back.
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from recipes.train_mini.onnx_graph import Attributes, Graph, Node, Values
 from torch import Tensor
+
+from recipes.train_mini.onnx_graph import Attributes, Graph, Node, Values
 
 GENERATOR = "/decoder/decoder/generator/"
 SINES = f"{GENERATOR}m_source/l_sin_gen/Mul_6_output_0"

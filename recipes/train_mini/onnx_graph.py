@@ -1,4 +1,4 @@
-"""An ONNX graph computed in torch, on a card too; what was quantised dynamically is computed in float.
+"""An ONNX graph computed in torch, also on a card; what was quantised dynamically is float.
 
 Only what Kokoro's export holds: one-dimensional convolutions, bidirectional LSTMs, one row. Shapes
 and other small integers stay on the host. Tested against onnxruntime.

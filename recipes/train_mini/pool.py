@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from recipes.train_mini.resample import MARGIN, read_warped
 from recipes.train_mini.settings import Codec
-from torch import Tensor
 
 SAMPLE_RATE = 24_000
 FULL_SCALE = 32768

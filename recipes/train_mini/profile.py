@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.profiler import ProfilerActivity, profile
+
 from recipes.train_mini import settings
 from recipes.train_mini.codec_training import Trainer
-from torch.profiler import ProfilerActivity, profile
 
 REPEATS = 5
 

@@ -1,4 +1,4 @@
-"""What every step shares: a budget of seconds, whole files, lines of a log, what crosses a machine's border."""
+"""What every step shares: a budget of seconds, whole files, a log, files in parts."""
 
 from __future__ import annotations
 

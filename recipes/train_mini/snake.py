@@ -1,4 +1,4 @@
-"""Snake, `x + sin(a x)^2 / a`: forward and backward as one Triton kernel each on a card, in torch elsewhere.
+"""Snake, `x + sin(a x)^2 / a`: forward and backward in a Triton kernel each, in torch on a CPU.
 
 Source: Ziyin et al., arXiv:2006.08195. Letters: `B` rows, `C` channels, `T` time steps.
 """

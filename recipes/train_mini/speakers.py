@@ -1,4 +1,4 @@
-"""Speakers that nobody recorded: mixtures of Kokoro's styles, and hibari's voice through another throat.
+"""Speakers that nobody recorded: mixtures of Kokoro's styles, hibari's voice in another throat.
 
 Letters: `F` frequencies, `T` frames.
 """

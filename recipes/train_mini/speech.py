@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from recipes.train_mini import kokoro, speakers
 from recipes.train_mini.hibari import MAX_PHONES, HibariTeacher, Phones
 from recipes.train_mini.pool import SAMPLE_RATE

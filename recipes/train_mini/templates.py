@@ -1,40 +1,46 @@
-"""Texts that people have and that corpora lack: one word, questions, numbers in words, names, spelled letters."""
+"""Texts that people have and corpora lack: one word, questions, numbers, names, spelled letters."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 
-ONES = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+ONES = _words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen"
-).split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-FIRST_NAMES = (
+)
+TENS = _words("twenty thirty forty fifty sixty seventy eighty ninety")
+FIRST_NAMES = _words(
     "Anna Ben Carla David Emma Frank Grace Henry Isabel Jack Karen Liam Maria Noah Olivia Peter "
     "Quentin Rachel Samuel Teresa Umar Vera Walter Xenia Yusuf Zoe Priya Chen Amara Diego Fatima "
     "Hiroshi Ingrid Jamal Katya Leila Mateo Nadia Omar Sofia"
-).split()
-LAST_NAMES = (
+)
+LAST_NAMES = _words(
     "Smith Johnson Brown Taylor Wilson Clark Lewis Walker Young King Wright Scott Green Baker "
     "Adams Nelson Carter Mitchell Turner Parker Collins Murphy Cooper Reed Bailey Howard Ward "
     "Garcia Nguyen Patel Kim Schmidt Rossi Novak Silva Okafor Tanaka Haddad Larsen"
-).split()
-PLACES = (
+)
+PLACES = _words(
     "London Paris Berlin Chicago Boston Toronto Sydney Mumbai Lagos Cairo Madrid Rome Vienna "
     "Denver Seattle Houston Dublin Oslo Prague Lisbon"
-).split()
-WORDS = (
+)
+WORDS = _words(
     "Yes No Hello Goodbye Thanks Please Sorry Stop Go Wait Why When Where How Who What Okay Sure "
     "Maybe Never Always Again Help Welcome Congratulations Really Exactly Absolutely Perfect Great "
     "Tomorrow Today Yesterday Now Later Left Right Up Down Monday Tuesday Wednesday Thursday Friday "
-    "Saturday Sunday January February March April May June July August September October November "
-    "December Red Blue Green Yellow Coffee Water Bread Music Morning Evening Night Winter Summer"
-).split()
-THINGS = (
+    "Saturday Sunday January February March April May June July August September October "
+    "November "
+    "December Red Blue Green Yellow Coffee Water Bread Music Morning Evening Night Winter"
+)
+THINGS = _words(
     "chairs letters people houses books minutes miles boxes tickets apples students pages dollars "
     "photographs messages questions"
-).split()
+)
 QUESTIONS = (
     "What time does the {thing} leave", "Where did you put the {thing}", "Who told {name} about it",
     "Why is {name} still in {place}", "How far is it to {place}", "When will {name} be back",
@@ -42,8 +48,8 @@ QUESTIONS = (
     "Have you ever been to {place}", "Could you say that again", "Would you like some {drink}",
     "Did {name} call you", "Which {thing} is yours", "Shall we go", "Whose {thing} is this",
 )  # fmt: skip
-OBJECTS = "train bus key ticket coat phone letter bag umbrella boat".split()
-DRINKS = "coffee tea water juice milk".split()
+OBJECTS = _words("train bus key ticket coat phone letter bag umbrella boat")
+DRINKS = _words("coffee tea water juice milk")
 NAMED = (
     "My name is {full}.", "{full} lives in {place}.", "Please ask {name} to call {other}.",
     "Dear {name}, thank you for your letter.", "{name} and {other} met in {place}.",

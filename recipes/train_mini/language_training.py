@@ -1,0 +1,144 @@
+"""Step `language`: the language models and LocDiT are trained on packed latents."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from recipes.train_mini.language import LanguageModel, PhoneHead, losses
+from recipes.train_mini.packing import Steps, Store, to_device
+from recipes.train_mini.progress import Budget, Log, append_json, save
+from recipes.train_mini.settings import Settings
+from recipes.train_mini.tokens import Tokens
+
+STATE = "language.pt"
+CLIP = 1.0
+NUM_WORKERS = 5  # that pack rows, beside a card
+
+
+class Trainer:
+    """Weights, optimiser and one step."""
+
+    def __init__(self, settings: Settings, device: torch.device) -> None:
+        torch.manual_seed(settings.language.seed)
+        self.settings, self.device = settings.language, device
+        self.model = LanguageModel(settings.language, settings.codec).to(device)
+        self.heads = PhoneHead(settings.language.hidden, settings.language.patch).to(device)
+        both = nn.ModuleList((self.model, self.heads))
+        matrices = [p for p in both.parameters() if p.ndim >= 2]
+        vectors = [p for p in both.parameters() if p.ndim < 2]
+        self.optimiser = torch.optim.AdamW(
+            [
+                {"params": matrices, "weight_decay": settings.language.weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ],
+            betas=(0.9, 0.98), fused=device.type == "cuda",
+        )  # fmt: skip
+        weights = self.model.state_dict()
+        self.average = {name: value.clone() for name, value in weights.items()}
+        self._weights = list(weights.values())
+        self._all = [*matrices, *vectors]
+        self.step = self.optimiser_age = 0
+        if device.type == "cuda":
+            for module in self.model.modules():
+                if type(module).__name__ == "Layer":
+                    module.compile(dynamic=False)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "model": self.model.state_dict(),
+            "heads": self.heads.state_dict(),
+            "average": self.average,
+            "optimiser": self.optimiser.state_dict(),
+            "ages": (self.step, self.optimiser_age),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """A state, whole or packed."""
+        for name, value in self.average.items():
+            value.copy_(state["average"][name])
+        self.model.load_state_dict(state.get("model", self.average))
+        self.heads.load_state_dict(state["heads"])
+        self.step, self.optimiser_age = state["ages"]
+        if "optimiser" in state:
+            self.optimiser.load_state_dict(state["optimiser"])
+
+    def rate(self) -> float:
+        settings = self.settings
+        done = 0.5 * (1 + math.cos(math.pi * min(1.0, self.step / settings.steps)))
+        rate = settings.last_rate + (settings.learning_rate - settings.last_rate) * done
+        return rate * min(1.0, (self.optimiser_age + 1) / settings.warm_steps)
+
+    def move(self, store: Store, item: Any) -> dict[str, Tensor]:
+        """One step."""
+        settings, is_card = self.settings, self.device.type == "cuda"
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate()
+        if not is_card:
+            torch.manual_seed(settings.seed + self.step)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_card):
+            made = losses(self.model, self.heads, to_device(store, item, self.device))
+        loss = made["diffusion"] + settings.stop_weight * made["stop"]
+        loss = loss + settings.phone_weight * made["phone"]
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._all, CLIP)
+        self.optimiser.step()
+        self.step += 1
+        self.optimiser_age += 1
+        share = 1 - min(settings.ema, (1 + self.step) / (20 + self.step))
+        torch._foreach_lerp_(list(self.average.values()), self._weights, share)
+        return {name: value.detach() for name, value in made.items()}
+
+
+def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
+    """Train until the steps are done or the budget is spent; True when done."""
+    language, folder = settings.language, settings.work
+    log = Log("language", folder / "logs")
+    store = Store.read(folder / "latents", Tokens(language.vocabulary))
+    steps = Steps(store, language)
+    torch.manual_seed(language.seed)
+    trainer = Trainer(settings, device)
+    if (folder / STATE).is_file():
+        trainer.load(torch.load(folder / STATE, map_location=device))
+        log(f"goes on from step {trainer.step}")
+    hours = len(store.patches) * language.patch * hop_length(settings) / 24_000 / 3600
+    size = sum(p.numel() for p in trainer.model.parameters()) / 1e6
+    log(f"{size:.2f} M parameters, {len(store.tokens):,} lines, {hours:.2f} h")
+    loader = DataLoader(
+        steps, batch_size=None, sampler=range(trainer.step, language.steps),
+        num_workers=NUM_WORKERS if device.type == "cuda" else 0,
+    )  # fmt: skip
+    on_device = replace(store, patches=store.patches.to(device), phones=store.phones.to(device))
+    saved = at = time.monotonic()
+    reported = trainer.step
+    for item in loader:
+        values = trainer.move(on_device, item)
+        if trainer.step % language.report_steps == 0:
+            record = {name: float(value) for name, value in values.items()}
+            pace = (trainer.step - reported) / max(1e-9, time.monotonic() - at)
+            if not all(map(math.isfinite, record.values())):
+                raise SystemExit(f"step {trainer.step} is not finite: {record}")
+            text = " ".join(f"{name} {value:.4g}" for name, value in record.items())
+            log(f"step {trainer.step} {text} | {pace:.1f} steps/s")
+            append_json(folder / "logs" / "language.jsonl", record | {"step": trainer.step})
+            reported, at = trainer.step, time.monotonic()
+        if time.monotonic() - saved > language.save_seconds:
+            save(trainer.state(), folder / STATE)
+            saved = time.monotonic()
+        if budget.is_spent:
+            break
+    save(trainer.state(), folder / STATE)
+    log(f"saved at step {trainer.step} of {language.steps}")
+    return trainer.step >= language.steps
+
+
+def hop_length(settings: Settings) -> int:
+    """Samples a latent."""
+    return math.prod(settings.codec.decoder_rates)

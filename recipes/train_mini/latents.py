@@ -1,0 +1,124 @@
+"""Step `latents`: all speech through the frozen encoder, to patches with their phones.
+
+A file of speech becomes a file of the same name with `.pt`: a list of lines, each with text,
+speaker, patches `[N, P, D]` in half precision, and the phone at the middle of each latent `[N, P]`.
+
+Letters: `B` rows, `S` samples, `N` patches, `P` latents a patch, `D` latent width.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recipes.train_mini.codec import AudioVae, scale_latents
+from recipes.train_mini.codec_training import STATE
+from recipes.train_mini.pool import FULL_SCALE
+from recipes.train_mini.progress import Budget, Log, save
+from recipes.train_mini.resample import ToEncoderRate
+from recipes.train_mini.settings import Settings
+
+DEVIATIONS = "deviations.pt"  # of the encoder's latents before they are scaled, [D]
+NUM_MEASURED_FILES = 16
+
+
+def frozen_codec(settings: Settings, device: torch.device) -> AudioVae:
+    """The averaged weights of the codec's training, not scaled."""
+    vae = AudioVae(settings.codec)
+    state = torch.load(settings.work / STATE, map_location="cpu")
+    vae.load_state_dict({name: value.float() for name, value in state["average"].items()})
+    return vae.to(device).eval().requires_grad_(False)
+
+
+class Encoding:
+    """Lines of files through an encoder, many at once."""
+
+    def __init__(self, vae: AudioVae, settings: Settings, device: torch.device) -> None:
+        self._vae, self._device = vae, device
+        self._rows, self._patch = settings.latents.batch, settings.language.patch
+        self._to_encoder = ToEncoderRate().to(device)
+
+    @property
+    def patch_samples(self) -> int:
+        return self._patch * self._vae.hop
+
+    @torch.inference_mode()
+    def means(self, lines: list[np.ndarray]) -> list[Tensor]:
+        """int16 samples of each line to its latents `[T, D]`, T a multiple of the patch."""
+        order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
+        made: list[Tensor] = [torch.empty(0)] * len(lines)
+        for start in range(0, len(order), self._rows):
+            rows = order[start : start + self._rows]
+            lengths = [-(-len(lines[i]) // self.patch_samples) for i in rows]
+            padded = np.zeros((len(rows), 1, max(lengths) * self.patch_samples), "<i2")
+            for row, i in enumerate(rows):
+                padded[row, 0, : len(lines[i])] = lines[i]
+            samples = torch.from_numpy(padded).to(self._device).float() / FULL_SCALE
+            latents = self._vae.encoder(self._to_encoder(samples))[0].transpose(1, 2).cpu()
+            for row, (i, length) in enumerate(zip(rows, lengths, strict=True)):
+                made[i] = latents[row, : length * self._patch]
+        return made
+
+
+def phones_of(pairs: list[list[int]], num_latents: int, hop: int) -> np.ndarray:
+    """The phone that sounds at the middle of each latent, 0 behind the end; uint8 `[T]`."""
+    ids = np.array([phone for phone, _ in pairs], np.uint8)
+    ends = np.cumsum([samples for _, samples in pairs])
+    middles = (np.arange(num_latents) + 0.5) * hop
+    places = np.searchsorted(ends, middles, side="right")
+    return np.where(places < len(ids), ids[np.minimum(places, len(ids) - 1)], 0).astype(np.uint8)
+
+
+def _lines(path: Path) -> tuple[list[Any], list[np.ndarray]]:
+    index, samples = json.loads(path.with_suffix(".json").read_text("utf-8")), np.load(path)
+    return index, [samples[at : at + count] for _, _, at, count, _ in index]
+
+
+def deviations(settings: Settings, encoding: Encoding, files: list[Path]) -> Tensor:
+    """Of each latent number over some files, kept for the export."""
+    path = settings.work / DEVIATIONS
+    if not path.is_file():
+        latents = torch.cat([m for file in files for m in encoding.means(_lines(file)[1])])
+        save(latents.std(0).clamp(min=1e-3), path)
+    scale: Tensor = torch.load(path)
+    return scale
+
+
+def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
+    """Encode what is not encoded yet; True when all is."""
+    log = Log("latents", settings.work / "logs")
+    vae = frozen_codec(settings, device)
+    encoding = Encoding(vae, settings, device)
+    files = sorted(
+        path
+        for path in (settings.work / "speech").glob("*.npy")
+        if not path.name.startswith("held-")
+    )
+    if not files:
+        raise SystemExit(f"no speech in {settings.work / 'speech'}; run the step speech first")
+    stride = max(1, len(files) // NUM_MEASURED_FILES)
+    scale_latents(vae, deviations(settings, encoding, files[::stride]))
+    seconds = 0.0
+    for path in files:
+        target = settings.work / "latents" / f"{path.stem}.pt"
+        if target.exists():
+            continue
+        if budget.is_spent:
+            return False
+        index, lines = _lines(path)
+        records = []
+        for (text, speaker, _, count, pairs), means in zip(
+            index, encoding.means(lines), strict=True
+        ):
+            patches = means.unflatten(0, (-1, settings.language.patch)).half()
+            phones = phones_of(pairs, len(means), vae.hop).reshape(patches.shape[:2])
+            records.append((text, speaker, patches, torch.from_numpy(phones)))
+            seconds += count / 24_000
+        save(records, target)
+    log(f"{len(files)} files, {seconds / 3600:.2f} h new")
+    return True

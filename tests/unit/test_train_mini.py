@@ -1,0 +1,325 @@
+"""The recipe of the bundled voice: texts, speakers, steps that go on as if never interrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from recipes.train_mini import (  # noqa: E402
+    carry,
+    codec_training,
+    corpus,
+    export,
+    language_training,
+    latents,
+    settings,
+    speakers,
+    speech,
+    templates,
+)
+from recipes.train_mini.progress import Budget  # noqa: E402
+from recipes.train_mini.resample import ToEncoderRate  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+RATE = 24_000
+TOY = """
+work = "work"
+device = "cpu"
+[codec]
+encoder_dim = 2
+encoder_rates = [2, 5, 8, 8]
+latent_dim = 4
+decoder_dim = 16
+frames = 2
+context_frames = 1
+batch = 2
+pool_hours = 0.01
+min_pool_seconds = 1
+steps = 6
+warm_steps = 3
+discriminator_start_steps = 1
+report_steps = 2
+period_channels = [2, 4]
+spectral_channels = [2, 4]
+[language]
+hidden = 64
+feed_forward = 64
+heads = 1
+kv_heads = 1
+layers = 1
+residual_layers = 1
+quantised = 8
+encoder_hidden = 64
+encoder_feed_forward = 64
+encoder_heads = 1
+encoder_layers = 1
+dit_hidden = 64
+dit_feed_forward = 64
+dit_heads = 1
+dit_layers = 1
+rows = 2
+row_tokens = 64
+draws = 16
+steps = 6
+warm_steps = 2
+report_steps = 2
+"""
+
+
+def tone(pitch: float, seconds: float) -> np.ndarray:
+    """Harmonics under a syllable's loudness, int16."""
+    time = np.arange(int(seconds * RATE)) / RATE
+    wave = sum(np.sin(2 * np.pi * pitch * k * time) / k for k in range(1, 20))
+    return np.round(wave * (0.6 + 0.4 * np.sin(9 * time)) * 4000).astype("<i2")
+
+
+def write_speech(folder: Path, kind: str, num_files: int = 1) -> None:
+    """What teachers would have said: four lines of two speakers a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(num_files):
+        stem = folder / f"{kind}-00-{number:04d}"
+        pieces, index = [], []
+        for line in range(4):
+            speaker = "" if kind == "hibari" else f"{stem.name}-{line // 2}"
+            samples = tone(100 + 30 * line, 0.7)
+            at = sum(map(len, pieces))
+            phones = [[0, 1000], [40 + line, len(samples) - 2000], [0, 1000]]
+            index.append([f"Line {line}.", speaker, at, len(samples), phones])
+            pieces.append(samples)
+        stem.with_suffix(".json").write_text(json.dumps(index), "utf-8")
+        np.save(stem.with_suffix(".npy"), np.concatenate(pieces))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], settings.Settings]:
+    """Settings of a new folder with speech in it."""
+
+    def make(name: str) -> settings.Settings:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "toy.toml").write_text(TOY, "utf-8")
+        chosen = settings.load(folder / "toy.toml")
+        for kind in ("kokoro", "hibari", "held"):
+            write_speech(chosen.work / "speech", kind)
+        return chosen
+
+    return make
+
+
+Place = Callable[[str], settings.Settings]
+
+
+def until(chosen: settings.Settings, step: int) -> None:
+    """The codec's training, ended after so many steps as a spent budget would end it."""
+
+    class Steps(Budget):
+        @property
+        def is_spent(self) -> bool:
+            return trainers[-1].step >= step if trainers else False
+
+    trainers: list[codec_training.Trainer] = []
+    original = codec_training.Trainer.set_rates
+
+    def watched(self: codec_training.Trainer) -> None:
+        trainers.append(self)
+        original(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec_training.Trainer, "set_rates", watched)
+        codec_training.run(chosen, CPU, Steps(60))
+
+
+def average(chosen: settings.Settings, name: str) -> dict[str, torch.Tensor]:
+    state = torch.load(chosen.work / name)
+    return dict(state["average"])
+
+
+def test_a_setting_that_no_step_knows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "typo.toml"
+    path.write_text("[codec]\nstep = 3\n", "utf-8")
+    with pytest.raises(SystemExit, match=r"no setting codec\.step"):
+        settings.load(path)
+    path.write_text("[codec]\nsteps = 'many'\n", "utf-8")
+    with pytest.raises(SystemExit, match=r"codec\.steps must be of type int"):
+        settings.load(path)
+
+
+@pytest.mark.parametrize("step", [2, 3, 5])
+def test_codec_training_goes_on_as_if_never_interrupted(place: Place, step: int) -> None:
+    whole, parts = place("whole"), place("parts")
+    assert codec_training.run(whole, CPU, Budget(60))
+    until(parts, step)
+    state = torch.load(parts.work / codec_training.STATE)
+    assert state["ages"][0] == step
+    assert codec_training.run(parts, CPU, Budget(60))
+    ours, theirs = average(parts, codec_training.STATE), average(whole, codec_training.STATE)
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=0, atol=0)
+
+
+def test_language_training_goes_on_as_if_never_interrupted(place: Place) -> None:
+    whole, parts = place("whole"), place("parts")
+    for chosen in (whole, parts):
+        codec_training.run(chosen, CPU, Budget(60))
+        assert latents.run(chosen, CPU, Budget(60))
+    assert language_training.run(whole, CPU, Budget(60))
+    assert not language_training.run(parts, CPU, Budget(0))  # one step, and its state
+    assert language_training.run(parts, CPU, Budget(60))
+    ours = average(parts, language_training.STATE)
+    for name, value in average(whole, language_training.STATE).items():
+        torch.testing.assert_close(ours[name], value, rtol=0, atol=0)
+
+
+def test_latents_are_encoded_once_and_have_unit_variance(place: Place) -> None:
+    chosen = place("here")
+    codec_training.run(chosen, CPU, Budget(60))
+    assert not latents.run(chosen, CPU, Budget(0))
+    assert latents.run(chosen, CPU, Budget(60))
+    files = sorted((chosen.work / "latents").glob("*.pt"))
+    assert [path.stem for path in files] == ["hibari-00-0000", "kokoro-00-0000"]  # never `held`
+    times = [path.stat().st_mtime_ns for path in files]
+    assert latents.run(chosen, CPU, Budget(60))
+    assert [path.stat().st_mtime_ns for path in files] == times
+    lines = [line for path in files for line in torch.load(path)]
+    every = torch.cat([patches.flatten(0, 1) for _, _, patches, _ in lines]).float()
+    torch.testing.assert_close(every.std(0), torch.ones(4), rtol=2e-3, atol=0)  # half precision
+
+
+def test_what_was_trained_travels_in_small_parts_and_goes_on(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = place("here"), place("there")
+    until(here, 4)
+    monkeypatch.setattr("recipes.train_mini.progress.MAX_PART_BYTES", 20_000)
+    carry.pack(here, tmp_path / "parts")
+    parts = sorted((tmp_path / "parts").glob("codec.pt.*"))
+    assert len(parts) > 1
+    assert all(part.stat().st_size <= 20_000 for part in parts)
+    carry.unpack(there, tmp_path / "parts")
+    ours = average(there, codec_training.STATE)
+    for name, value in average(here, codec_training.STATE).items():
+        torch.testing.assert_close(ours[name].float(), value, rtol=1e-3, atol=1e-6)  # half
+    assert codec_training.run(there, CPU, Budget(60))
+
+
+def test_a_checkpoint_has_every_official_file(place: Place) -> None:
+    chosen = place("here")
+    codec_training.run(chosen, CPU, Budget(60))
+    latents.run(chosen, CPU, Budget(60))
+    language_training.run(chosen, CPU, Budget(60))
+    assert export.run(chosen, CPU, Budget(60))
+    names = {path.name for path in (chosen.work / export.FOLDER).iterdir()}
+    assert names == {
+        "config.json", "model.safetensors", "audiovae.safetensors", "tokenizer.json",
+        "tokenizer_config.json", "special_tokens_map.json",
+    }  # fmt: skip
+
+
+def test_the_corpus_has_what_people_type_and_nothing_held_out(tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text("The cat sat.\nBad <tag> here.\nKeep me, please.\n")
+    (tmp_path / "held.txt").write_text("the cat sat!\n")
+    chosen = settings.Settings(
+        work=tmp_path / "work",
+        corpus=settings.Corpus(("source.txt",), held_out="held.txt", num_templates=50),
+    )
+    lines = corpus.build(chosen)
+    assert "Keep me, please." in lines
+    assert not {"The cat sat.", "Bad <tag> here."} & set(lines)
+    assert all(2 <= len(line) <= 300 for line in lines)
+    assert any(len(line) > 150 for line in lines)
+    assert any(line.endswith("?") for line in lines)
+    assert any(" " not in line for line in lines)
+
+
+def test_a_gloss_of_wordnet_becomes_sentences(tmp_path: Path) -> None:
+    gloss = 'a small domestic animal (a cat); "the cat sat on the mat"; "no"'
+    (tmp_path / "data.noun").write_text(f"  1 licence\n0001 03 n 01 cat 0 000 | {gloss}\n")
+    lines = list(corpus.wordnet_lines(tmp_path))
+    assert lines == ["The cat sat on the mat.", "A small domestic animal."]
+
+
+def test_numbers_have_words_of_their_own() -> None:
+    words = [templates.number_words(number) for number in range(20_000)]
+    assert len(set(words)) == len(words)
+    assert words[13] == "thirteen"
+    assert templates.number_words(512_042) == "five hundred twelve thousand forty-two"
+
+
+def test_templates_are_the_same_for_the_same_seed() -> None:
+    one, other = (list(templates.lines(random.Random(3), 20)) for _ in range(2))
+    assert one == other
+    assert all("{" not in line for line in one)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_mixture_is_of_the_voices_that_may_be_heard(seed: int) -> None:
+    chosen = speakers.mixture(np.random.default_rng(seed), ["a", "b", "c", "d"])
+    assert set(chosen.weights) <= {"a", "b", "c", "d"}
+    assert sum(chosen.weights.values()) == pytest.approx(1)
+    styles = {name: np.full((510, 256), i, np.float16) for i, name in enumerate("abcd")}
+    assert 0 <= chosen.style(styles, 40).min() <= chosen.style(styles, 40).max() <= 3.01
+
+
+def dominant_hz(samples: np.ndarray, rate: int) -> float:
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    return float(spectrum.argmax() * rate / len(samples))
+
+
+@pytest.mark.parametrize("rate", [0.8, 1.0, 1.2])
+def test_reading_faster_moves_the_pitch_and_shortens_the_phones(rate: float) -> None:
+    wave = np.sin(2 * np.pi * 400 * np.arange(RATE) / RATE).astype(np.float32)
+    durations = np.array([6000, 12_000, 6000])
+    read, shorter = speech.faster(wave, durations, rate)
+    assert dominant_hz(read, RATE) == pytest.approx(400 * rate, rel=5e-3)
+    assert len(read) == shorter.sum() == pytest.approx(RATE / rate, abs=2)
+
+
+def test_the_encoder_s_rate_keeps_tones_below_its_band_and_drops_those_above() -> None:
+    time = torch.arange(RATE) / RATE
+    low, high = (torch.sin(2 * torch.pi * hz * time).view(1, 1, -1) for hz in (1000, 9500))
+    resample = ToEncoderRate()
+    kept = resample(low)[0, 0]
+    assert kept.shape == (16_000,)
+    expected = torch.sin(2 * torch.pi * 1000 * torch.arange(16_000) / 16_000)
+    torch.testing.assert_close(kept[200:-200], expected[200:-200], rtol=0, atol=2e-3)
+    assert resample(high)[0, 0, 200:-200].abs().max() < 2e-2
+
+
+def test_a_throat_moves_the_pitch_and_keeps_what_has_none() -> None:
+    chosen = replace(speakers.throat(np.random.default_rng(0)), pitch=0.7, melody=1.0)
+    rng = np.random.default_rng(1)
+    spectra = [rng.normal(size=(601, 5)).astype(np.float32) for _ in range(5)]
+    pitch = np.array([0, 200, 220, 0, 180], np.float32)
+    made = speakers.through(chosen, (*spectra, pitch))
+    np.testing.assert_allclose(made[5], [0, 140, 154, 0, 126], rtol=1e-5)
+    assert all(each.shape == (601, 5) and np.isfinite(each).all() for each in made[:5])
+
+
+def test_a_latent_has_the_phone_that_sounds_at_its_middle() -> None:
+    found = latents.phones_of([[7, 960], [8, 500], [9, 1400]], 4, 960)
+    assert found.tolist() == [7, 8, 9, 0]
+
+
+@pytest.mark.parametrize("broken", ["silent", "nan", "long", "short"])
+def test_speech_that_no_text_has_is_left_out(broken: str) -> None:
+    good = tone(120, 1.0).astype(np.float32) / 32768
+    assert speech.is_plausible("Hello there.", good, 10)
+    worse = {
+        "silent": good * 0, "nan": good * np.nan, "long": np.tile(good, 6), "short": good[:1000],
+    }[broken]  # fmt: skip
+    assert not speech.is_plausible("Hello there.", worse, 10)
