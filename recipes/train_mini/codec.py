@@ -184,7 +184,7 @@ class AudioVae(nn.Module):
 
 
 def official(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Plain weights as the official file's gains and directions, a gain for each of the first axis."""
+    """Plain weights as the official file's gains and directions, along the first axis."""
     pairs = {}
     for name, value in state.items():
         if name.endswith(".weight"):

@@ -32,8 +32,8 @@ PLACES = _words(
 WORDS = _words(
     "Yes No Hello Goodbye Thanks Please Sorry Stop Go Wait Why When Where How Who What Okay Sure "
     "Maybe Never Always Again Help Welcome Congratulations Really Exactly Absolutely Perfect Great "
-    "Tomorrow Today Yesterday Now Later Left Right Up Down Monday Tuesday Wednesday Thursday Friday "
-    "Saturday Sunday January February March April May June July August September October "
+    "Tomorrow Today Yesterday Now Later Left Right Up Down Monday Tuesday Wednesday Thursday "
+    "Friday Saturday Sunday January February March April May June July August September October "
     "November "
     "December Red Blue Green Yellow Coffee Water Bread Music Morning Evening Night Winter"
 )

@@ -323,3 +323,47 @@ def test_speech_that_no_text_has_is_left_out(broken: str) -> None:
         "silent": good * 0, "nan": good * np.nan, "long": np.tile(good, 6), "short": good[:1000],
     }[broken]  # fmt: skip
     assert not speech.is_plausible("Hello there.", worse, 10)
+
+
+class Whistler:
+    """A teacher that whistles a line for as long as it is."""
+
+    def __init__(self, chosen: settings.Settings, kind: str, _: torch.device) -> None:
+        self._settings = chosen.speech
+
+    def cast(self, random: np.random.Generator) -> list[str]:
+        return [f"{random.integers(99)}"] * self._settings.utterances
+
+    def line(
+        self, text: str, speaker: str, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        samples = tone(100 + int(speaker), 0.06 * len(text)).astype(np.float32) / 32768
+        samples *= random.uniform(0.5, 1)
+        return samples, np.array([100, len(samples) - 200, 100]), [0, len(text), 0]
+
+
+def test_speech_goes_on_where_it_was_left_and_is_the_same(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(speech.TEACHERS, "hibari", Whistler)
+    whole, parts = (
+        replace(place(name), speech=settings.Speech(utterances=3)) for name in ("whole", "parts")
+    )
+    for chosen in (whole, parts):
+        for path in (chosen.work / "speech").iterdir():
+            path.unlink()
+        corpus.run(replace(chosen, corpus=settings.Corpus(num_templates=5)), CPU, Budget(60))
+    given = "hibari", 0, 1
+    enough = 9 * 2 / 3600  # hours
+    speech.work(whole, *given, enough, 60, "cpu")
+    speech.work(parts, *given, 1e-6, 60, "cpu")
+    first = {path.name: path.read_bytes() for path in (parts.work / "speech").iterdir()}
+    assert len(first) == 2
+    speech.work(parts, *given, enough, 60, "cpu")
+    ours, theirs = (
+        {path.name: path.read_bytes() for path in (chosen.work / "speech").iterdir()}
+        for chosen in (parts, whole)
+    )
+    assert ours == theirs
+    assert len(ours) > 2
+    assert first.items() <= ours.items()
