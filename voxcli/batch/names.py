@@ -107,6 +107,7 @@ class Namer:
         self._folders: dict[str, Row] = {}
         self._formats: dict[str, str] = {}
         self._parents: dict[str, str] = {}
+        self._is_new = not os.path.lexists(folder)
 
     def name(self, row: Row, *, has_output: bool) -> tuple[str, list[Problem]]:
         """The row's path below the folder, with `/`, and what is wrong with it.
@@ -182,6 +183,8 @@ class Namer:
             self._parents[parent] = self._parent_problem(parent)
         if wrong := self._parents[parent]:
             return f"'{shorten(name)}' {wrong}"
+        if self._is_new:
+            return ""
         try:
             mode = os.lstat(f"{self.folder}/{name}").st_mode
         except (OSError, ValueError):

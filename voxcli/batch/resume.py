@@ -32,11 +32,18 @@ def take_stock(
         is_going_on: another process began this run; what it ended is ended.
     """
     ended = manifest.of_run if is_going_on else set()
-    return [_stand(job, manifest, folder, overwrite, force, ended) for job in jobs]
+    is_new = not file_exists(folder)
+    return [_stand(job, manifest, folder, overwrite, force, ended, is_new) for job in jobs]
 
 
 def _stand(
-    job: Job, manifest: Manifest, folder: Path, overwrite: bool, force: bool, ended: Set[str]
+    job: Job,
+    manifest: Manifest,
+    folder: Path,
+    overwrite: bool,
+    force: bool,
+    ended: Set[str],
+    is_new: bool,
 ) -> Standing:
     if job.row.skipped:
         return Standing(job, Status.SKIPPED, job.row.skipped)
@@ -50,7 +57,7 @@ def _stand(
             return Standing(job, Status.FAILED, entry["reason"])
         if entry["status"] == DONE and file_matches(folder / job.name, entry):
             return Standing(job, Status.OK, entry["reason"])
-    if not file_exists(f"{folder}/{job.name}"):
+    if is_new or not file_exists(f"{folder}/{job.name}"):
         is_lost = entry is not None and entry["status"] == DONE
         return Standing(job, Status.PENDING, "the file was missing" if is_lost else "", overwrite)
     if entry is None or not is_ours:

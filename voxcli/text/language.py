@@ -182,16 +182,20 @@ def _latin(sample: str) -> str:
         found = _STRICT_WORD.findall(sample)
     if "’" in sample:
         found = [word.replace("’", "'") for word in found]
-    lowered = Counter(map(str.lower, found))
     languages_of = _languages_of_words()
     kinds = dict.fromkeys(_SMALL_WORDS, 0)  # different small words of each language
     hits = kinds.copy()
-    for word, count in lowered.items():
-        for code in languages_of.get(word, ()):
+    counts: dict[str, int] = {}
+    for small in map(str.lower, found):
+        if small in languages_of:
+            counts[small] = counts.get(small, 0) + 1
+    for small, count in counts.items():
+        for code in languages_of[small]:
             kinds[code] += 1
             hits[code] += count
     english_kinds, english_hits = kinds.pop("en"), hits.pop("en")
-    marked = [] if sample.isascii() else [word for word in lowered if not word.isascii()]
+    words = () if sample.isascii() else dict.fromkeys(map(str.lower, found))
+    marked = [word for word in words if not word.isascii()]
     if not marked and max(kinds.values()) < _MIN_SCORE and english_hits >= max(hits.values()):
         return "en" if english_kinds else UNKNOWN
     others = list(kinds)

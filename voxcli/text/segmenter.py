@@ -36,7 +36,10 @@ _SHORT_CHARS = 12
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _CLOSERS = "\"'”’»)\\]」』】）"
 # A mark with its closing quotes, then space; or a CJK mark, which needs none.
-_END = re.compile(f"(?<![.!?…])[.!?…]+[{_CLOSERS}*_]*(?=\\s)|[。！？…]+[{_CLOSERS}]*|[।؟۔]+(?=\\s)")
+_END = re.compile(
+    f"[.!?…。！？।؟۔](?:(?<=[.!?…])(?<![.!?…].)[.!?…]*[{_CLOSERS}*_]*(?=\\s)|"
+    f"(?<=[。！？…])[。！？…]*[{_CLOSERS}]*|(?<=[।؟۔])[।؟۔]*(?=\\s))"
+)
 _QUOTED = "」』”’"
 # What follows a quotation in the middle of its sentence: 「はい。」と, “好！”他说.
 _REPORTED = re.compile(
@@ -45,8 +48,10 @@ _REPORTED = re.compile(
 _NEXT = re.compile(r"\s+[\"'“‘«(\[¿¡—-]*\s?(?P<char>\S)")
 _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"[^\s(\[\"'“‘]*\Z")
-_CLAUSE = re.compile(f"[;:—–][{_CLOSERS}]*(?=\\s)|(?<=\\s)[—–-](?=\\s)|[；：]")
-_COMMA = re.compile(f",[{_CLOSERS}]*(?=\\s)|[，、]")
+_CLAUSE = re.compile(
+    f"[;:—–；：-](?:(?<=[;:—–])[{_CLOSERS}]*(?=\\s)|(?<=\\s[—–-])(?=\\s)|(?<=[；：]))"
+)
+_COMMA = re.compile(f"[,，、](?:(?<=,)[{_CLOSERS}]*(?=\\s)|(?<=[，、]))")
 _JOINING = re.compile(
     r"\s(?=(?:and|or|but|nor|so|because|that|which|who|when|while|where|if|as|than|then|until|"
     r"und|oder|aber|weil|dass|et|ou|mais|que|y|o|pero|e|ma|che)\s)"

@@ -93,6 +93,12 @@ class Recogniser:
     search: re.Pattern[str] | OneOf | None = None
 
 
+# A recogniser with what is asked of it each time: its search, which of them it is, starts, a match.
+_Ready = tuple[
+    Callable[[str], object] | None, int, str, Callable[[str, int], re.Match[str] | None], Recogniser
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A stretch of the text that has an owner."""
@@ -167,23 +173,22 @@ class Tagger:
 
     def __init__(self, recognisers: Iterable[Recogniser]) -> None:
         self._recognisers = tuple(recognisers)
-        self._possible: dict[frozenset[str], list[Recogniser]] = {}
+        self._possible: dict[frozenset[str], list[_Ready]] = {}
 
     def tag(self, text: str) -> list[Token]:
         """Tokens in order; no two overlap, and the rest is plain words and signs."""
         spots = AsciiSpots(text) if text.isascii() else Spots(text)
         tokens: list[Token] = []
         taken = bytearray(len(text))
-        has: dict[re.Pattern[str] | OneOf, bool] = {}
-        for recogniser in self._possible_with(spots.kinds):
-            search = recogniser.search
+        has: dict[int, bool] = {}
+        for search, identity, starts, at, recogniser in self._possible_with(spots.kinds):
             if search is not None:
-                if search not in has:
-                    has[search] = bool(search.search(text))
-                if not has[search]:
+                is_there = has.get(identity)
+                if is_there is None:
+                    is_there = has[identity] = bool(search(text))
+                if not is_there:
                     continue
-            at = recogniser.pattern.match
-            for spot in spots.of(recogniser.starts):
+            for spot in spots.of(starts):
                 if taken[spot] or not (match := at(text, spot)):
                     continue
                 end = match.end()
@@ -195,14 +200,14 @@ class Tagger:
                     tokens.append(Token(recogniser.kind, spot, end, said))
         return sorted(tokens, key=lambda token: token.start)
 
-    def _possible_with(self, present: frozenset[str]) -> list[Recogniser]:
+    def _possible_with(self, present: frozenset[str]) -> list[_Ready]:
         """Recognisers for a text with these signs and classes; texts share few sets of them."""
         found = self._possible.get(present)
         if found is None:
             if len(self._possible) >= _MAX_SETS:
                 self._possible.clear()
             found = self._possible[present] = [
-                recogniser
+                _ready(recogniser)
                 for recogniser in self._recognisers
                 if not present.isdisjoint(recogniser.starts)
                 and present.issuperset(recogniser.needs)
@@ -239,6 +244,12 @@ class Tagger:
             done, was_new, kind = token.end, is_new, token.kind
         add(text[done:], was_new)
         draft.text = "".join(out)
+
+
+def _ready(recogniser: Recogniser) -> _Ready:
+    search = recogniser.search
+    look = None if search is None else search.search
+    return look, id(search), recogniser.starts, recogniser.pattern.match, recogniser
 
 
 def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
