@@ -386,3 +386,16 @@ def test_types_of_a_program_lose_no_word_and_are_no_comparison(types: list[str])
 def test_figures_that_a_hyphen_parts_stay_two_numbers() -> None:
     assert said("ref. 20-114B") == "ref. twenty, one hundred fourteen B"
     assert said("a 20-year-old") == "a twenty-year-old"
+
+
+@pytest.mark.parametrize(
+    "lead", ["Serial number", "part no.", "The tracking code is", "Invoice no."]
+)
+def test_a_code_that_is_told_to_be_one_is_dictated(lead: str) -> None:
+    assert "four eight two one, seventy-seven B" in said(f"{lead} 4821-77B")
+    assert "C X three three oh" in said(f"{lead} CX330").replace("zero", "oh")
+
+
+def test_a_second_number_to_call_is_said_figure_by_figure_too() -> None:
+    assert said("Dial 911 or 112 at once.") == "Dial nine one one or one one two at once."
+    assert said("Call 911 people or 112 men.").endswith("or one hundred twelve men.")

@@ -18,6 +18,7 @@ from voxcli.text.tagger import (
     SMALL,
     OneOf,
     Recogniser,
+    led,
 )
 from voxcli.text.words import spaced
 
@@ -188,6 +189,36 @@ def _mixed(match: re.Match[str]) -> str:
     return " ".join(out)
 
 
+_CODE_NOUN = OneOf(" number", " no", " code", ignores_case=True)
+# What a code stands behind, which is dictated.
+_CODE_OF = re.compile(
+    r"\b(?:serial|part|tracking|reference|ref|order|invoice|lot|batch|account|policy|product|case|"
+    r"licen[cs]e|booking|confirmation)(?: code| number| no\.?)(?: is| was|:)?\s$",
+    re.I,
+)
+
+
+def _dictated(match: re.Match[str]) -> str | None:
+    """ "4821-77B" is "four eight two one, seventy-seven B" where it is told to be a code."""
+    if not led(match, _CODE_OF):
+        return None
+    pieces = []
+    for piece in re.split("[-_]", match.group()):
+        pieces.append(
+            " ".join(
+                digits(part)
+                if part.isdecimal() and (len(part) > 2 or part[0] == "0")
+                else plain(part)
+                if part.isdecimal()
+                else "slash"
+                if part == "/"
+                else _letters(part)
+                for part in _TAIL.findall(piece)
+            )
+        )
+    return ", ".join(filter(None, pieces))
+
+
 def _decimal_name(match: re.Match[str]) -> str:
     return f"{_letters(match['name'])} {number(match['number'])} {match['unit']}".rstrip()
 
@@ -248,6 +279,7 @@ _TWO_JOINTS = re.compile(r"\w[-/]\w{1,12}[-/]\w")
 CODES = (  # before dates and units
     Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
     Recogniser("number", DIGIT, _OIL, lambda m: f"{number(m['cold'])} W {number(m['hot'])}", "-"),
+    Recogniser("number", JOINED, _MIXED, _dictated, DIGIT, _CODE_NOUN),
     Recogniser("number", DIGIT, _BITS, lambda m: "ones" if "1" in m.group() else "zeros"),
 )
 NAMES = (

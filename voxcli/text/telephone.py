@@ -38,7 +38,8 @@ _CALLED = re.compile(
     r"[Tt]elephone|[Ee]xtension|[Ee]xt|[Mm]obile|[Cc]ell|[Ww]hats[Aa]pp|[Hh]otline|[Hh]elpline|"
     r"[Tt]ext(?:ing)? [A-Z]{2,10} to)[.:]?\s(?:me |us |them |him |her |at |on |is |to |number |"
     r"line ){0,3}"
-    r"|\b(?:phone|telephone|mobile|fax) numbers? (?:is |was |are |of )?)$"
+    r"|\b(?:phone|telephone|mobile|fax) numbers? (?:is |was |are |of )?"
+    r"|\b(?:[Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?|[Rr]ing|[Tt]ext|[Ff]ax) \d{3,6} (?:or|and) )$"
 )
 _CALL = re.compile(
     r"(?<![\w.,$€£])(?:1-)?\d{3,5}(?:[ -]\d{2,5}){0,4}(?!-?\w|:|%|[.,/-]\d|\s?(?:times|people|men|"
