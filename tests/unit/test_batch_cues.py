@@ -179,6 +179,17 @@ def test_the_user_may_say_which_words_before_a_colon_are_speakers(
     assert texts(read_table(path, labels=labels)) == spoken_texts
 
 
+@pytest.mark.parametrize("cue", ["JOHN: Hi. MARY: Hello.", "JOHN: Hi.\nMARY: Hello."])
+def test_a_cue_whose_labels_are_of_several_speakers_is_told(tmp_path: Path, cue: str) -> None:
+    path = tmp_path / "two.srt"
+    path.write_text(f"1\n00:00:01,000 --> 00:00:03,000\n{cue}\n", "utf-8")
+    read = read_table(path)
+    assert texts(read) == ["Hi. Hello."]
+    assert any("JOHN and MARY (line 2)" in note for note in read.notes)
+    path.write_text("1\n00:00:01,000 --> 00:00:03,000\nJOHN: Hi. JOHN: Hello.\n", "utf-8")
+    assert not any("several speakers" in note for note in read_table(path).notes)
+
+
 def test_labels_of_a_table_without_cues_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text\nANN: Go.\n", "utf-8")

@@ -193,12 +193,14 @@ class Speech:
 
     Attributes:
         speaker: of its first label.
+        others: further speakers, whose words are in it too.
         skipped: why nothing is said; empty where something is.
         left_out: what of it is not said.
     """
 
     words: str = ""
     speaker: str = ""
+    others: tuple[str, ...] = ()
     skipped: str = ""
     left_out: list[Words] = field(default_factory=list)
 
@@ -239,6 +241,7 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
     words = (_DASH if len(_DASH.findall(words)) > 1 else _NO_SIGN).sub("", words)
     speech.words = " ".join(words.split())
     speech.speaker = speakers[0] if speakers else ""
+    speech.others = tuple(name for name in dict.fromkeys(speakers) if name != speech.speaker)
     if not any(char.isalnum() for char in speech.words):
         has_song = _SONG.search(text) is not None
         speech.words = ""

@@ -107,6 +107,14 @@ def read_cues(text: str, path: Path, *, labels: str = AUTO) -> Subtitles:
         for number, each in enumerate(zip(blocks, speeches, strict=True), start=1)
     ]
     notes = left.notes(SHOWN_LINES)
+    shared = [
+        f"{speech.speaker} and {', '.join(speech.others)} (line {block.line})"
+        for block, speech in zip(blocks, speeches, strict=True)
+        if speech.others and not speech.skipped
+    ]
+    if shared:
+        shown = ", ".join(shared[:SHOWN_LINES]) + (", …" if len(shared) > SHOWN_LINES else "")
+        notes.insert(0, f"cues of several speakers are one row, of the first: {shown}")
     if found.num_repeated:
         said = f"{found.num_repeated} repeated lines are spoken once, in the cue where they are new"
         notes.insert(0, f"rolling captions: {said}")
