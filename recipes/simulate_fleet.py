@@ -117,12 +117,12 @@ def replicas(services: Sequence[Service], rows_each: int, most: int) -> None:
 
 
 def deaths(service: Service, num_servers: int, usual: Outcome) -> tuple[Fault, ...]:
-    """One server in eight, or the only one, dies at a third of the run and comes back."""
-    at_s = usual.wall_s / 3
-    return tuple(
-        Fault("dies", index, at_s + index, at_s + index + service.ready_s)
-        for index in range(0, num_servers, 8)
-    )
+    """One server in eight, or the only one, dies in the second third of the run and comes back."""
+    found = []
+    for index in range(0, num_servers, 8):
+        at_s = usual.wall_s / 3 * (1 + index / num_servers)
+        found.append(Fault("dies", index, at_s, at_s + service.ready_s))
+    return tuple(found)
 
 
 def policies(services: Sequence[Service], rows_each: int) -> None:

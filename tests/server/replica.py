@@ -25,15 +25,18 @@ from voxcli.engine.native import engine
 from voxcli.engine.native.matching import fingerprint
 from voxcli.hub.files import ModelFiles
 
-GATES = Path(os.environ["GATES"])
 STEP_S = 0.002
+
+
+def gate(name: str) -> Path:
+    return Path(os.environ["GATES"]) / name
 
 
 class HeldModel(FakeModel):
     def decode(self, *given: Any) -> Any:
         time.sleep(STEP_S)
         with suppress(FileNotFoundError):
-            while self.num_decodes >= int((GATES / "steps").read_text("ascii")):
+            while self.num_decodes >= int(gate("steps").read_text("ascii")):
                 time.sleep(STEP_S)
         return super().decode(*given)
 
@@ -45,7 +48,7 @@ def open_fake(files: ModelFiles, config: EngineConfig) -> Any:
 
 
 def main() -> int:
-    while (GATES / "start").exists():
+    while gate("start").exists():
         time.sleep(STEP_S)
     engine.NativeEngine = open_fake  # type: ignore
     return cli.main()

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from fakes import fake_engine
 from needs import PATIENCE_S
+from nursery import REPLICA, Nursery
 from running import (
     LONG,
     TEXT,
@@ -58,7 +59,6 @@ from voxcli.server.replicas import Replica, Replicas, ReplicaState
 from voxcli.server.worker import State
 from voxcli.utterance import Utterance
 
-SCRIPT = Path(__file__).with_name("replica.py")
 NAMES = ["replica 0 (cpu)", "replica 1 (cpu)"]
 NUM_KILLS, NUM_CLIENTS = 3, 6
 
@@ -105,7 +105,7 @@ class Front:
 
 @contextmanager
 def run_front(gates: Path, place: Place | None = None) -> Iterator[Front]:
-    command = [sys.executable, str(SCRIPT), "serve", "--quiet", "--max-streams", "4"]
+    command = [sys.executable, REPLICA, "serve", "--quiet", "--max-streams", "4"]
     planner = engine_for(GatedModel(), is_mini=True)
     with Replicas(command, ["cpu", "cpu"], 1) as children:
         wanted = Wanted("mini", "cpu", folder=str(Path.cwd()))
@@ -121,8 +121,16 @@ def run_front(gates: Path, place: Place | None = None) -> Iterator[Front]:
                 front.release()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nursery() -> Iterator[None]:
+    """Replicas of the fake model start as forks, without all that Python imports."""
+    with Nursery() as nursery, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replicas, "subprocess", nursery)
+        yield
+
+
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def shared(nursery: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     gates = tmp_path_factory.mktemp("gates")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
@@ -518,7 +526,7 @@ def test_a_stop_while_replicas_load_waits_for_none(
     monkeypatch.setattr(replicas, "END_S", 0.2)  # it waits at the gate, and does not listen
     (tmp_path / "start").touch()
     planner = engine_for(GatedModel(), is_mini=True)
-    with Replicas([sys.executable, str(SCRIPT), "serve"], ["cpu"], 1) as children:
+    with Replicas([sys.executable, REPLICA, "serve"], ["cpu"], 1) as children:
         engine = FrontEngine(planner, children, resolve_model("mini"), Wanted("mini", "cpu"), 4)
         thread = threading.Thread(target=engine.start)
         thread.start()
