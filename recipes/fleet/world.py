@@ -162,7 +162,8 @@ class World:
         self._wire_bytes = service.sample_rate * service.sample_bytes
         self._simulated = [SimulatedServer(service, speed) for speed in speeds]
         self._servers = [
-            Server(index, f"s{index}", Cap(*cap) if cap else Cap()) for index in range(len(speeds))
+            Server(index, f"s{index}", Cap(*cap) if cap else Cap(may_leap=len(speeds) == 1))
+            for index in range(len(speeds))
         ]
         if cap is None and not service.takes_waves:  # vLLM-Omni does not say how many it takes
             for server in self._servers:

@@ -173,6 +173,18 @@ def test_a_bug_while_a_server_is_asked_leaves_it_to_be_asked_again(
     assert ServerState.UP in states
 
 
+def test_a_server_that_is_done_with_nothing_is_not_flooded(pair: tuple[Replay, Replay]) -> None:
+    silent, prompt = pair
+    with open_engine(spec_of(*pair), CONFIG) as engine:
+        silent.hang_before_headers = True
+        before = silent.num_spoken
+        plan = engine.plan(Utterance("The ferry leaves at noon."))
+        engine.synthesize([plan] * 60)
+        counts = engine.server_counts()
+    assert silent.num_spoken - before <= 8
+    assert counts[prompt.url]["rows"] == 60
+
+
 # ---------------------------------------------------------------- how a list is opened
 
 

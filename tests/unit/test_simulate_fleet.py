@@ -71,8 +71,7 @@ def test_a_slow_server_is_not_flooded_while_prompt_ones_get_many(service: Servic
     speeds = [1.0, 1.0, 1.0 / service.throughput(8)]  # the last makes a second of audio a second
     world = World(service, speeds, longest_first(table(300)))
     world.run()
-    assert max(world.most_at_once[:2]) > 32
-    assert world.most_at_once[2] <= 16
+    assert world.most_at_once[2] <= 16 <= max(world.most_at_once[:2])
 
 
 @pytest.mark.parametrize("speed", [0.02, 0.1])

@@ -16,21 +16,24 @@ ROUNDS_HELD = 16  # that a cap is kept for, once a larger one was no better
 class Cap:
     """The cap of one server.
 
-    The throughput is by Little's law the rows in flight over the seconds that a second of audio
-    takes. At first a server gets as many rows as it makes seconds of audio a second, from the first
-    row that shows it: each then takes no longer than it sounds, even if more are no faster, so a
-    slow server is given none to keep. Where they take longer all the same, it gets fewer. Beyond
-    that the cap is doubled as long as that raises the throughput. A larger cap that does not is
-    taken back; much later one that is larger by a quarter is tried. A server that refuses gets
-    half, and nothing on trust any more.
+    It is doubled as long as that raises the throughput, by Little's law the rows in flight over the
+    seconds that a second of audio takes. A larger cap that does not is taken back; much later one
+    that is larger by a quarter is tried. A server that refuses gets half.
+
+    One that may leap gets as many rows as it makes seconds of audio a second, from the first row
+    that shows it: each then takes no longer than it sounds, even if more are no faster, so a slow
+    server is given none to keep. Where they take longer all the same, it gets fewer. Who refuses
+    leaps no more.
 
     Args:
         start: rows at once, at first.
         limit: rows at once, at most.
+        may_leap: rows that wait at the server could go to no other.
     """
 
     start: int = START
     limit: int = MAX
+    may_leap: bool = False
 
     def __post_init__(self) -> None:
         assert min(self.start, self.limit) >= 1, (self.start, self.limit)
@@ -68,8 +71,8 @@ class Cap:
         wall_s = max(now_s - began_s, 1e-6)
         throughput = num_in_flight * audio_s / wall_s
         is_full = num_in_flight >= MIN_FULL * self.now
-        is_leap = self._growth == FAST_GROWTH and throughput >= GROWTH * self.now
-        if is_full and is_leap and self.now < self.limit:
+        is_leap = self.may_leap and throughput >= GROWTH * self.now
+        if is_full and is_leap and self.now < self.limit and self._growth == FAST_GROWTH:
             self._raise_to(throughput, now_s)
             self._trusted = self.now
             return

@@ -36,7 +36,7 @@ def open_fleet(
         UsageError: somebody does who is no help, or speaks something else than the others.
     """
     members = [
-        Member(Server(index, name, _cap(rows_a_server)), opener)
+        Member(Server(index, name, _cap(rows_a_server, len(openers))), opener)
         for index, (name, opener) in enumerate(openers.items())
     ]
     try:
@@ -65,8 +65,8 @@ def open_fleet(
     return FleetEngine(members, is_endless=is_endless)
 
 
-def _cap(rows: int | None) -> Cap:
-    return Cap(START, MAX) if rows is None else Cap(rows, rows)
+def _cap(rows: int | None, num_servers: int) -> Cap:
+    return Cap(START, MAX, may_leap=num_servers == 1) if rows is None else Cap(rows, rows)
 
 
 def _wait_for_one(openings: Sequence[Future[None]]) -> None:
