@@ -233,6 +233,27 @@ def test_a_pipe_and_its_file_get_the_samples_of_speak() -> None:
     assert np.array_equal(soundfile.read("saved.wav", dtype="int16")[0], spoken)
 
 
+def test_a_sentence_is_heard_before_its_writer_goes_on(start: Start) -> None:
+    words = ("-", "-o", "-", "--format", "raw", "--seed", "4", "--quiet")
+    child = start(*words, stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(f"{SENTENCE} It comes".encode())
+    child.stdin.flush()
+    first = child.stdout.read(1000)
+    assert len(first) == 1000  # the writer waits for it
+    child.stdin.write(b" back.\n")
+    child.stdin.close()
+    rest = child.stdout.read()
+    assert child.wait(timeout=PATIENCE_S) == 0
+    cli.main(["speak", SENTENCE, "-o", "speak.wav", "--seed", "4", "--quiet"])
+    spoken = soundfile.read("speak.wav", dtype="int16")[0]
+    heard = np.frombuffer(first + rest, "<i2")
+    num_equal = int(np.flatnonzero(np.abs(spoken) > 300)[-1])
+    assert np.array_equal(heard[:num_equal], spoken[:num_equal])
+    assert len(heard) > len(spoken) + 4000
+
+
 @pytest.mark.parametrize("text", [b"", b"\n \n\n"])
 def test_lines_without_a_word_are_refused_at_once(text: bytes) -> None:
     done = process("-", input=text)

@@ -119,6 +119,22 @@ def test_what_is_no_recording_is_refused_by_its_field(
     assert words in error["message"]
 
 
+@pytest.mark.parametrize("end", ["", "}}", ', "seed": }', ', "input": "\xff"}'])
+def test_a_large_body_that_is_no_json_is_told_so(client: httpx.Client, end: str) -> None:
+    body = f'{{"input": "{TEXT}", "ref_audio": "{"A" * guard.TEXT_BYTES}"{end}'
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/audio/speech", content=body.encode("latin-1"), headers=headers)
+    assert answer.status_code in (400, 413)
+    assert answer.json()["error"]["message"]
+
+
+def test_a_large_body_is_read_as_a_small_one_is(client: httpx.Client) -> None:
+    padded = uri(CLARA + bytes(guard.TEXT_BYTES))
+    answer = ask(client, ref_audio=padded, words={"a": [1, None, "ü"]}, speed=None)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-ignored-fields"] == "words"
+
+
 def test_a_recording_is_bounded_as_an_upload_is(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

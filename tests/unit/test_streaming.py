@@ -25,7 +25,7 @@ from voxcli.plan import Plan
 from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
 from voxcli.streaming.source import Item, OneText
 from voxcli.streaming.streamer import Streamer, StreamReport
-from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S
+from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
 from voxcli.utterance import FinishReason, Utterance
 
 ONE = "A sentence of ordinary length."
@@ -115,6 +115,29 @@ def test_lines_are_spoken_in_order_with_pauses_and_bad_ones_skipped() -> None:
     assert np.array_equal(np.concatenate(outlet.samples), np.concatenate(expected))
     assert failed == report.failed == [(5, bad)]
     assert report.num_texts == 2
+
+
+def test_parts_of_a_line_are_sentences_apart_and_its_end_makes_the_pause_a_lines() -> None:
+    def spoken(*items: Item) -> np.ndarray:
+        outlet = Recorder()
+        Streamer(engine, Lines([*items]), outlet).run()
+        return np.concatenate(outlet.samples)
+
+    engine = fake_engine()
+    one, two = plan(ONE, engine), plan(TWO, engine)
+    parts = spoken(Item(one, line=1, is_part=True), Item(two, line=1, is_rest=True))
+    lines = spoken(Item(one, line=1), Item(two, line=2))
+    shorter = round(PAUSE_LINE_S * SAMPLE_RATE) - round(PAUSE_SENTENCE_S * SAMPLE_RATE)
+    assert len(lines) - len(parts) == shorter
+    ended = spoken(
+        Item(one, line=1, is_part=True), Item(line=1, is_rest=True), Item(two, line=2)
+    )  # fmt: skip
+    assert len(ended) == len(lines)
+    paragraph = spoken(
+        Item(one, line=1, is_part=True), Item(line=1, is_rest=True), Item(line=2),
+        Item(two, line=3),
+    )  # fmt: skip
+    assert len(paragraph) == len(spoken(Item(one, line=1), Item(line=2), Item(two, line=3)))
 
 
 @pytest.mark.parametrize("max_seconds", [0.1, 0.7, 2.0, 2.43, 2.6, 3.0, 4.5, 5.1, 5.5])
