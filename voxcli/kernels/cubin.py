@@ -1,8 +1,8 @@
 """Kernels in CUDA C++: compiled by the NVRTC that torch brings, kept as cubins, launched as one.
 
-A kernel whose blocks wait for each other must have all of them on the card at once. `Function` asks
-the driver how many fit before it lets anybody launch, and launches cooperatively, so that the
-driver starts all of them or refuses. What is compiled stays in the user's cache under a name made
+A kernel whose blocks wait for each other must have all of them on the card at once: `launch` is
+cooperative, so that the driver starts all of them or refuses. `launch_early` is for kernels whose
+blocks come one after the other. What is compiled stays in the user's cache under a name made
 of source, options and compiler. Knows no kernel.
 """
 
@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 _SHARED_BYTES, _COOPERATIVE = 8, 95  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_..., CU_DEVICE_ATTRIBUTE_...
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+_CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, ..._PROGRAMMATIC_STREAM_...
+_MAP_TYPES = {torch.bfloat16: 9, torch.float8_e4m3fn: 0}  # CU_TENSOR_MAP_DATA_TYPE_*
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+_SWIZZLE_128, _PROMOTE_256 = 3, 3  # CU_TENSOR_MAP_SWIZZLE_128B, ..._L2_PROMOTION_L2_256B
 
 
 class CubinError(RuntimeError):
@@ -125,8 +129,52 @@ def _check(code: int, what: str) -> None:
         raise CubinError(f"{what}: {(text.value or str(code).encode()).decode()}")
 
 
+class _Attribute(ctypes.Structure):
+    """`CUlaunchAttribute`."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
+        ("num_attributes", ctypes.c_uint),
+    )  # fmt: skip
+
+
+def tensor_map(
+    values: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
+) -> bytes:
+    """How the copy engine finds boxes of numbers, which it swizzles by 128 bytes.
+
+    Args:
+        values: whose memory it is; 16-byte aligned.
+        sizes: of each axis, the innermost first.
+        strides: of each axis but the innermost, in numbers.
+        box: numbers along each axis; the innermost has 128 bytes.
+
+    Raises:
+        CubinError: the driver refuses it.
+    """
+    rank, size = len(sizes), values.element_size()
+    buffer = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGNMENT)
+    address = -(-ctypes.addressof(buffer) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    code = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(address), _MAP_TYPES[values.dtype], rank,
+        ctypes.c_void_p(values.data_ptr()), (ctypes.c_uint64 * rank)(*sizes),
+        (ctypes.c_uint64 * (rank - 1))(*(size * each for each in strides)),
+        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*(1,) * rank),
+        0, _SWIZZLE_128, _PROMOTE_256, 0,
+    )  # fmt: skip
+    _check(code, f"a tensor map of {list(sizes)} in boxes of {list(box)}")
+    return ctypes.string_at(address, _MAP_BYTES)
+
+
 class Function:
-    """A kernel on a card whose blocks run at the same time.
+    """A kernel on a card.
 
     Args:
         cubin: that holds it.
@@ -175,8 +223,30 @@ class Function:
         can_cooperate, processors = values
         return number.value * processors if can_cooperate else 0
 
+    def launch_early(self, num_blocks: int, params: ctypes.Structure, *, cluster: int) -> None:
+        """Launch on torch's current stream while the kernel in front still runs (`launch.py`).
+
+        Args:
+            cluster: blocks that see each other's shared memory.
+        """
+        attributes = (_Attribute * 2)()
+        attributes[0].id, attributes[1].id = _EARLY, _CLUSTER
+        attributes[0].value[0] = 1
+        for axis, size in enumerate((cluster, 1, 1)):
+            attributes[1].value[axis] = size
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        config = _Launch(
+            (num_blocks, 1, 1), (self._threads, 1, 1), self._shared, stream, attributes,
+            2 if cluster > 1 else 1,
+        )  # fmt: skip
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
+        code = _driver().cuLaunchKernelEx(
+            ctypes.byref(config), self._function, arguments, ctypes.c_void_p()
+        )
+        _check(code, "launching a kernel")
+
     def launch(self, num_blocks: int, params: ctypes.Structure) -> None:
-        """Launch on torch's current stream; the driver refuses what does not fit at once."""
+        """Launch on torch's current stream, all blocks at once, or be refused by the driver."""
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         code = _driver().cuLaunchCooperativeKernel(

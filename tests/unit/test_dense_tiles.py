@@ -1,0 +1,86 @@
+"""Tiles of `kernels/dense.py` without a card: what fits, and which product takes which."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from voxcli.kernels import dense
+from voxcli.kernels.dense import MAX_SHARED_BYTES, Tiles
+
+ALL = [Tiles(w, d, rows) for w, d in ((1, 1), (2, 1), (2, 2)) for rows in (16, 96, 176, 192)]
+
+
+@pytest.mark.parametrize("tiles", ALL, ids=str)
+def test_tiles_fit_into_a_processor(tiles: Tiles) -> None:
+    assert tiles.shared_bytes <= MAX_SHARED_BYTES
+    assert tiles.num_stages >= 3
+    taken = tiles.consumer_registers * 128 * tiles.warpgroups + 24 * tiles.num_producers
+    assert taken <= 65536
+    assert not tiles.consumer_registers or tiles.consumer_registers % 8 == 0
+
+
+@pytest.mark.parametrize("num_rows", [16, 176, 256])
+@pytest.mark.parametrize("is_fp8", [False, True])
+def test_the_product_names_each_sum_once(num_rows: int, is_fp8: bool) -> None:
+    text = dense.wgmma(num_rows, is_fp8=is_fp8)
+    assert f"m64n{num_rows}k{32 if is_fp8 else 16}." in text
+    sums = [int(index) for index in re.findall(r'"\+f"\(d\[(\d+)\]\)', text)]
+    assert sums == list(range(num_rows // 2))
+    places = [int(index) for index in re.findall(r"%(\d+)", text)]
+    assert sorted(places) == list(range(num_rows // 2 + 3))
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> dict[dense.Size, tuple[dense.Rule, ...]]:
+    monkeypatch.setattr(dense, "is_available", lambda device: True)
+    rules: dict[dense.Size, tuple[dense.Rule, ...]] = {}
+    monkeypatch.setattr(dense, "TABLE", rules)
+    return rules
+
+
+def test_a_product_takes_the_tiles_of_the_next_larger_number_of_rows(
+    table: dict[dense.Size, tuple[dense.Rule, ...]],
+) -> None:
+    few, many = Tiles(1, 1, 16), Tiles(2, 2, 176, parts=2)
+    table[64, 128, False, False] = ((16, few), (32, None), (1408, many))
+    weight = torch.empty(64, 128)
+
+    def chosen(num_rows: int, *, can_part: bool = True) -> Tiles | None:
+        return dense.choice(torch.empty(num_rows, 128), weight, can_part=can_part)
+
+    assert [chosen(rows) for rows in (1, 16, 17, 32, 33, 1408, 1409)] == [
+        few, few, None, None, many, many, None,
+    ]  # fmt: skip
+    assert chosen(1408, can_part=False) is None
+
+
+def test_sizes_that_nobody_measured_are_left_to_others(
+    table: dict[dense.Size, tuple[dense.Rule, ...]],
+) -> None:
+    table[64, 128, True, False] = ((1408, Tiles(1, 1, 16)),)
+    weight = torch.empty(128, 128)
+    assert dense.choice(torch.empty(9, 128), weight, is_swiglu=True, can_part=False) is not None
+    assert dense.choice(torch.empty(9, 128), weight, can_part=False) is None
+    assert dense.choice(torch.empty(9, 256), torch.empty(64, 256), can_part=True) is None
+
+
+def test_the_switch_leaves_products_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense, "capability", lambda device: dense.CAPABILITY)
+    assert dense.is_available.__wrapped__(torch.device("meta"))
+    monkeypatch.setenv(dense.SWITCH, "0")
+    assert not dense.is_available.__wrapped__(torch.device("meta"))
+
+
+def test_every_entry_of_the_table_can_run() -> None:
+    for (N, K, is_swiglu, is_fp8), rules in dense.TABLE.items():
+        rows = [most for most, _ in rules]
+        assert rows == sorted(rows), (N, K)
+        for _, tiles in rules:
+            if tiles is not None:
+                slice_ = dense.SLICE_BYTES // (1 if is_fp8 else 2)
+                assert K % (slice_ * tiles.parts) == 0, (N, K, tiles)
+                assert not is_swiglu or tiles.parts == 1, (N, K, tiles)
+                assert tiles.shared_bytes <= MAX_SHARED_BYTES, (N, K, tiles)

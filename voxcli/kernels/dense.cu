@@ -1,0 +1,305 @@
+// A product of many rows with a weight, `X W^T`, by the tensor cores and the copy engine.
+//
+// A tile of the result is `64 DEEP WARPGROUPS` features times `ROWS` rows: features are the first
+// axis of the tensor cores' product, which is fixed, and rows the second, which may be any multiple
+// of 8, so that no size of batch wastes many. A producer keeps STAGES slices of 64 bf16 or 128 fp8
+// inputs of both operands on their way; each warpgroup multiplies `64 DEEP` features.
+//
+// What bounds a product of few hundred rows is the L2 cache, so two blocks form a cluster and each
+// fetches half of what both need: of the weight (SHARED 1, two tiles of rows) or of the rows
+// (SHARED 2, two tiles of features). The sum may be cut into parts, which are added up elsewhere.
+// Blocks stay and take one tile after the other. `dense.py` writes `wgmma` for the size in front of
+// this.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#ifndef PATIENCE
+#define PATIENCE 20000000000LL  // clocks, about ten seconds: a wait that long is a fault
+#endif
+
+constexpr int FEATURES = 64 * DEEP * WARPGROUPS, CLUSTER = SHARED ? 2 : 1;
+constexpr int SLICE = 128;  // bytes of a row or a feature in a stage
+constexpr int WEIGHT_BYTES = FEATURES * SLICE, ROW_BYTES = ROWS * SLICE,
+              STAGE = WEIGHT_BYTES + ROW_BYTES;
+constexpr int CONSUMERS = 128 * WARPGROUPS;
+static_assert(ROWS % 16 == 0, "rows are stored by pairs of eight");
+
+struct alignas(64) Map {
+  u64 words[16];
+};
+struct Params {
+  Map weights, rows;
+  u16* out;                          // [parts][num_rows][num_outputs]
+  const float *row_scale, *scale;    // of fp8: [num_rows], [features]
+  int num_rows, num_outputs;         // outputs: half of the features with SwiGLU
+  int slices;                        // of a part
+  int row_tiles, feature_tiles, parts;  // of clusters, along each axis
+};
+
+__device__ __forceinline__ u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void bar_init(u32 bar, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+__device__ __forceinline__ void bar_expect(u32 bar, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ bool bar_is_done(u32 bar, int parity) {
+  u32 done;
+  asm volatile(
+      "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+      : "=r"(done)
+      : "r"(bar), "r"(parity)
+      : "memory");
+  return done;
+}
+__device__ __forceinline__ void bar_wait(u32 bar, int parity) {
+  if (bar_is_done(bar, parity)) return;
+  const long long since = clock64();
+  while (!bar_is_done(bar, parity))
+    if (clock64() - since > PATIENCE) __trap();
+}
+__device__ __forceinline__ u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// A slot may be filled again, by this block or, with a cluster, by the other one.
+__device__ __forceinline__ void bar_arrive_at(u32 bar, u32 rank) {
+#if SHARED
+  asm volatile(
+      "{.reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; "
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a];}" ::"r"(bar),
+      "r"(rank)
+      : "memory");
+#else
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_sync() {
+#if SHARED
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+#else
+  __syncthreads();
+#endif
+}
+__device__ __forceinline__ void copy_2d(u32 to, const Map* map, int x, int y, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4}], [%2];" ::"r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(y)
+      : "memory");
+}
+__device__ __forceinline__ void copy_2d_both(u32 to, const Map* map, int x, int y, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
+      "cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(y), "h"((u16)3)
+      : "memory");
+}
+// Of a weight with gates and what they let through: eight of each by turns.
+__device__ __forceinline__ void copy_4d(u32 to, const Map* map, int x, int group, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%5, %5, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(group), "r"(0)
+      : "memory");
+}
+__device__ __forceinline__ void copy_4d_both(u32 to, const Map* map, int x, int group, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
+      "cluster [%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(group), "r"(0), "h"((u16)3)
+      : "memory");
+}
+// An operand whose rows of 128 bytes are swizzled in blocks of eight.
+__device__ __forceinline__ u64 operand(u32 address) {
+  return (u64)(address >> 4 & 0x3FFF) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
+}
+__device__ __forceinline__ u32 pack(float a, float b) {
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  return both;
+}
+// Of eight features times eight rows, a pair of rows of one feature in: a pair of features of one
+// row out.
+__device__ __forceinline__ u32 transposed(u32 v) {
+  u32 t;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
+  return t;
+}
+
+struct Tile {
+  int part, feature, row;  // the first ones of the block
+};
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
+    multiply(const __grid_constant__ Params p) {
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 stages = smem(shared), full = stages + STAGES * STAGE, empty = full + 8 * STAGES;
+  const int tid = threadIdx.x, lane = tid % 32, warp = __shfl_sync(~0u, tid / 32, 0);
+  const int rank = SHARED ? cluster_rank() : 0;
+  if (tid == 0) {
+    for (int i = 0; i < STAGES; i++)
+      bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, 4 * WARPGROUPS * CLUSTER);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  cluster_sync();
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  const int tiles = p.row_tiles * p.feature_tiles * p.parts, step = gridDim.x / CLUSTER;
+  // tiles that share a weight follow each other, so that it comes from memory once
+  auto tile = [&](int t) {
+    const int row = t % p.row_tiles, rest = t / p.row_tiles;
+    const int feature = rest % p.feature_tiles, part = rest / p.feature_tiles;
+    return Tile{part, SHARED == 2 ? (feature * 2 + rank) * FEATURES : feature * FEATURES,
+                SHARED == 1 ? (row * 2 + rank) * ROWS : row * ROWS};
+  };
+  const int first = blockIdx.x / CLUSTER;
+  if (warp >= 4 * WARPGROUPS) {
+#if CONSUMER_REGISTERS
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+#endif
+    if (tid == CONSUMERS) {
+      auto bring_weight = [&](int stage, const Tile& at, int slice) {
+        const u32 to = stages + stage * STAGE, bar = full + 8 * stage;
+        const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
+        bar_expect(bar, STAGE);
+#if SHARED == 1
+        const u32 half = to + rank * (WEIGHT_BYTES / 2);
+        if (SWIGLU) copy_4d_both(half, &p.weights, x, at.feature / 16 + rank * (FEATURES / 32), bar);
+        else copy_2d_both(half, &p.weights, x, at.feature + rank * (FEATURES / 2), bar);
+#else
+        if (SWIGLU) copy_4d(to, &p.weights, x, at.feature / 16, bar);
+        else copy_2d(to, &p.weights, x, at.feature, bar);
+#endif
+      };
+      auto bring_rows = [&](int stage, const Tile& at, int slice) {
+        const u32 to = stages + stage * STAGE + WEIGHT_BYTES, bar = full + 8 * stage;
+        const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
+#if SHARED == 2
+        copy_2d_both(to + rank * (ROW_BYTES / 2), &p.rows, x, at.row + rank * (ROWS / 2), bar);
+#else
+        copy_2d(to, &p.rows, x, at.row, bar);
+#endif
+      };
+      // weights are read by nobody's leave: the first ones are on their way before the kernel in
+      // front has ended
+      const int early = p.slices < STAGES ? p.slices : STAGES;
+      int stage = 0, phase = 1, done = 0;
+      for (int t = first; t < tiles; t += step) {
+        const Tile at = tile(t);
+        if (t == first) {
+          for (int i = 0; i < early; i++) bring_weight(i, at, i);
+          asm volatile("griddepcontrol.wait;" ::: "memory");
+        }
+        for (int slice = 0; slice < p.slices; slice++, done++) {
+          if (done >= early) {
+            bar_wait(empty + 8 * stage, phase);
+            bring_weight(stage, at, slice);
+          }
+          bring_rows(stage, at, slice);
+          if (++stage == STAGES) stage = 0, phase ^= 1;
+        }
+      }
+    }
+  } else {
+#if CONSUMER_REGISTERS
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+#endif
+    const int wg = warp / 4, g = lane / 4, c = lane % 4;
+    int stage = 0, phase = 0;
+    auto release = [&](int slot) {
+      if (lane < CLUSTER) bar_arrive_at(empty + 8 * slot, lane);
+    };
+    auto finish = [&](float(&d)[ROWS / 2], const Tile& at, int sixteen) {
+      float scale[2] = {1, 1};
+      if (FP8) {
+        const int at_first = (SWIGLU ? sixteen / 2 : sixteen) + g,
+                  at_other = at_first + (SWIGLU ? p.num_outputs : 8);
+        if (at_first < p.num_outputs) scale[0] = p.scale[at_first];
+        if (SWIGLU ? at_first < p.num_outputs : at_other < p.num_outputs)
+          scale[1] = p.scale[at_other];
+      }
+      const int output = SWIGLU ? sixteen / 2 : sixteen;
+      u16* out = p.out + (size_t)at.part * p.num_rows * p.num_outputs + output;
+#pragma unroll
+      for (int j = 0; j < ROWS / 8; j++) {
+        const int row = at.row + 8 * j;
+        float unit[2] = {1, 1};
+        if (FP8)
+#pragma unroll
+          for (int e = 0; e < 2; e++)
+            if (row + 2 * c + e < p.num_rows) unit[e] = p.row_scale[row + 2 * c + e];
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+          d[4 * j + e] *= scale[0] * unit[e], d[4 * j + 2 + e] *= scale[1] * unit[e];
+        if (SWIGLU) {
+#pragma unroll
+          for (int e = 0; e < 2; e++) {
+            const float gate = d[4 * j + e];
+            d[4 * j + e] = __fdividef(gate, 1 + __expf(-gate)) * d[4 * j + 2 + e];
+          }
+        }
+      }
+      const bool odd = c & 1;
+      if (SWIGLU) {  // eight features of 16 rows
+#pragma unroll
+        for (int j = 0; j < ROWS / 8; j += 2) {
+          const u32 low = transposed(pack(d[4 * j], d[4 * j + 1])),
+                    high = transposed(pack(d[4 * j + 4], d[4 * j + 5]));
+          const u32 other = __shfl_xor_sync(~0u, odd ? low : high, 1);
+          const uint2 v = odd ? make_uint2(other, high) : make_uint2(low, other);
+          const int row = at.row + 8 * j + 8 * odd + g;
+          if (row < p.num_rows && output < p.num_outputs)
+            *(uint2*)(out + (size_t)row * p.num_outputs + c / 2 * 4) = v;
+        }
+      } else {  // sixteen features of eight rows
+#pragma unroll
+        for (int j = 0; j < ROWS / 8; j++) {
+          const u32 low = transposed(pack(d[4 * j], d[4 * j + 1])),
+                    high = transposed(pack(d[4 * j + 2], d[4 * j + 3]));
+          const u32 other = __shfl_xor_sync(~0u, odd ? low : high, 1);
+          const uint2 v = odd ? make_uint2(other, high) : make_uint2(low, other);
+          const int row = at.row + 8 * j + g, at_feature = 8 * odd + c / 2 * 4;
+          if (row < p.num_rows && output + at_feature < p.num_outputs)
+            *(uint2*)(out + (size_t)row * p.num_outputs + at_feature) = v;
+        }
+      }
+    };
+    for (int t = first; t < tiles; t += step) {
+      const Tile at = tile(t);
+      float sums[DEEP][ROWS / 2];
+      int before = 0;
+      for (int slice = 0; slice < p.slices; slice++) {
+        bar_wait(full + 8 * stage, phase);
+        const u64 a = operand(stages + stage * STAGE + wg * DEEP * 64 * SLICE),
+                  b = operand(stages + stage * STAGE + WEIGHT_BYTES);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+          for (int i = 0; i < DEEP; i++)
+            wgmma(sums[i], a + 2 * k + i * (64 * SLICE / 16), b + 2 * k, slice > 0 || k > 0);
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        if (slice > 0) {
+          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+          release(before);
+        }
+        before = stage;
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      release(before);
+
+      // d[4 j + 2 h + e]: feature g + 8 h of the warp's sixteen, row 8 j + 2 c + e
+#pragma unroll
+      for (int i = 0; i < DEEP; i++)
+        finish(sums[i], at, at.feature + (wg * DEEP + i) * 64 + warp % 4 * 16);
+    }
+  }
+#if SHARED
+  cluster_sync();  // the other block may still write to this one's memory
+#endif
+}

@@ -1,0 +1,352 @@
+"""Products of many rows as one CUDA kernel, `dense.cu`: `x W^T`, its SwiGLU, or its sum in parts.
+
+For cards of compute capability 9.0, in bf16 and for rows and weights in e4m3 with a scale each.
+`choice` says which tiles a product takes, or that cuBLAS is faster; `is_available` whether the
+kernel runs here at all. Elsewhere callers go on as without it.
+
+Letters: `M` rows, `K` in, `N` out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from voxcli.kernels import capability, compiling_alone
+from voxcli.kernels.cubin import CubinError, Function, cache_folder, compiled, tensor_map
+
+logger = logging.getLogger(__name__)
+
+CAPABILITY = (9, 0)
+SWITCH = "VOXCLI_DENSE"  # "0": cuBLAS instead
+SLICE_BYTES = 128  # of a row in a stage
+MAX_SHARED_BYTES = 232_448
+_NUM_REGISTERS, _PRODUCER_REGISTERS, _OTHER_REGISTERS = 65536, 24, 40
+NO_CLUSTER, SHARED_WEIGHTS, SHARED_ROWS = range(3)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a product is cut.
+
+    Attributes:
+        warpgroups, deep: each of so many computes `64 deep` features of a tile; with SwiGLU half
+            as many outputs.
+        rows: of a tile; a multiple of 16, at most 256.
+        stages: slices of 128 bytes a row that are on their way; 0 for as many as fit.
+        shared: what two blocks of a cluster have in common, and each fetches a half of.
+        parts: of the sum.
+    """
+
+    warpgroups: int
+    deep: int
+    rows: int
+    shared: int = NO_CLUSTER
+    parts: int = 1
+    stages: int = 0
+
+    @property
+    def features(self) -> int:
+        return 64 * self.deep * self.warpgroups
+
+    @property
+    def consumer_registers(self) -> int:
+        """What a thread that multiplies takes of the producers' registers; 0 if it needs none."""
+        num_threads = 128 * (self.warpgroups + 1)
+        own = min(255, _NUM_REGISTERS // num_threads // 8 * 8)
+        if self.deep * self.rows // 2 + _OTHER_REGISTERS <= own:
+            return 0
+        left = own * num_threads - 128 * _PRODUCER_REGISTERS
+        return min(240, left // (128 * self.warpgroups) // 8 * 8)
+
+    @property
+    def num_threads(self) -> int:
+        return 128 * self.warpgroups + self.num_producers
+
+    @property
+    def num_producers(self) -> int:
+        """A warpgroup where it gives registers away, else a warp."""
+        return 128 if self.consumer_registers else 32
+
+    @property
+    def num_stages(self) -> int:
+        stage = (self.features + self.rows) * SLICE_BYTES + 16
+        return self.stages or min(8, MAX_SHARED_BYTES // stage)
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.num_stages * ((self.features + self.rows) * SLICE_BYTES + 16)
+
+    @property
+    def cluster(self) -> int:
+        return 2 if self.shared else 1
+
+
+_SMALLEST = Tiles(1, 1, 16)
+
+
+class _Map(ctypes.Structure):
+    _fields_ = (("words", ctypes.c_uint64 * 16),)
+
+
+class _Params(ctypes.Structure):
+    """`Params` of `dense.cu`."""
+
+    _fields_ = (
+        ("weights", _Map), ("rows", _Map),
+        *((name, ctypes.c_void_p) for name in ("out", "row_scale", "scale")),
+        *((name, ctypes.c_int) for name in (
+            "num_rows", "num_outputs", "slices", "row_tiles", "feature_tiles", "parts",
+        )),
+        ("padding", ctypes.c_uint64 * 2),
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------ the kernel
+
+
+def wgmma(num_rows: int, *, is_fp8: bool) -> str:
+    """The tensor cores' product of 64 features and so many rows, in CUDA C++."""
+    n = num_rows // 2
+    kind = "k32.f32.e4m3.e4m3" if is_fp8 else "k16.f32.bf16.bf16"
+    sums = ",".join(f"%{i}" for i in range(n))
+    flags = "1,1" if is_fp8 else "1,1,0,0"
+    operands = ",".join(f'"+f"(d[{i}])' for i in range(n))
+    return (
+        f"__device__ __forceinline__ void wgmma(float (&d)[{n}], unsigned long long a, "
+        "unsigned long long b, int keep) {\n"
+        f'asm volatile("{{.reg .pred p; setp.ne.b32 p, %{n + 2}, 0; '
+        f"wgmma.mma_async.sync.aligned.m64n{num_rows}{kind} {{{sums}}}, %{n}, %{n + 1}, p, "
+        f'{flags};}}" : {operands} : "l"(a), "l"(b), "r"(keep));\n}}\n'
+    )
+
+
+def source(tiles: Tiles, *, is_fp8: bool) -> bytes:
+    """`dense.cu` with the product of a size in front."""
+    text = Path(__file__).with_suffix(".cu").read_text()
+    return (wgmma(tiles.rows, is_fp8=is_fp8) + text).encode()
+
+
+def compile_options(tiles: Tiles, *, is_fp8: bool, is_swiglu: bool) -> tuple[str, ...]:
+    values = {
+        "WARPGROUPS": tiles.warpgroups, "DEEP": tiles.deep, "ROWS": tiles.rows,
+        "STAGES": tiles.num_stages, "PRODUCERS": tiles.num_producers,
+        "CONSUMER_REGISTERS": tiles.consumer_registers,
+        "SHARED": tiles.shared, "FP8": int(is_fp8), "SWIGLU": int(is_swiglu),
+    }  # fmt: skip
+    return (
+        "--gpu-architecture=sm_90a", "--std=c++17",
+        *(f"-D{name}={value}" for name, value in values.items()),
+    )  # fmt: skip
+
+
+def _cubin(tiles: Tiles, is_fp8: bool, is_swiglu: bool) -> bytes:
+    options = compile_options(tiles, is_fp8=is_fp8, is_swiglu=is_swiglu)
+    return compiled(source(tiles, is_fp8=is_fp8), options, cache_folder())
+
+
+Kernel = tuple[Tiles, bool, bool]  # tiles without parts, in eight bits, with SwiGLU
+
+
+class _Compiler:
+    """Kernels compiled in threads, each once; NVRTC runs without Python's lock."""
+
+    def __init__(self) -> None:
+        self._cubins: dict[Kernel, Future[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, kernel: Kernel) -> Future[bytes]:
+        """The cubin of a kernel, which is there or on its way when this returns."""
+        with self._lock:
+            future = self._cubins.get(kernel)
+            if future is None:
+                future = self._cubins[kernel] = Future()
+                threading.Thread(target=self._make, args=(kernel, future), daemon=True).start()
+        return future
+
+    @staticmethod
+    def _make(kernel: Kernel, future: Future[bytes]) -> None:
+        try:
+            future.set_result(_cubin(*kernel))
+        except Exception as err:
+            future.set_exception(err)
+
+
+_compiler = _Compiler()
+
+
+class _Loader:
+    """Kernels of one card, loaded when they are first needed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._functions: dict[Kernel, tuple[Function, int]] = {}
+
+    def get(self, kernel: Kernel) -> tuple[Function, int]:
+        """A kernel and how many of its blocks fit; the first time not while a graph is captured.
+
+        Raises:
+            CubinError: it cannot be compiled or loaded.
+        """
+        if kernel not in self._functions:
+            tiles, cubin = kernel[0], _compiler.begin(kernel).result()
+            function = Function(
+                cubin, "multiply", tiles.num_threads, tiles.shared_bytes, self._device
+            )
+            self._functions[kernel] = function, function.num_blocks_at_once()
+        return self._functions[kernel]
+
+
+@cache
+def _loader(device: torch.device) -> _Loader:
+    return _Loader(device)
+
+
+# ------------------------------------------------------------ which tiles
+
+Size = tuple[int, int, bool, bool]  # outputs, inputs, with SwiGLU, in eight bits
+Rule = tuple[int, Tiles | None]  # up to so many rows these tiles, or those of others
+
+TABLE: dict[Size, tuple[Rule, ...]] = {}
+"""What was faster than others on an H200, by size; rows in ascending order."""
+
+
+def choice(x: Tensor, weight: Tensor, *, is_swiglu: bool = False, can_part: bool) -> Tiles | None:
+    """The tiles of a product, or None where others are faster or it cannot run.
+
+    Args:
+        x: `[..., K]`.
+        weight: `[N, K]`; with SwiGLU `[2 N, K]`.
+        can_part: whether the sum may be left in parts.
+    """
+    N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
+    rules = TABLE.get((N, K, is_swiglu, weight.dtype == torch.float8_e4m3fn))
+    if rules is None or not is_available(x.device):
+        return None
+    M = x.numel() // K
+    tiles = next((tiles for most, tiles in rules if most >= M), None)
+    return None if tiles is None or (tiles.parts > 1 and not can_part) else tiles
+
+
+def compile_ahead(device: torch.device, weights: Iterable[tuple[Tensor, bool]]) -> None:
+    """Begin to compile what products of these weights will launch; returns at once.
+
+    Args:
+        weights: `[N, K]` in bf16 or e4m3, and whether its product goes through SwiGLU.
+    """
+    if device.type != "cuda" or capability(device) != CAPABILITY or os.environ.get(SWITCH) == "0":
+        return
+    for weight, is_swiglu in weights:
+        N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
+        is_fp8 = weight.dtype == torch.float8_e4m3fn
+        rules = TABLE.get((N, K, is_swiglu, is_fp8), ())
+        for tiles in {replace(tiles, parts=1) for _, tiles in rules if tiles is not None}:
+            _compiler.begin((tiles, is_fp8, is_swiglu))
+
+
+@cache
+def is_available(device: torch.device) -> bool:
+    """Whether the kernel runs on a card, which is tried once."""
+    if capability(device) != CAPABILITY or os.environ.get(SWITCH) == "0":
+        return False
+    if device.type == "meta":
+        return True
+    try:
+        _loader(device).get((_SMALLEST, False, False))
+    except CubinError as err:
+        logger.info("products of many rows are left to cuBLAS: %s", err)
+        return False
+    return True
+
+
+# ------------------------------------------------------------ products
+
+
+def _weight_map(weight: Tensor, tiles: Tiles, *, is_swiglu: bool) -> bytes:
+    N, K = weight.shape
+    slice_, box = SLICE_BYTES // weight.element_size(), tiles.features
+    if tiles.shared == SHARED_WEIGHTS:
+        box //= 2
+    if not is_swiglu:
+        return tensor_map(weight, (K, N), (K,), (slice_, box))
+    # eight gates, the eight that they let through, and so on
+    F = N // 2
+    return tensor_map(weight, (K, 8, 2, F // 8), (K, F * K, 8 * K), (slice_, 8, 2, box // 16))
+
+
+def product(x: Tensor, weight: Tensor, tiles: Tiles, *, is_swiglu: bool = False) -> Tensor:
+    """`x W^T` or its SwiGLU, in parts that are still to be added up.
+
+    Args:
+        x: bf16 `[..., K]`.
+        weight: bf16 `[N, K]`; with SwiGLU `[2 N, K]`.
+
+    Returns:
+        `[parts, ..., N]`.
+    """
+    N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
+    out = x.new_empty(tiles.parts, *x.shape[:-1], N)
+    rows = x.view(-1, K)
+    run(rows, weight, tiles, out.view(tiles.parts, -1, N), is_swiglu=is_swiglu)
+    return out
+
+
+def run(
+    x: Tensor, weight: Tensor, tiles: Tiles, out: Tensor, *,
+    is_swiglu: bool = False, x_scale: Tensor | None = None, scale: Tensor | None = None,
+) -> None:  # fmt: skip
+    """A product with tiles of one's choice.
+
+    Args:
+        x: `[M, K]` in bf16, or e4m3 with `x_scale` fp32 `[M]` of its rows.
+        weight: `[N, K]` likewise, with `scale` `[N]`; with SwiGLU `[2 N, K]`, gates first.
+        out: bf16 `[parts, M, N]`, which is written.
+
+    Raises:
+        CubinError: the kernel cannot be compiled or loaded.
+    """
+    M, K = x.shape
+    is_fp8 = x.dtype == torch.float8_e4m3fn
+    N = out.shape[-1]
+    slice_ = SLICE_BYTES // x.element_size()
+    assert all(each.is_contiguous() for each in (x, weight, out))
+    assert out.shape == (tiles.parts, M, N), (out.shape, tiles, M)
+    assert weight.shape == (2 * N if is_swiglu else N, K), (weight.shape, x.shape, N)
+    assert K % (slice_ * tiles.parts) == 0, (K, tiles)
+    assert N % 8 == 0, N
+    assert not (is_swiglu and tiles.parts > 1), tiles
+    if compiling_alone.get():  # nothing is launched
+        return
+    function, fit = _loader(x.device).get((replace(tiles, parts=1), is_fp8, is_swiglu))
+    params = _Params()
+    half = tiles.shared == SHARED_ROWS
+    maps = {
+        "weights": _weight_map(weight, tiles, is_swiglu=is_swiglu),
+        "rows": tensor_map(x, (K, M), (K,), (slice_, tiles.rows // (2 if half else 1))),
+    }
+    for name, value in maps.items():
+        ctypes.memmove(ctypes.addressof(getattr(params, name)), value, len(value))
+    params.out = out.data_ptr()
+    if is_fp8:
+        assert x_scale is not None
+        assert scale is not None
+        params.row_scale, params.scale = x_scale.data_ptr(), scale.data_ptr()
+    params.num_rows, params.num_outputs = M, N
+    params.slices = K // slice_ // tiles.parts
+    row_tiles, feature_tiles = -(-M // tiles.rows), -(-len(weight) // tiles.features)
+    params.row_tiles = -(-row_tiles // 2) if tiles.shared == SHARED_WEIGHTS else row_tiles
+    params.feature_tiles = -(-feature_tiles // 2) if half else feature_tiles
+    params.parts = tiles.parts
+    num_units = params.row_tiles * params.feature_tiles * params.parts
+    num_units = min(num_units, fit // tiles.cluster)
+    function.launch_early(num_units * tiles.cluster, params, cluster=tiles.cluster)
