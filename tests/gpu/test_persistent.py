@@ -135,9 +135,8 @@ def test_a_replayed_solve_reads_its_inputs_again(dits: Dits) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("dtype", [torch.bfloat16, FORMAT])
 def test_an_encoded_patch_is_as_near_to_fp32_as_that_of_separate_kernels(
-    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype,
 ) -> None:
-    monkeypatch.setattr(persistent, "IS_FOR_ENCODER", True)
     for num_layers in (1, 12):
         one, separate = (
             random_encoder(CONFIG, num_layers, DEVICE, dtype, is_native=is_native)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from voxcli.kernels import dense
+from voxcli.kernels import cubin, dense
+from voxcli.kernels.cubin import CubinError
 from voxcli.kernels.dense import MAX_SHARED_BYTES, Tiles
 
 ALL = [Tiles(w, d, rows) for w, d in ((1, 1), (2, 1), (2, 2)) for rows in (16, 96, 176, 192)]
@@ -74,10 +79,76 @@ def test_the_switch_leaves_products_to_others(monkeypatch: pytest.MonkeyPatch) -
     assert not dense.is_available.__wrapped__(torch.device("meta"))
 
 
+def test_a_kernel_that_cannot_be_compiled_leaves_products_to_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(source: bytes, options: tuple[str, ...]) -> Future[bytes]:
+        future: Future[bytes] = Future()
+        future.set_exception(CubinError("NVRTC: no"))
+        return future
+
+    monkeypatch.setattr(dense, "capability", lambda device: dense.CAPABILITY)
+    monkeypatch.setattr(dense, "compiling", refuse)
+    with caplog.at_level(logging.INFO):
+        assert not dense.is_available.__wrapped__(torch.device("cuda", 0))
+    assert "NVRTC: no" in caplog.text
+
+
+def test_a_source_is_compiled_once_and_its_refusal_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def refuse(source: bytes, options: tuple[str, ...], folder: Path) -> bytes:
+        calls.append(source)
+        raise CubinError("NVRTC: no")
+
+    monkeypatch.setattr(cubin, "compiled", refuse)
+    monkeypatch.setattr(cubin, "_started", {})
+    first, second = (cubin.compiling(b"x", ("-a",)) for _ in range(2))
+    other = cubin.compiling(b"x", ("-b",))
+    assert first is second
+    for future in (first, other):
+        with pytest.raises(CubinError, match="NVRTC: no"):
+            future.result()
+    assert len(calls) == 2
+
+
+def test_what_is_compiled_ahead_is_what_the_table_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[dense.Kernel] = []
+    monkeypatch.setattr(dense, "capability", lambda device: dense.CAPABILITY)
+    monkeypatch.setattr(dense, "_compiling", begun.append)
+    weights = [
+        (torch.empty(2 * N if is_swiglu else N, K), is_swiglu)
+        for N, K, is_swiglu, is_fp8 in dense.TABLE
+        if not is_fp8
+    ]
+    dense.compile_ahead(torch.device("cpu"), weights)
+    assert not begun
+    dense.compile_ahead(torch.device("cuda", 0), weights)
+    wanted = {
+        (replace(tiles, parts=1), is_fp8, is_swiglu)
+        for (_, _, is_swiglu, is_fp8), rules in dense.TABLE.items()
+        for _, tiles in rules
+        if tiles is not None and not is_fp8
+    }
+    assert set(begun) == wanted
+    begun.clear()
+    dense.compile_ahead(torch.device("cuda", 0), [(torch.empty(7, 64), False)])
+    assert not begun
+    dense.compile_ahead(torch.device("cuda", 0), weights[:1])
+    assert dense._TRIED in begun  # which stands before any choice
+    begun.clear()
+    monkeypatch.setenv(dense.SWITCH, "0")
+    dense.compile_ahead(torch.device("cuda", 0), weights)
+    assert not begun
+
+
 def test_every_entry_of_the_table_can_run() -> None:
     for (N, K, is_swiglu, is_fp8), rules in dense.TABLE.items():
         rows = [most for most, _ in rules]
         assert rows == sorted(rows), (N, K)
+        assert any(tiles is not None for _, tiles in rules), (N, K)
         for _, tiles in rules:
             if tiles is not None:
                 slice_ = dense.SLICE_BYTES // (1 if is_fp8 else 2)

@@ -14,7 +14,9 @@ import importlib.util
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
@@ -24,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _SHARED_BYTES, _COOPERATIVE = 8, 95  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_..., CU_DEVICE_ATTRIBUTE_...
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-_CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, ..._PROGRAMMATIC_STREAM_...
+_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _MAP_TYPES = {torch.bfloat16: 9, torch.float8_e4m3fn: 0}  # CU_TENSOR_MAP_DATA_TYPE_*
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CU_TENSOR_MAP_SWIZZLE_128B, ..._L2_PROMOTION_L2_256B
@@ -86,6 +88,31 @@ def compiled(source: bytes, options: Sequence[str], folder: Path) -> bytes:
     except OSError as err:
         logger.info("a compiled kernel could not be kept: %s", err)
     return cubin
+
+
+_started: dict[tuple[bytes, tuple[str, ...]], Future[bytes]] = {}
+_lock = threading.Lock()
+
+
+def compiling(source: bytes, options: tuple[str, ...]) -> Future[bytes]:
+    """The cubin of a source, which a thread finds or compiles; NVRTC needs no lock of Python.
+
+    Returns:
+        the same for the same source; its result may raise a `CubinError`.
+    """
+    with _lock:
+        future = _started.get((source, options))
+        if future is None:
+            future = _started[source, options] = Future()
+            threading.Thread(target=_fulfil, args=(future, source, options), daemon=True).start()
+    return future
+
+
+def _fulfil(future: Future[bytes], source: bytes, options: Sequence[str]) -> None:
+    try:
+        future.set_result(compiled(source, options, cache_folder()))
+    except Exception as err:
+        future.set_exception(err)
 
 
 def _compile(nvrtc: ctypes.CDLL, source: bytes, options: Sequence[str]) -> bytes:
@@ -223,21 +250,14 @@ class Function:
         can_cooperate, processors = values
         return number.value * processors if can_cooperate else 0
 
-    def launch_early(self, num_blocks: int, params: ctypes.Structure, *, cluster: int) -> None:
-        """Launch on torch's current stream while the kernel in front still runs (`launch.py`).
-
-        Args:
-            cluster: blocks that see each other's shared memory.
-        """
-        attributes = (_Attribute * 2)()
-        attributes[0].id, attributes[1].id = _EARLY, _CLUSTER
-        attributes[0].value[0] = 1
-        for axis, size in enumerate((cluster, 1, 1)):
-            attributes[1].value[axis] = size
+    def launch_early(self, num_blocks: int, params: ctypes.Structure) -> None:
+        """Launch on torch's current stream while the kernel in front still runs (`launch.py`)."""
+        early = _Attribute(_EARLY)
+        early.value[0] = 1
         stream = torch.cuda.current_stream(self._device).cuda_stream
         config = _Launch(
-            (num_blocks, 1, 1), (self._threads, 1, 1), self._shared, stream, attributes,
-            2 if cluster > 1 else 1,
+            (num_blocks, 1, 1), (self._threads, 1, 1), self._shared, stream, ctypes.pointer(early),
+            1,
         )  # fmt: skip
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
         code = _driver().cuLaunchKernelEx(

@@ -5,11 +5,8 @@
 // of 8, so that no size of batch wastes many. A producer keeps STAGES slices of 64 bf16 or 128 fp8
 // inputs of both operands on their way; each warpgroup multiplies `64 DEEP` features.
 //
-// What bounds a product of few hundred rows is the L2 cache, so two blocks form a cluster and each
-// fetches half of what both need: of the weight (SHARED 1, two tiles of rows) or of the rows
-// (SHARED 2, two tiles of features). The sum may be cut into parts, which are added up elsewhere.
-// Blocks stay and take one tile after the other. `dense.py` writes `wgmma` for the size in front of
-// this.
+// The sum may be cut into parts, which are added up elsewhere. Blocks stay and take one tile after
+// the other. `dense.py` writes `wgmma` for the size in front of this.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -19,7 +16,7 @@ typedef unsigned long long u64;
 #define PATIENCE 20000000000LL  // clocks, about ten seconds: a wait that long is a fault
 #endif
 
-constexpr int FEATURES = 64 * DEEP * WARPGROUPS, CLUSTER = SHARED ? 2 : 1;
+constexpr int FEATURES = 64 * DEEP * WARPGROUPS;
 constexpr int SLICE = 128;  // bytes of a row or a feature in a stage
 constexpr int WEIGHT_BYTES = FEATURES * SLICE, ROW_BYTES = ROWS * SLICE,
               STAGE = WEIGHT_BYTES + ROW_BYTES;
@@ -35,7 +32,7 @@ struct Params {
   const float *row_scale, *scale;    // of fp8: [num_rows], [features]
   int num_rows, num_outputs;         // outputs: half of the features with SwiGLU
   int slices;                        // of a part
-  int row_tiles, feature_tiles, parts;  // of clusters, along each axis
+  int row_tiles, feature_tiles, parts;
 };
 
 __device__ __forceinline__ u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -61,29 +58,8 @@ __device__ __forceinline__ void bar_wait(u32 bar, int parity) {
   while (!bar_is_done(bar, parity))
     if (clock64() - since > PATIENCE) __trap();
 }
-__device__ __forceinline__ u32 cluster_rank() {
-  u32 rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-// A slot may be filled again, by this block or, with a cluster, by the other one.
-__device__ __forceinline__ void bar_arrive_at(u32 bar, u32 rank) {
-#if SHARED
-  asm volatile(
-      "{.reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; "
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a];}" ::"r"(bar),
-      "r"(rank)
-      : "memory");
-#else
+__device__ __forceinline__ void bar_arrive(u32 bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-#endif
-}
-__device__ __forceinline__ void cluster_sync() {
-#if SHARED
-  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
-#else
-  __syncthreads();
-#endif
 }
 __device__ __forceinline__ void copy_2d(u32 to, const Map* map, int x, int y, u32 bar) {
   asm volatile(
@@ -92,26 +68,12 @@ __device__ __forceinline__ void copy_2d(u32 to, const Map* map, int x, int y, u3
       "l"(map), "r"(bar), "r"(x), "r"(y)
       : "memory");
 }
-__device__ __forceinline__ void copy_2d_both(u32 to, const Map* map, int x, int y, u32 bar) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
-      "cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(bar), "r"(x), "r"(y), "h"((u16)3)
-      : "memory");
-}
 // Of a weight with gates and what they let through: eight of each by turns.
 __device__ __forceinline__ void copy_4d(u32 to, const Map* map, int x, int group, u32 bar) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
       "%5, %5, %4}], [%2];" ::"r"(to),
       "l"(map), "r"(bar), "r"(x), "r"(group), "r"(0)
-      : "memory");
-}
-__device__ __forceinline__ void copy_4d_both(u32 to, const Map* map, int x, int group, u32 bar) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
-      "cluster [%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(to),
-      "l"(map), "r"(bar), "r"(x), "r"(group), "r"(0), "h"((u16)3)
       : "memory");
 }
 // An operand whose rows of 128 bytes are swizzled in blocks of eight.
@@ -132,7 +94,7 @@ __device__ __forceinline__ u32 transposed(u32 v) {
 }
 
 struct Tile {
-  int part, feature, row;  // the first ones of the block
+  int part, feature, row;  // the first ones
 };
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
@@ -140,23 +102,20 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
   extern __shared__ __align__(1024) u8 shared[];
   const u32 stages = smem(shared), full = stages + STAGES * STAGE, empty = full + 8 * STAGES;
   const int tid = threadIdx.x, lane = tid % 32, warp = __shfl_sync(~0u, tid / 32, 0);
-  const int rank = SHARED ? cluster_rank() : 0;
   if (tid == 0) {
     for (int i = 0; i < STAGES; i++)
-      bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, 4 * WARPGROUPS * CLUSTER);
+      bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, 4 * WARPGROUPS);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
-  cluster_sync();
+  __syncthreads();
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  const int tiles = p.row_tiles * p.feature_tiles * p.parts, step = gridDim.x / CLUSTER;
+  const int tiles = p.row_tiles * p.feature_tiles * p.parts;
   // tiles that share a weight follow each other, so that it comes from memory once
   auto tile = [&](int t) {
     const int row = t % p.row_tiles, rest = t / p.row_tiles;
     const int feature = rest % p.feature_tiles, part = rest / p.feature_tiles;
-    return Tile{part, SHARED == 2 ? (feature * 2 + rank) * FEATURES : feature * FEATURES,
-                SHARED == 1 ? (row * 2 + rank) * ROWS : row * ROWS};
+    return Tile{part, feature * FEATURES, row * ROWS};
   };
-  const int first = blockIdx.x / CLUSTER;
   if (warp >= 4 * WARPGROUPS) {
 #if CONSUMER_REGISTERS
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
@@ -166,31 +125,20 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
         const u32 to = stages + stage * STAGE, bar = full + 8 * stage;
         const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
         bar_expect(bar, STAGE);
-#if SHARED == 1
-        const u32 half = to + rank * (WEIGHT_BYTES / 2);
-        if (SWIGLU) copy_4d_both(half, &p.weights, x, at.feature / 16 + rank * (FEATURES / 32), bar);
-        else copy_2d_both(half, &p.weights, x, at.feature + rank * (FEATURES / 2), bar);
-#else
         if (SWIGLU) copy_4d(to, &p.weights, x, at.feature / 16, bar);
         else copy_2d(to, &p.weights, x, at.feature, bar);
-#endif
       };
       auto bring_rows = [&](int stage, const Tile& at, int slice) {
-        const u32 to = stages + stage * STAGE + WEIGHT_BYTES, bar = full + 8 * stage;
         const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
-#if SHARED == 2
-        copy_2d_both(to + rank * (ROW_BYTES / 2), &p.rows, x, at.row + rank * (ROWS / 2), bar);
-#else
-        copy_2d(to, &p.rows, x, at.row, bar);
-#endif
+        copy_2d(stages + stage * STAGE + WEIGHT_BYTES, &p.rows, x, at.row, full + 8 * stage);
       };
       // weights are read by nobody's leave: the first ones are on their way before the kernel in
       // front has ended
       const int early = p.slices < STAGES ? p.slices : STAGES;
       int stage = 0, phase = 1, done = 0;
-      for (int t = first; t < tiles; t += step) {
+      for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
         const Tile at = tile(t);
-        if (t == first) {
+        if (t == blockIdx.x) {
           for (int i = 0; i < early; i++) bring_weight(i, at, i);
           asm volatile("griddepcontrol.wait;" ::: "memory");
         }
@@ -211,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
     const int wg = warp / 4, g = lane / 4, c = lane % 4;
     int stage = 0, phase = 0;
     auto release = [&](int slot) {
-      if (lane < CLUSTER) bar_arrive_at(empty + 8 * slot, lane);
+      if (lane == 0) bar_arrive(empty + 8 * slot);
     };
     auto finish = [&](float(&d)[ROWS / 2], const Tile& at, int sixteen) {
       float scale[2] = {1, 1};
@@ -268,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
         }
       }
     };
-    for (int t = first; t < tiles; t += step) {
+    for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
       const Tile at = tile(t);
       float sums[DEEP][ROWS / 2];
       int before = 0;
@@ -299,7 +247,4 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
         finish(sums[i], at, at.feature + (wg * DEEP + i) * 64 + warp % 4 * 16);
     }
   }
-#if SHARED
-  cluster_sync();  // the other block may still write to this one's memory
-#endif
 }

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from voxcli.kernels import capability, compiling_alone
-from voxcli.kernels.cubin import CubinError, Function, cache_folder, compiled, tensor_map
+from voxcli.kernels.cubin import CubinError, Function, compiling, tensor_map
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +31,6 @@ SWITCH = "VOXCLI_DENSE"  # "0": cuBLAS instead
 SLICE_BYTES = 128  # of a row in a stage
 MAX_SHARED_BYTES = 232_448
 _NUM_REGISTERS, _PRODUCER_REGISTERS, _OTHER_REGISTERS = 65536, 24, 40
-NO_CLUSTER, SHARED_WEIGHTS, SHARED_ROWS = range(3)
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,13 @@ class Tiles:
         warpgroups, deep: each of so many computes `64 deep` features of a tile; with SwiGLU half
             as many outputs.
         rows: of a tile; a multiple of 16, at most 256.
-        stages: slices of 128 bytes a row that are on their way; 0 for as many as fit.
-        shared: what two blocks of a cluster have in common, and each fetches a half of.
         parts: of the sum.
     """
 
     warpgroups: int
     deep: int
     rows: int
-    shared: int = NO_CLUSTER
     parts: int = 1
-    stages: int = 0
 
     @property
     def features(self) -> int:
@@ -80,19 +74,16 @@ class Tiles:
 
     @property
     def num_stages(self) -> int:
-        stage = (self.features + self.rows) * SLICE_BYTES + 16
-        return self.stages or min(8, MAX_SHARED_BYTES // stage)
+        """Slices of 128 bytes a row that are on their way."""
+        return min(8, MAX_SHARED_BYTES // self._stage_bytes)
 
     @property
     def shared_bytes(self) -> int:
-        return self.num_stages * ((self.features + self.rows) * SLICE_BYTES + 16)
+        return self.num_stages * self._stage_bytes
 
     @property
-    def cluster(self) -> int:
-        return 2 if self.shared else 1
-
-
-_SMALLEST = Tiles(1, 1, 16)
+    def _stage_bytes(self) -> int:
+        return (self.features + self.rows) * SLICE_BYTES + 16
 
 
 class _Map(ctypes.Structure):
@@ -142,7 +133,7 @@ def compile_options(tiles: Tiles, *, is_fp8: bool, is_swiglu: bool) -> tuple[str
         "WARPGROUPS": tiles.warpgroups, "DEEP": tiles.deep, "ROWS": tiles.rows,
         "STAGES": tiles.num_stages, "PRODUCERS": tiles.num_producers,
         "CONSUMER_REGISTERS": tiles.consumer_registers,
-        "SHARED": tiles.shared, "FP8": int(is_fp8), "SWIGLU": int(is_swiglu),
+        "FP8": int(is_fp8), "SWIGLU": int(is_swiglu),
     }  # fmt: skip
     return (
         "--gpu-architecture=sm_90a", "--std=c++17",
@@ -150,39 +141,13 @@ def compile_options(tiles: Tiles, *, is_fp8: bool, is_swiglu: bool) -> tuple[str
     )  # fmt: skip
 
 
-def _cubin(tiles: Tiles, is_fp8: bool, is_swiglu: bool) -> bytes:
-    options = compile_options(tiles, is_fp8=is_fp8, is_swiglu=is_swiglu)
-    return compiled(source(tiles, is_fp8=is_fp8), options, cache_folder())
-
-
 Kernel = tuple[Tiles, bool, bool]  # tiles without parts, in eight bits, with SwiGLU
 
 
-class _Compiler:
-    """Kernels compiled in threads, each once; NVRTC runs without Python's lock."""
-
-    def __init__(self) -> None:
-        self._cubins: dict[Kernel, Future[bytes]] = {}
-        self._lock = threading.Lock()
-
-    def begin(self, kernel: Kernel) -> Future[bytes]:
-        """The cubin of a kernel, which is there or on its way when this returns."""
-        with self._lock:
-            future = self._cubins.get(kernel)
-            if future is None:
-                future = self._cubins[kernel] = Future()
-                threading.Thread(target=self._make, args=(kernel, future), daemon=True).start()
-        return future
-
-    @staticmethod
-    def _make(kernel: Kernel, future: Future[bytes]) -> None:
-        try:
-            future.set_result(_cubin(*kernel))
-        except Exception as err:
-            future.set_exception(err)
-
-
-_compiler = _Compiler()
+def _compiling(kernel: Kernel) -> Future[bytes]:
+    tiles, is_fp8, is_swiglu = kernel
+    options = compile_options(tiles, is_fp8=is_fp8, is_swiglu=is_swiglu)
+    return compiling(source(tiles, is_fp8=is_fp8), options)
 
 
 class _Loader:
@@ -199,7 +164,7 @@ class _Loader:
             CubinError: it cannot be compiled or loaded.
         """
         if kernel not in self._functions:
-            tiles, cubin = kernel[0], _compiler.begin(kernel).result()
+            tiles, cubin = kernel[0], _compiling(kernel).result()
             function = Function(
                 cubin, "multiply", tiles.num_threads, tiles.shared_bytes, self._device
             )
@@ -217,8 +182,25 @@ def _loader(device: torch.device) -> _Loader:
 Size = tuple[int, int, bool, bool]  # outputs, inputs, with SwiGLU, in eight bits
 Rule = tuple[int, Tiles | None]  # up to so many rows these tiles, or those of others
 
-TABLE: dict[Size, tuple[Rule, ...]] = {}
+_FEW = Tiles(2, 1, 32)  # of any number up to 32
+_SOME = Tiles(2, 1, 48)
+TABLE: dict[Size, tuple[Rule, ...]] = {
+    # LocDiT of two and four streams; LocEnc of up to sixteen
+    (1024, 2048, False, False): ((48, replace(_SOME, parts=8)),),
+    (1024, 4096, False, False): ((48, replace(_SOME, parts=8)),),
+    (4096, 1024, True, False): ((48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96))),
+    (4096, 1024, True, True): ((88, None), (176, Tiles(2, 1, 176))),
+    # language models of up to 32 and of 64 streams, and prompts
+    (2048, 2048, False, False): ((32, replace(_FEW, parts=4)),),
+    (2048, 6144, False, False): ((32, replace(_FEW, parts=4)),),
+    (6144, 2048, True, False): (
+        (32, Tiles(1, 1, 32)), (64, Tiles(2, 1, 64)), (1024, None), (2048, Tiles(2, 2, 192)),
+    ),
+}  # fmt: skip
 """What was faster than others on an H200, by size; rows in ascending order."""
+
+
+_TRIED: Kernel = (_FEW, False, False)  # on a card, before any is chosen
 
 
 def choice(x: Tensor, weight: Tensor, *, is_swiglu: bool = False, can_part: bool) -> Tiles | None:
@@ -246,12 +228,15 @@ def compile_ahead(device: torch.device, weights: Iterable[tuple[Tensor, bool]]) 
     """
     if device.type != "cuda" or capability(device) != CAPABILITY or os.environ.get(SWITCH) == "0":
         return
+    kernels: set[Kernel] = set()
     for weight, is_swiglu in weights:
         N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
         is_fp8 = weight.dtype == torch.float8_e4m3fn
         rules = TABLE.get((N, K, is_swiglu, is_fp8), ())
-        for tiles in {replace(tiles, parts=1) for _, tiles in rules if tiles is not None}:
-            _compiler.begin((tiles, is_fp8, is_swiglu))
+        found = {replace(tiles, parts=1) for _, tiles in rules if tiles is not None}
+        kernels |= {(tiles, is_fp8, is_swiglu) for tiles in found}
+    for kernel in kernels | {_TRIED} if kernels else ():
+        _compiling(kernel)
 
 
 @cache
@@ -262,7 +247,7 @@ def is_available(device: torch.device) -> bool:
     if device.type == "meta":
         return True
     try:
-        _loader(device).get((_SMALLEST, False, False))
+        _loader(device).get(_TRIED)
     except CubinError as err:
         logger.info("products of many rows are left to cuBLAS: %s", err)
         return False
@@ -275,8 +260,6 @@ def is_available(device: torch.device) -> bool:
 def _weight_map(weight: Tensor, tiles: Tiles, *, is_swiglu: bool) -> bytes:
     N, K = weight.shape
     slice_, box = SLICE_BYTES // weight.element_size(), tiles.features
-    if tiles.shared == SHARED_WEIGHTS:
-        box //= 2
     if not is_swiglu:
         return tensor_map(weight, (K, N), (K,), (slice_, box))
     # eight gates, the eight that they let through, and so on
@@ -329,10 +312,9 @@ def run(
         return
     function, fit = _loader(x.device).get((replace(tiles, parts=1), is_fp8, is_swiglu))
     params = _Params()
-    half = tiles.shared == SHARED_ROWS
     maps = {
         "weights": _weight_map(weight, tiles, is_swiglu=is_swiglu),
-        "rows": tensor_map(x, (K, M), (K,), (slice_, tiles.rows // (2 if half else 1))),
+        "rows": tensor_map(x, (K, M), (K,), (slice_, tiles.rows)),
     }
     for name, value in maps.items():
         ctypes.memmove(ctypes.addressof(getattr(params, name)), value, len(value))
@@ -343,10 +325,7 @@ def run(
         params.row_scale, params.scale = x_scale.data_ptr(), scale.data_ptr()
     params.num_rows, params.num_outputs = M, N
     params.slices = K // slice_ // tiles.parts
-    row_tiles, feature_tiles = -(-M // tiles.rows), -(-len(weight) // tiles.features)
-    params.row_tiles = -(-row_tiles // 2) if tiles.shared == SHARED_WEIGHTS else row_tiles
-    params.feature_tiles = -(-feature_tiles // 2) if half else feature_tiles
+    params.row_tiles, params.feature_tiles = -(-M // tiles.rows), -(-len(weight) // tiles.features)
     params.parts = tiles.parts
-    num_units = params.row_tiles * params.feature_tiles * params.parts
-    num_units = min(num_units, fit // tiles.cluster)
-    function.launch_early(num_units * tiles.cluster, params, cluster=tiles.cluster)
+    num_tiles = params.row_tiles * params.feature_tiles * params.parts
+    function.launch_early(min(num_tiles, fit), params)

@@ -2,7 +2,7 @@
 
 Queries and keys are rotated as they are read, as in `kernels/attention.py`. Of many rows, several
 heads of a group share the keys that one program has read. On cards of compute capability 9.0 many
-rows take `patch_attention.cu` instead, a warp a head (`VOXCLI_DENSE=0` turns it off, too).
+rows take `patch_attention.cu` instead, a warp a head; `dense.SWITCH` turns it off, too.
 
 Letters: `B` rows, `T` tokens, `H` query heads, `G` key/value heads, `C` head width.
 """
@@ -22,15 +22,17 @@ from torch import Tensor
 
 from voxcli.kernels import capability, compiling_alone
 from voxcli.kernels.attention import load_rotated, split_heads
-from voxcli.kernels.cubin import CubinError, Function, cache_folder, compiled
+from voxcli.kernels.cubin import CubinError, Function, compiling
+from voxcli.kernels.dense import CAPABILITY, SWITCH
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows, new_rows, quantized, store_pair
 from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.rope import rotate
 
 logger = logging.getLogger(__name__)
 
-WARP_HEADS, WARP_WIDTH, WARP_TOKENS = 4, 128, 16  # of a block of `patch_attention.cu`, and limits
-WARP_MIN_ROWS: int | None = None  # from so many rows on it runs; None: never
+WARP_HEADS, WARP_WIDTH = 4, 128  # of a block of `patch_attention.cu`; of a head
+WARP_TOKENS = range(9, 17)  # of fewer it gains less than its start costs; more it cannot
+WARP_MIN_ROWS = 64  # from so many on it was faster on an H200
 
 
 def local_attention_reference(
@@ -178,26 +180,41 @@ def _function(
 ) -> Function | None:
     options = compile_options(num_tokens, num_heads, num_kv_heads)
     try:
-        cubin = compiled(source(), options, cache_folder())
+        cubin = compiling(source(), options).result()
         return Function(cubin, "attend", 32 * WARP_HEADS, 0, device)
     except CubinError as err:
         logger.info("attention of many patches is left to Triton: %s", err)
         return None
 
 
+def _has_warps(device: torch.device, num_tokens: int, num_heads: int, head_dim: int) -> bool:
+    """Whether heads of this kind are those of `patch_attention.cu`, and a card runs it."""
+    return (
+        num_tokens in WARP_TOKENS
+        and head_dim == WARP_WIDTH
+        and num_heads % WARP_HEADS == 0
+        and capability(device) == CAPABILITY
+        and os.environ.get(SWITCH) != "0"
+    )
+
+
+def compile_ahead(
+    device: torch.device, num_tokens: int, num_heads: int, num_kv_heads: int, head_dim: int
+) -> None:
+    """Begin to compile what many patches of so many tokens will launch; returns at once."""
+    if device.type == "cuda" and _has_warps(device, num_tokens, num_heads, head_dim):
+        compiling(source(), compile_options(num_tokens, num_heads, num_kv_heads))
+
+
 def _warp_kernel(qkv: Tensor, num_heads: int, num_kv_heads: int) -> Function | None:
     """The kernel in CUDA C++ where it runs and is faster; its first call is not in a capture."""
     B, T, width = qkv.shape
+    head_dim = width // (num_heads + 2 * num_kv_heads)
     is_for = (
-        WARP_MIN_ROWS is not None
-        and B >= WARP_MIN_ROWS
-        and width == (num_heads + 2 * num_kv_heads) * WARP_WIDTH
-        and T <= WARP_TOKENS
-        and num_heads % WARP_HEADS == 0
+        B >= WARP_MIN_ROWS
         and qkv.dtype == torch.bfloat16
-        and capability(qkv.device) == (9, 0)
         and not compiling_alone.get()
-        and os.environ.get("VOXCLI_DENSE") != "0"
+        and _has_warps(qkv.device, T, num_heads, head_dim)
     )
     return _function(T, num_heads, num_kv_heads, qkv.device) if is_for else None
 
@@ -212,4 +229,4 @@ def _run_warps(
         qkv=qkv.data_ptr(), turns=None if rotation is None else rotation.data_ptr(),
         out=out.data_ptr(), rows=B, first=first, scale=scale,
     )  # fmt: skip
-    function.launch_early(B * num_heads // WARP_HEADS, params, cluster=1)
+    function.launch_early(B * num_heads // WARP_HEADS, params)

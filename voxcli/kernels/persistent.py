@@ -31,7 +31,6 @@ THREADS = 288
 SHARED_BYTES = 227_424
 QKV_FEATURES = 16 + 4  # of a block: of a query head, and of keys or values
 LAYER = QKV_FEATURES * WIDTH + 14 * 64 * CHUNK  # numbers a block
-IS_FOR_ENCODER = False  # until a card has shown that LocEnc gains by it
 IN_FLIGHT = 1  # chunks on their way to a block; more delay what blocks say to each other
 
 _POINTERS = (

@@ -47,6 +47,14 @@ def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype
 class FusedLocalStack(LocalStack):
     """`LocalStack` in five kernels a layer."""
 
+    def compile_attention_ahead(self, num_positions: int) -> None:
+        """Begin to compile what attention of many patches of so many positions may take."""
+        from voxcli.kernels.patch_attention import compile_ahead
+
+        compile_ahead(
+            self.norm.device, num_positions, self.num_heads, self.num_kv_heads, self.head_dim
+        )
+
     def normed(self, x: Tensor, first: int) -> Tensor:
         """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
         if isinstance(self.blocks[0].qkv, Fp8Linear):

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import torch
 
-from voxcli.kernels import persistent
 from voxcli.layers.rope import interleave_heads
 from voxcli.models.causal import Block, compile_products_ahead
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder, ScalarQuantizer, TimeMlp
@@ -86,6 +85,7 @@ def _local_stack(
     stack = kind(config, blocks, norm, num_positions)
     if isinstance(stack, FusedLocalStack):
         compile_products_ahead(stack)
+        stack.compile_attention_ahead(num_positions)
     return stack
 
 
@@ -103,8 +103,7 @@ def load_local_encoder(source: Source, config: VoxCPM2Config) -> LocalEncoder:
         source.linear("feat_encoder.in_proj", width, config.feat_dim),
         _local_stack(source, "feat_encoder.encoder", config.encoder, 1 + config.patch_size),
     )
-    is_one = persistent.IS_FOR_ENCODER and _is_native_card(source)
-    if isinstance(encoder, FusedLocalEncoder) and is_one:
+    if isinstance(encoder, FusedLocalEncoder) and _is_native_card(source):
         encoder.use_persistent(config.patch_size)
     return encoder
 
