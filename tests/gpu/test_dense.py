@@ -1,7 +1,6 @@
 """Products of many rows in CUDA C++, beside the same in float64; and attention a warp a head.
 
-bf16 is rounded once in a product, so errors are some 2e-3; rows and weights in eight bits are the
-same numbers in the reference.
+bf16 is rounded once in a product, so errors are some 2e-3.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
 from voxcli.kernels import dense
 from voxcli.kernels import patch_attention as patch
 from voxcli.kernels.dense import Tiles
-from voxcli.layers.fp8 import quantize
 from voxcli.layers.rope import rotations
 
 pytestmark = pytest.mark.gpu
@@ -74,39 +72,15 @@ MEASURED = [
 def test_every_product_of_the_table_is_that_of_float64(
     size: dense.Size, most: int, tiles: Tiles
 ) -> None:
-    N, K, is_swiglu, is_fp8 = size
+    N, K, is_swiglu = size
     weight = weight_of(2 * N if is_swiglu else N, K).bfloat16()
     for M in (2, most - 7, most):
         x = torch.randn(M, K, device=DEVICE).bfloat16()
         out = poisoned(tiles, M, N)
-        if is_fp8:
-            (rows, x_scale), (values, scale) = quantize(x), quantize(weight)
-            x_scale, scale = (each.flatten().float().contiguous() for each in (x_scale, scale))
-            dense.run(rows, values, tiles, out, is_swiglu=is_swiglu, x_scale=x_scale, scale=scale)
-            wide = (rows.double() * x_scale[:, None]) @ (values.double() * scale[:, None]).t()
-        else:
-            dense.run(x, weight, tiles, out, is_swiglu=is_swiglu)
-            wide = x.double() @ weight.double().t()
+        dense.run(x, weight, tiles, out, is_swiglu=is_swiglu)
+        wide = x.double() @ weight.double().t()
         reference = swiglu(wide) if is_swiglu else wide
-        assert error(out.double().sum(0), reference) < 2 * MAX_ERROR, M
-
-
-@torch.inference_mode()
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("is_swiglu", [False, True])
-def test_a_product_in_eight_bits_is_that_of_the_same_numbers(
-    cut: tuple[int, int, int], is_swiglu: bool
-) -> None:
-    tiles = Tiles(*cut)
-    for M, N, K in SHAPES:
-        x, x_scale = quantize(torch.randn(M, K, device=DEVICE))
-        weight, scale = quantize(weight_of(2 * N if is_swiglu else N, K))
-        x_scale, scale = (each.flatten().float().contiguous() for each in (x_scale, scale))
-        out = poisoned(tiles, M, N)
-        dense.run(x, weight, tiles, out, is_swiglu=is_swiglu, x_scale=x_scale, scale=scale)
-        wide = (x.double() * x_scale[:, None]) @ (weight.double() * scale[:, None]).t()
-        reference = swiglu(wide) if is_swiglu else wide
-        assert error(out[0], reference) < 2 * MAX_ERROR, (M, N, K)
+        assert error(out.double().sum(0), reference) < MAX_ERROR, M
 
 
 @torch.inference_mode()

@@ -28,10 +28,9 @@ def test_tiles_fit_into_a_processor(tiles: Tiles) -> None:
 
 
 @pytest.mark.parametrize("num_rows", [16, 176, 256])
-@pytest.mark.parametrize("is_fp8", [False, True])
-def test_the_product_names_each_sum_once(num_rows: int, is_fp8: bool) -> None:
-    text = dense.wgmma(num_rows, is_fp8=is_fp8)
-    assert f"m64n{num_rows}k{32 if is_fp8 else 16}." in text
+def test_the_product_names_each_sum_once(num_rows: int) -> None:
+    text = dense.wgmma(num_rows)
+    assert f"m64n{num_rows}k16." in text
     sums = [int(index) for index in re.findall(r'"\+f"\(d\[(\d+)\]\)', text)]
     assert sums == list(range(num_rows // 2))
     places = [int(index) for index in re.findall(r"%(\d+)", text)]
@@ -50,8 +49,8 @@ def test_a_product_takes_the_tiles_of_the_next_larger_number_of_rows(
     table: dict[dense.Size, tuple[dense.Rule, ...]],
 ) -> None:
     few, many = Tiles(1, 1, 16), Tiles(2, 2, 176, parts=2)
-    table[64, 128, False, False] = ((16, few), (32, None), (1408, many))
-    weight = torch.empty(64, 128)
+    table[64, 128, False] = ((16, few), (32, None), (1408, many))
+    weight = torch.empty(64, 128, dtype=torch.bfloat16)
 
     def chosen(num_rows: int, *, can_part: bool = True) -> Tiles | None:
         return dense.choice(torch.empty(num_rows, 128), weight, can_part=can_part)
@@ -65,11 +64,14 @@ def test_a_product_takes_the_tiles_of_the_next_larger_number_of_rows(
 def test_sizes_that_nobody_measured_are_left_to_others(
     table: dict[dense.Size, tuple[dense.Rule, ...]],
 ) -> None:
-    table[64, 128, True, False] = ((1408, Tiles(1, 1, 16)),)
-    weight = torch.empty(128, 128)
-    assert dense.choice(torch.empty(9, 128), weight, is_swiglu=True, can_part=False) is not None
-    assert dense.choice(torch.empty(9, 128), weight, can_part=False) is None
-    assert dense.choice(torch.empty(9, 256), torch.empty(64, 256), can_part=True) is None
+    table[64, 128, True] = ((1408, Tiles(1, 1, 16)),)
+    weight = torch.empty(128, 128, dtype=torch.bfloat16)
+    rows = torch.empty(9, 128)
+    assert dense.choice(rows, weight, is_swiglu=True, can_part=False) is not None
+    assert dense.choice(rows, weight, can_part=False) is None
+    assert dense.choice(rows, weight[:64], is_swiglu=True, can_part=False) is None
+    eight = weight.to(torch.float8_e4m3fn)
+    assert dense.choice(rows, eight, is_swiglu=True, can_part=False) is None
 
 
 def test_the_switch_leaves_products_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,22 +121,23 @@ def test_what_is_compiled_ahead_is_what_the_table_takes(monkeypatch: pytest.Monk
     monkeypatch.setattr(dense, "capability", lambda device: dense.CAPABILITY)
     monkeypatch.setattr(dense, "_compiling", begun.append)
     weights = [
-        (torch.empty(2 * N if is_swiglu else N, K), is_swiglu)
-        for N, K, is_swiglu, is_fp8 in dense.TABLE
-        if not is_fp8
+        (torch.empty(2 * N if is_swiglu else N, K, dtype=torch.bfloat16), is_swiglu)
+        for N, K, is_swiglu in dense.TABLE
     ]
     dense.compile_ahead(torch.device("cpu"), weights)
     assert not begun
     dense.compile_ahead(torch.device("cuda", 0), weights)
     wanted = {
-        (replace(tiles, parts=1), is_fp8, is_swiglu)
-        for (_, _, is_swiglu, is_fp8), rules in dense.TABLE.items()
+        (replace(tiles, parts=1), is_swiglu)
+        for (_, _, is_swiglu), rules in dense.TABLE.items()
         for _, tiles in rules
-        if tiles is not None and not is_fp8
+        if tiles is not None
     }
     assert set(begun) == wanted
     begun.clear()
-    dense.compile_ahead(torch.device("cuda", 0), [(torch.empty(7, 64), False)])
+    dense.compile_ahead(
+        torch.device("cuda", 0), [(torch.empty(7, 64, dtype=torch.bfloat16), False)]
+    )
     assert not begun
     dense.compile_ahead(torch.device("cuda", 0), weights[:1])
     assert dense._TRIED in begun  # which stands before any choice
@@ -145,13 +148,12 @@ def test_what_is_compiled_ahead_is_what_the_table_takes(monkeypatch: pytest.Monk
 
 
 def test_every_entry_of_the_table_can_run() -> None:
-    for (N, K, is_swiglu, is_fp8), rules in dense.TABLE.items():
+    for (N, K, is_swiglu), rules in dense.TABLE.items():
         rows = [most for most, _ in rules]
         assert rows == sorted(rows), (N, K)
         assert any(tiles is not None for _, tiles in rules), (N, K)
         for _, tiles in rules:
             if tiles is not None:
-                slice_ = dense.SLICE_BYTES // (1 if is_fp8 else 2)
-                assert K % (slice_ * tiles.parts) == 0, (N, K, tiles)
+                assert K % (dense.SLICE_BYTES // 2 * tiles.parts) == 0, (N, K, tiles)
                 assert not is_swiglu or tiles.parts == 1, (N, K, tiles)
                 assert tiles.shared_bytes <= MAX_SHARED_BYTES, (N, K, tiles)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _SHARED_BYTES, _COOPERATIVE = 8, 95  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_..., CU_DEVICE_ATTRIBUTE_...
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-_MAP_TYPES = {torch.bfloat16: 9, torch.float8_e4m3fn: 0}  # CU_TENSOR_MAP_DATA_TYPE_*
+_BF16 = 9  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CU_TENSOR_MAP_SWIZZLE_128B, ..._L2_PROMOTION_L2_256B
 
@@ -178,7 +178,7 @@ def tensor_map(
     """How the copy engine finds boxes of numbers, which it swizzles by 128 bytes.
 
     Args:
-        values: whose memory it is; 16-byte aligned.
+        values: bf16, whose memory it is; 16-byte aligned.
         sizes: of each axis, the innermost first.
         strides: of each axis but the innermost, in numbers.
         box: numbers along each axis; the innermost has 128 bytes.
@@ -190,7 +190,7 @@ def tensor_map(
     buffer = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGNMENT)
     address = -(-ctypes.addressof(buffer) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     code = _driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(address), _MAP_TYPES[values.dtype], rank,
+        ctypes.c_void_p(address), _BF16, rank,
         ctypes.c_void_p(values.data_ptr()), (ctypes.c_uint64 * rank)(*sizes),
         (ctypes.c_uint64 * (rank - 1))(*(size * each for each in strides)),
         (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*(1,) * rank),

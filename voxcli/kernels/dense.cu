@@ -2,8 +2,8 @@
 //
 // A tile of the result is `64 DEEP WARPGROUPS` features times `ROWS` rows: features are the first
 // axis of the tensor cores' product, which is fixed, and rows the second, which may be any multiple
-// of 8, so that no size of batch wastes many. A producer keeps STAGES slices of 64 bf16 or 128 fp8
-// inputs of both operands on their way; each warpgroup multiplies `64 DEEP` features.
+// of 8, so that no size of batch wastes many. A producer keeps STAGES slices of 64 inputs
+// of both operands on their way; each warpgroup multiplies `64 DEEP` features.
 //
 // The sum may be cut into parts, which are added up elsewhere. Blocks stay and take one tile after
 // the other. `dense.py` writes `wgmma` for the size in front of this.
@@ -29,11 +29,11 @@ struct alignas(64) Map {
 struct Params {
   Map weights, rows;
   u16* out;                          // [parts][num_rows][num_outputs]
-  const float *row_scale, *scale;    // of fp8: [num_rows], [features]
   int num_rows, num_outputs;         // outputs: half of the features with SwiGLU
   int slices;                        // of a part
   int row_tiles, feature_tiles, parts;
 };
+static_assert(sizeof(Params) == PARAMS_BYTES, "as dense.py has it");
 
 __device__ __forceinline__ u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void bar_init(u32 bar, int count) {
@@ -123,13 +123,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
     if (tid == CONSUMERS) {
       auto bring_weight = [&](int stage, const Tile& at, int slice) {
         const u32 to = stages + stage * STAGE, bar = full + 8 * stage;
-        const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
+        const int x = (at.part * p.slices + slice) * (SLICE / 2);
         bar_expect(bar, STAGE);
         if (SWIGLU) copy_4d(to, &p.weights, x, at.feature / 16, bar);
         else copy_2d(to, &p.weights, x, at.feature, bar);
       };
       auto bring_rows = [&](int stage, const Tile& at, int slice) {
-        const int x = (at.part * p.slices + slice) * (FP8 ? 128 : 64);
+        const int x = (at.part * p.slices + slice) * (SLICE / 2);
         copy_2d(stages + stage * STAGE + WEIGHT_BYTES, &p.rows, x, at.row, full + 8 * stage);
       };
       // weights are read by nobody's leave: the first ones are on their way before the kernel in
@@ -162,37 +162,17 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, 1)
       if (lane == 0) bar_arrive(empty + 8 * slot);
     };
     auto finish = [&](float(&d)[ROWS / 2], const Tile& at, int sixteen) {
-      float scale[2] = {1, 1};
-      if (FP8) {
-        const int at_first = (SWIGLU ? sixteen / 2 : sixteen) + g,
-                  at_other = at_first + (SWIGLU ? p.num_outputs : 8);
-        if (at_first < p.num_outputs) scale[0] = p.scale[at_first];
-        if (SWIGLU ? at_first < p.num_outputs : at_other < p.num_outputs)
-          scale[1] = p.scale[at_other];
-      }
       const int output = SWIGLU ? sixteen / 2 : sixteen;
       u16* out = p.out + (size_t)at.part * p.num_rows * p.num_outputs + output;
+      const bool odd = c & 1;
+      if (SWIGLU) {  // eight features of 16 rows
 #pragma unroll
-      for (int j = 0; j < ROWS / 8; j++) {
-        const int row = at.row + 8 * j;
-        float unit[2] = {1, 1};
-        if (FP8)
-#pragma unroll
-          for (int e = 0; e < 2; e++)
-            if (row + 2 * c + e < p.num_rows) unit[e] = p.row_scale[row + 2 * c + e];
-#pragma unroll
-        for (int e = 0; e < 2; e++)
-          d[4 * j + e] *= scale[0] * unit[e], d[4 * j + 2 + e] *= scale[1] * unit[e];
-        if (SWIGLU) {
+        for (int j = 0; j < ROWS / 8; j++)
 #pragma unroll
           for (int e = 0; e < 2; e++) {
             const float gate = d[4 * j + e];
             d[4 * j + e] = __fdividef(gate, 1 + __expf(-gate)) * d[4 * j + 2 + e];
           }
-        }
-      }
-      const bool odd = c & 1;
-      if (SWIGLU) {  // eight features of 16 rows
 #pragma unroll
         for (int j = 0; j < ROWS / 8; j += 2) {
           const u32 low = transposed(pack(d[4 * j], d[4 * j + 1])),

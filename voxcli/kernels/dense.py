@@ -1,6 +1,6 @@
 """Products of many rows as one CUDA kernel, `dense.cu`: `x W^T`, its SwiGLU, or its sum in parts.
 
-For cards of compute capability 9.0, in bf16 and for rows and weights in e4m3 with a scale each.
+For cards of compute capability 9.0, in bf16.
 `choice` says which tiles a product takes, or that cuBLAS is faster; `is_available` whether the
 kernel runs here at all. Elsewhere callers go on as without it.
 
@@ -95,45 +95,43 @@ class _Params(ctypes.Structure):
 
     _fields_ = (
         ("weights", _Map), ("rows", _Map),
-        *((name, ctypes.c_void_p) for name in ("out", "row_scale", "scale")),
+        ("out", ctypes.c_void_p),
         *((name, ctypes.c_int) for name in (
             "num_rows", "num_outputs", "slices", "row_tiles", "feature_tiles", "parts",
         )),
-        ("padding", ctypes.c_uint64 * 2),
+        ("padding", ctypes.c_uint64 * 4),
     )  # fmt: skip
 
 
 # ------------------------------------------------------------ the kernel
 
 
-def wgmma(num_rows: int, *, is_fp8: bool) -> str:
+def wgmma(num_rows: int) -> str:
     """The tensor cores' product of 64 features and so many rows, in CUDA C++."""
     n = num_rows // 2
-    kind = "k32.f32.e4m3.e4m3" if is_fp8 else "k16.f32.bf16.bf16"
     sums = ",".join(f"%{i}" for i in range(n))
-    flags = "1,1" if is_fp8 else "1,1,0,0"
     operands = ",".join(f'"+f"(d[{i}])' for i in range(n))
     return (
         f"__device__ __forceinline__ void wgmma(float (&d)[{n}], unsigned long long a, "
         "unsigned long long b, int keep) {\n"
         f'asm volatile("{{.reg .pred p; setp.ne.b32 p, %{n + 2}, 0; '
-        f"wgmma.mma_async.sync.aligned.m64n{num_rows}{kind} {{{sums}}}, %{n}, %{n + 1}, p, "
-        f'{flags};}}" : {operands} : "l"(a), "l"(b), "r"(keep));\n}}\n'
+        f"wgmma.mma_async.sync.aligned.m64n{num_rows}k16.f32.bf16.bf16 {{{sums}}}, %{n}, "
+        f'%{n + 1}, p, 1,1,0,0;}}" : {operands} : "l"(a), "l"(b), "r"(keep));\n}}\n'
     )
 
 
-def source(tiles: Tiles, *, is_fp8: bool) -> bytes:
+def source(tiles: Tiles) -> bytes:
     """`dense.cu` with the product of a size in front."""
     text = Path(__file__).with_suffix(".cu").read_text()
-    return (wgmma(tiles.rows, is_fp8=is_fp8) + text).encode()
+    return (wgmma(tiles.rows) + text).encode()
 
 
-def compile_options(tiles: Tiles, *, is_fp8: bool, is_swiglu: bool) -> tuple[str, ...]:
+def compile_options(tiles: Tiles, *, is_swiglu: bool) -> tuple[str, ...]:
     values = {
         "WARPGROUPS": tiles.warpgroups, "DEEP": tiles.deep, "ROWS": tiles.rows,
         "STAGES": tiles.num_stages, "PRODUCERS": tiles.num_producers,
         "CONSUMER_REGISTERS": tiles.consumer_registers,
-        "FP8": int(is_fp8), "SWIGLU": int(is_swiglu),
+        "SWIGLU": int(is_swiglu), "PARAMS_BYTES": ctypes.sizeof(_Params),
     }  # fmt: skip
     return (
         "--gpu-architecture=sm_90a", "--std=c++17",
@@ -141,13 +139,12 @@ def compile_options(tiles: Tiles, *, is_fp8: bool, is_swiglu: bool) -> tuple[str
     )  # fmt: skip
 
 
-Kernel = tuple[Tiles, bool, bool]  # tiles without parts, in eight bits, with SwiGLU
+Kernel = tuple[Tiles, bool]  # tiles without parts, with SwiGLU
 
 
 def _compiling(kernel: Kernel) -> Future[bytes]:
-    tiles, is_fp8, is_swiglu = kernel
-    options = compile_options(tiles, is_fp8=is_fp8, is_swiglu=is_swiglu)
-    return compiling(source(tiles, is_fp8=is_fp8), options)
+    tiles, is_swiglu = kernel
+    return compiling(source(tiles), compile_options(tiles, is_swiglu=is_swiglu))
 
 
 class _Loader:
@@ -179,28 +176,27 @@ def _loader(device: torch.device) -> _Loader:
 
 # ------------------------------------------------------------ which tiles
 
-Size = tuple[int, int, bool, bool]  # outputs, inputs, with SwiGLU, in eight bits
+Size = tuple[int, int, bool]  # outputs, inputs, with SwiGLU
 Rule = tuple[int, Tiles | None]  # up to so many rows these tiles, or those of others
 
 _FEW = Tiles(2, 1, 32)  # of any number up to 32
 _SOME = Tiles(2, 1, 48)
 TABLE: dict[Size, tuple[Rule, ...]] = {
     # LocDiT of two and four streams; LocEnc of up to sixteen
-    (1024, 2048, False, False): ((48, replace(_SOME, parts=8)),),
-    (1024, 4096, False, False): ((48, replace(_SOME, parts=8)),),
-    (4096, 1024, True, False): ((48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96))),
-    (4096, 1024, True, True): ((88, None), (176, Tiles(2, 1, 176))),
+    (1024, 2048, False): ((48, replace(_SOME, parts=8)),),
+    (1024, 4096, False): ((48, replace(_SOME, parts=8)),),
+    (4096, 1024, True): ((48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96))),
     # language models of up to 32 and of 64 streams, and prompts
-    (2048, 2048, False, False): ((32, replace(_FEW, parts=4)),),
-    (2048, 6144, False, False): ((32, replace(_FEW, parts=4)),),
-    (6144, 2048, True, False): (
+    (2048, 2048, False): ((32, replace(_FEW, parts=4)),),
+    (2048, 6144, False): ((32, replace(_FEW, parts=4)),),
+    (6144, 2048, True): (
         (32, Tiles(1, 1, 32)), (64, Tiles(2, 1, 64)), (1024, None), (2048, Tiles(2, 2, 192)),
     ),
 }  # fmt: skip
 """What was faster than others on an H200, by size; rows in ascending order."""
 
 
-_TRIED: Kernel = (_FEW, False, False)  # on a card, before any is chosen
+_TRIED: Kernel = (_FEW, False)  # on a card, before any is chosen
 
 
 def choice(x: Tensor, weight: Tensor, *, is_swiglu: bool = False, can_part: bool) -> Tiles | None:
@@ -212,8 +208,8 @@ def choice(x: Tensor, weight: Tensor, *, is_swiglu: bool = False, can_part: bool
         can_part: whether the sum may be left in parts.
     """
     N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
-    rules = TABLE.get((N, K, is_swiglu, weight.dtype == torch.float8_e4m3fn))
-    if rules is None or not is_available(x.device):
+    rules = TABLE.get((N, K, is_swiglu))
+    if rules is None or weight.dtype != torch.bfloat16 or not is_available(x.device):
         return None
     M = x.numel() // K
     tiles = next((tiles for most, tiles in rules if most >= M), None)
@@ -224,17 +220,15 @@ def compile_ahead(device: torch.device, weights: Iterable[tuple[Tensor, bool]]) 
     """Begin to compile what products of these weights will launch; returns at once.
 
     Args:
-        weights: `[N, K]` in bf16 or e4m3, and whether its product goes through SwiGLU.
+        weights: `[N, K]`, and whether its product goes through SwiGLU.
     """
     if device.type != "cuda" or capability(device) != CAPABILITY or os.environ.get(SWITCH) == "0":
         return
     kernels: set[Kernel] = set()
     for weight, is_swiglu in weights:
         N, K = len(weight) // (2 if is_swiglu else 1), weight.shape[1]
-        is_fp8 = weight.dtype == torch.float8_e4m3fn
-        rules = TABLE.get((N, K, is_swiglu, is_fp8), ())
-        found = {replace(tiles, parts=1) for _, tiles in rules if tiles is not None}
-        kernels |= {(tiles, is_fp8, is_swiglu) for tiles in found}
+        rules = TABLE.get((N, K, is_swiglu), ()) if weight.dtype == torch.bfloat16 else ()
+        kernels |= {(replace(tiles, parts=1), is_swiglu) for _, tiles in rules if tiles is not None}
     for kernel in kernels | {_TRIED} if kernels else ():
         _compiling(kernel)
 
@@ -284,23 +278,20 @@ def product(x: Tensor, weight: Tensor, tiles: Tiles, *, is_swiglu: bool = False)
     return out
 
 
-def run(
-    x: Tensor, weight: Tensor, tiles: Tiles, out: Tensor, *,
-    is_swiglu: bool = False, x_scale: Tensor | None = None, scale: Tensor | None = None,
-) -> None:  # fmt: skip
+def run(x: Tensor, weight: Tensor, tiles: Tiles, out: Tensor, *, is_swiglu: bool = False) -> None:
     """A product with tiles of one's choice.
 
     Args:
-        x: `[M, K]` in bf16, or e4m3 with `x_scale` fp32 `[M]` of its rows.
-        weight: `[N, K]` likewise, with `scale` `[N]`; with SwiGLU `[2 N, K]`, gates first.
+        x: bf16 `[M, K]`.
+        weight: bf16 `[N, K]`; with SwiGLU `[2 N, K]`, gates first.
         out: bf16 `[parts, M, N]`, which is written.
 
     Raises:
         CubinError: the kernel cannot be compiled or loaded.
     """
     M, K = x.shape
-    is_fp8 = x.dtype == torch.float8_e4m3fn
     N = out.shape[-1]
+    assert x.dtype == weight.dtype == out.dtype == torch.bfloat16
     slice_ = SLICE_BYTES // x.element_size()
     assert all(each.is_contiguous() for each in (x, weight, out))
     assert out.shape == (tiles.parts, M, N), (out.shape, tiles, M)
@@ -310,7 +301,7 @@ def run(
     assert not (is_swiglu and tiles.parts > 1), tiles
     if compiling_alone.get():  # nothing is launched
         return
-    function, fit = _loader(x.device).get((replace(tiles, parts=1), is_fp8, is_swiglu))
+    function, fit = _loader(x.device).get((replace(tiles, parts=1), is_swiglu))
     params = _Params()
     maps = {
         "weights": _weight_map(weight, tiles, is_swiglu=is_swiglu),
@@ -319,10 +310,6 @@ def run(
     for name, value in maps.items():
         ctypes.memmove(ctypes.addressof(getattr(params, name)), value, len(value))
     params.out = out.data_ptr()
-    if is_fp8:
-        assert x_scale is not None
-        assert scale is not None
-        params.row_scale, params.scale = x_scale.data_ptr(), scale.data_ptr()
     params.num_rows, params.num_outputs = M, N
     params.slices = K // slice_ // tiles.parts
     params.row_tiles, params.feature_tiles = -(-M // tiles.rows), -(-len(weight) // tiles.features)

@@ -17,16 +17,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from voxcli.kernels import dense
-from voxcli.kernels.fp8_rows import (
-    Fp8Rows,
-    add_norm,
-    new_rows,
-    quantized,
-    rms_norm,
-    store_pair,
-    swiglu,
-)
+from voxcli.kernels.fp8_rows import Fp8Rows, add_norm, new_rows, rms_norm, store_pair, swiglu
 from voxcli.kernels.launch import counters, launch, options, stages_that_fit, wait
 from voxcli.layers.fp8 import Fp8Weight
 
@@ -153,8 +144,6 @@ def _product(x: Fp8Rows, weight: Fp8Weight, max_parts: int) -> Tensor:
     M = x.num_rows
     N, K = weight.shape
     values = x.values.view(M, K)
-    if chosen := dense.choice(values, weight.values, can_part=max_parts > 1):
-        return _run_dense(x, weight, chosen, N)
     tiles = triton.cdiv(M, WIDE_M) * triton.cdiv(N, WIDE_N)
     if tiles > NUM_PROCESSORS:
         y = torch._scaled_mm(
@@ -171,19 +160,6 @@ def _product(x: Fp8Rows, weight: Fp8Weight, max_parts: int) -> Tensor:
         x.scale, weight.scale, out, M, N, K, parts, WIDE_M, WIDE_N, WIDE_K,
         num_warps=4, num_stages=stages_that_fit(5, (WIDE_M + WIDE_N) * WIDE_K, values.device),
         **options(values.device),
-    )  # fmt: skip
-    return out
-
-
-def _run_dense(
-    x: Fp8Rows, weight: Fp8Weight, tiles: dense.Tiles, num_outputs: int, *, is_swiglu: bool = False
-) -> Tensor:
-    """A product of scaled rows; bf16 `[parts, M, N]`."""
-    M = x.num_rows
-    out = torch.empty(tiles.parts, M, num_outputs, dtype=torch.bfloat16, device=weight.scale.device)
-    dense.run(
-        x.values.view(M, -1), weight.values, tiles, out, is_swiglu=is_swiglu, x_scale=x.scale,
-        scale=weight.scale,
     )  # fmt: skip
     return out
 
@@ -221,12 +197,8 @@ def linear_add_norm(
 
 def linear_swiglu(x: Fp8Rows, weight: Fp8Weight) -> Fp8Rows:
     """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
-    N = len(weight.scale) // 2
     if not x.is_pair:
-        if tiles := dense.choice(x.values, weight.values, is_swiglu=True, can_part=False):
-            inner = _run_dense(x, weight, tiles, N, is_swiglu=True)
-            return quantized(inner.view(*x.shape[:-1], N))
         return swiglu(linear(x, weight))
-    rows = new_rows((*x.shape[:-1], N), weight.scale.device)
+    rows = new_rows((*x.shape[:-1], len(weight.scale) // 2), weight.scale.device)
     _run_few(x, weight, rows.values, None, is_swiglu=True)
     return rows
