@@ -22,14 +22,14 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
 PARITY = Path(__file__).resolve().parents[1] / "parity"
 sys.path.append(str(PARITY))
 
-from dits import random_dit  # noqa: E402
+from dits import random_dit, random_encoder  # noqa: E402
 
 from voxcli.kernels import persistent  # noqa: E402
 from voxcli.kernels.cubin import CubinError, Function  # noqa: E402
 from voxcli.layers.fp8 import FORMAT  # noqa: E402
 from voxcli.models.voxcpm2.acoustic import LocalDiT  # noqa: E402
 from voxcli.models.voxcpm2.config import VoxCPM2Config  # noqa: E402
-from voxcli.models.voxcpm2.fused import FusedLocalDiT  # noqa: E402
+from voxcli.models.voxcpm2.fused import FusedLocalDiT, FusedLocalEncoder  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 DEVICE = torch.device("cuda", 0)
@@ -130,6 +130,28 @@ def test_a_replayed_solve_reads_its_inputs_again(dits: Dits) -> None:
             to.copy_(value)
         graph.replay()
         assert torch.equal(out, wanted[seed]), seed
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, FORMAT])
+def test_an_encoded_patch_is_as_near_to_fp32_as_that_of_separate_kernels(
+    dtype: torch.dtype,
+) -> None:
+    for num_layers in (1, 12):
+        one, separate = (
+            random_encoder(CONFIG, num_layers, DEVICE, dtype, is_native=is_native)
+            for is_native in (True, False)
+        )
+        plain = random_encoder(CONFIG, num_layers, DEVICE, torch.float32)
+        assert isinstance(one, FusedLocalEncoder)
+        for seed in range(5):  # what blocks say to each other differs by a bit from turn to turn
+            patch = inputs(seed)[2]
+            wanted = plain(patch.float())
+            found, usual = (error(encoder(patch), wanted) for encoder in (one, separate))
+            assert found < 1.5 * usual, (num_layers, found, usual)
+            assert torch.equal(one(patch), one(patch))
+        assert one._persistent is not None
+        assert one._persistent.is_prepared
 
 
 @torch.inference_mode()

@@ -197,7 +197,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> FusedLocalDiT:
 
 
 def use(dit: FusedLocalDiT, card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistent, "_cubin", lambda folder: b"")
+    monkeypatch.setattr(persistent, "_cubin", lambda *_: b"")
     monkeypatch.setattr(persistent, "Function", card.function)
     dit.use_persistent(CONFIG.patch_size)
 
@@ -232,7 +232,7 @@ def test_one_stream_is_one_launch_of_all_blocks(
 def test_a_kernel_that_cannot_be_compiled_leaves_separate_kernels(
     fused: FusedLocalDiT, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(folder: Path) -> bytes:
+    def refuse(*_: object) -> bytes:
         raise cubin.CubinError("NVRTC: no")
 
     monkeypatch.setattr(persistent, "_cubin", refuse)

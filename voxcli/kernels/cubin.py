@@ -1,8 +1,8 @@
 """Kernels in CUDA C++: compiled by the NVRTC that torch brings, kept as cubins, launched as one.
 
-A kernel whose blocks wait for each other must have all of them on the card at once. `Function` asks
-the driver how many fit before it lets anybody launch, and launches cooperatively, so that the
-driver starts all of them or refuses. What is compiled stays in the user's cache under a name made
+A kernel whose blocks wait for each other must have all of them on the card at once: `launch` is
+cooperative, so that the driver starts all of them or refuses. `launch_early` is for kernels whose
+blocks come one after the other. What is compiled stays in the user's cache under a name made
 of source, options and compiler. Knows no kernel.
 """
 
@@ -14,7 +14,9 @@ import importlib.util
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +26,10 @@ logger = logging.getLogger(__name__)
 
 _SHARED_BYTES, _COOPERATIVE = 8, 95  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_..., CU_DEVICE_ATTRIBUTE_...
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_BF16 = 9  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+_SWIZZLE_128, _PROMOTE_256 = 3, 3  # CU_TENSOR_MAP_SWIZZLE_128B, ..._L2_PROMOTION_L2_256B
 
 
 class CubinError(RuntimeError):
@@ -84,6 +90,31 @@ def compiled(source: bytes, options: Sequence[str], folder: Path) -> bytes:
     return cubin
 
 
+_started: dict[tuple[bytes, tuple[str, ...]], Future[bytes]] = {}
+_lock = threading.Lock()
+
+
+def compiling(source: bytes, options: tuple[str, ...]) -> Future[bytes]:
+    """The cubin of a source, which a thread finds or compiles; NVRTC needs no lock of Python.
+
+    Returns:
+        the same for the same source; its result may raise a `CubinError`.
+    """
+    with _lock:
+        future = _started.get((source, options))
+        if future is None:
+            future = _started[source, options] = Future()
+            threading.Thread(target=_fulfil, args=(future, source, options), daemon=True).start()
+    return future
+
+
+def _fulfil(future: Future[bytes], source: bytes, options: Sequence[str]) -> None:
+    try:
+        future.set_result(compiled(source, options, cache_folder()))
+    except Exception as err:
+        future.set_exception(err)
+
+
 def _compile(nvrtc: ctypes.CDLL, source: bytes, options: Sequence[str]) -> bytes:
     program = ctypes.c_void_p()
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"kernel.cu", 0, None, None):
@@ -125,8 +156,52 @@ def _check(code: int, what: str) -> None:
         raise CubinError(f"{what}: {(text.value or str(code).encode()).decode()}")
 
 
+class _Attribute(ctypes.Structure):
+    """`CUlaunchAttribute`."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
+        ("num_attributes", ctypes.c_uint),
+    )  # fmt: skip
+
+
+def tensor_map(
+    values: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
+) -> bytes:
+    """How the copy engine finds boxes of numbers, which it swizzles by 128 bytes.
+
+    Args:
+        values: bf16, whose memory it is; 16-byte aligned.
+        sizes: of each axis, the innermost first.
+        strides: of each axis but the innermost, in numbers.
+        box: numbers along each axis; the innermost has 128 bytes.
+
+    Raises:
+        CubinError: the driver refuses it.
+    """
+    rank, size = len(sizes), values.element_size()
+    buffer = ctypes.create_string_buffer(_MAP_BYTES + _MAP_ALIGNMENT)
+    address = -(-ctypes.addressof(buffer) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    code = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(address), _BF16, rank,
+        ctypes.c_void_p(values.data_ptr()), (ctypes.c_uint64 * rank)(*sizes),
+        (ctypes.c_uint64 * (rank - 1))(*(size * each for each in strides)),
+        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*(1,) * rank),
+        0, _SWIZZLE_128, _PROMOTE_256, 0,
+    )  # fmt: skip
+    _check(code, f"a tensor map of {list(sizes)} in boxes of {list(box)}")
+    return ctypes.string_at(address, _MAP_BYTES)
+
+
 class Function:
-    """A kernel on a card whose blocks run at the same time.
+    """A kernel on a card.
 
     Args:
         cubin: that holds it.
@@ -175,8 +250,23 @@ class Function:
         can_cooperate, processors = values
         return number.value * processors if can_cooperate else 0
 
+    def launch_early(self, num_blocks: int, params: ctypes.Structure) -> None:
+        """Launch on torch's current stream while the kernel in front still runs (`launch.py`)."""
+        early = _Attribute(_EARLY)
+        early.value[0] = 1
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        config = _Launch(
+            (num_blocks, 1, 1), (self._threads, 1, 1), self._shared, stream, ctypes.pointer(early),
+            1,
+        )  # fmt: skip
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
+        code = _driver().cuLaunchKernelEx(
+            ctypes.byref(config), self._function, arguments, ctypes.c_void_p()
+        )
+        _check(code, "launching a kernel")
+
     def launch(self, num_blocks: int, params: ctypes.Structure) -> None:
-        """Launch on torch's current stream; the driver refuses what does not fit at once."""
+        """Launch on torch's current stream, all blocks at once, or be refused by the driver."""
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         code = _driver().cuLaunchCooperativeKernel(

@@ -4,7 +4,8 @@ With few rows a product is bound by reading its weight. One row takes `_gemv`, w
 weights on their way before the kernel in front has finished, and carries norm, activation and
 residual along. Up to `MAX_TALL_ROWS` rows take `_tall`, on the tensor cores, with the sum split
 over programs where there are few outputs. Above that cuBLAS takes over, with the sum in parts where
-its own tiles would leave most of the card idle.
+its own tiles would leave most of the card idle. Where `dense.py` was faster than either, it comes
+first.
 
 A weight may have eight bits (`layers/fp8.py`). One row takes `_gemv` all the same, which widens it
 in registers; more rows get eight bits too, in `kernels/fp8.py`.
@@ -22,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from voxcli.kernels import fp8
+from voxcli.kernels import dense, fp8
 from voxcli.kernels.fp8_rows import Fp8Rows, quantized
 from voxcli.kernels.fp8_rows import rms_norm as fp8_norm
 from voxcli.kernels.launch import counters, launch, options, wait
@@ -243,6 +244,8 @@ def _run_tall(
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x W^T + b`; `[..., K] -> [..., N]`."""
+    if bias is None and (tiles := dense.choice(x, weight, can_part=False)):
+        return dense.product(x, weight, tiles)[0]
     if num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, bias)
     return F.linear(x, weight, bias)
@@ -250,6 +253,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear_swiglu(x: Tensor, weight: Tensor) -> Tensor:
     """`silu(g) * u` of `g, u = x W^T`; `[..., K] -> [..., N]`, weight `[2 N, K]`."""
+    if tiles := dense.choice(x, weight, is_swiglu=True, can_part=False):
+        return dense.product(x, weight, tiles, is_swiglu=True)[0]
     if num_rows(x) <= MAX_TALL_ROWS:
         return _run_tall(x, weight, is_swiglu=True)
     return swiglu(F.linear(x, weight))
@@ -266,12 +271,20 @@ def num_parts(M: int, N: int, K: int) -> int:
 
 
 def linear_add_norm(
-    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False
-) -> tuple[Tensor, Tensor]:
-    """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`."""
+    x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float, *, keep: bool = False,
+    can_part: bool = True,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`residual + x W^T` and its RMS norm; `[..., N]`. `residual` is lost unless `keep`.
+
+    Args:
+        can_part: whether cuBLAS may sum in parts, which was measured for patches alone.
+    """
+    if tiles := dense.choice(x, weight, can_part=True):
+        products = dense.product(x, weight, tiles).flatten(1, -2)  # [parts, M, N]
+        return add_norm(products, residual, norm, eps, keep=keep)
     M = num_rows(x)
     N, K = weight.shape
-    parts = num_parts(M, N, K) if M > MAX_TALL_ROWS else 1
+    parts = num_parts(M, N, K) if can_part and M > MAX_TALL_ROWS else 1
     if parts == 1:
         total = linear_add(x, weight, residual.clone() if keep else residual)
         return total, rms_norm(total, norm, eps)

@@ -1,22 +1,38 @@
 """Attention of the few tokens of a patch on each other, with its result in bf16 or in eight bits.
 
 Queries and keys are rotated as they are read, as in `kernels/attention.py`. Of many rows, several
-heads of a group share the keys that one program has read.
+heads of a group share the keys that one program has read. On cards of compute capability 9.0 many
+rows take `patch_attention.cu` instead, a warp a head; `dense.SWITCH` turns it off, too.
 
 Letters: `B` rows, `T` tokens, `H` query heads, `G` key/value heads, `C` head width.
 """
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import os
+from functools import cache
+from pathlib import Path
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from voxcli.kernels import capability, compiling_alone
 from voxcli.kernels.attention import load_rotated, split_heads
+from voxcli.kernels.cubin import CubinError, Function, compiling
+from voxcli.kernels.dense import CAPABILITY, SWITCH
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows, new_rows, quantized, store_pair
 from voxcli.kernels.launch import launch, options, wait
 from voxcli.layers.rope import rotate
+
+logger = logging.getLogger(__name__)
+
+WARP_HEADS, WARP_WIDTH = 4, 128  # of a block of `patch_attention.cu`; of a head
+WARP_TOKENS = range(9, 17)  # of fewer it gains less than its start costs; more it cannot
+WARP_MIN_ROWS = 64  # from so many on it was faster on an H200
 
 
 def local_attention_reference(
@@ -124,6 +140,9 @@ def _run_local(
 ) -> None:  # fmt: skip
     B, T, width = qkv.shape
     C = width // (num_heads + 2 * num_kv_heads)
+    if out.ndim == 3 and (function := _warp_kernel(qkv, num_heads, num_kv_heads)):
+        _run_warps(function, qkv, rotation, out, num_heads, first, scale)
+        return
     turns = qkv if rotation is None else torch.view_as_real(rotation)
     heads, num_warps = sharing(B, num_heads // num_kv_heads)
     launch(
@@ -132,3 +151,82 @@ def _run_local(
         triton.next_power_of_2(T)), heads, rotation is not None, out.ndim == 4,
         num_warps=num_warps, **options(qkv.device),
     )  # fmt: skip
+
+
+class _Params(ctypes.Structure):
+    """`Params` of `patch_attention.cu`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("qkv", "turns", "out")),
+        ("rows", ctypes.c_int), ("first", ctypes.c_int), ("scale", ctypes.c_float),
+    )  # fmt: skip
+
+
+def compile_options(num_tokens: int, num_heads: int, num_kv_heads: int) -> tuple[str, ...]:
+    values = {"TOKENS": num_tokens, "HEADS": num_heads, "KV_HEADS": num_kv_heads}
+    return (
+        "--gpu-architecture=sm_90a", "--std=c++17",
+        *(f"-D{name}={value}" for name, value in values.items()),
+    )  # fmt: skip
+
+
+def source() -> bytes:
+    return Path(__file__).with_suffix(".cu").read_bytes()
+
+
+@cache
+def _function(
+    num_tokens: int, num_heads: int, num_kv_heads: int, device: torch.device
+) -> Function | None:
+    options = compile_options(num_tokens, num_heads, num_kv_heads)
+    try:
+        cubin = compiling(source(), options).result()
+        return Function(cubin, "attend", 32 * WARP_HEADS, 0, device)
+    except CubinError as err:
+        logger.info("attention of many patches is left to Triton: %s", err)
+        return None
+
+
+def _has_warps(device: torch.device, num_tokens: int, num_heads: int, head_dim: int) -> bool:
+    """Whether heads of this kind are those of `patch_attention.cu`, and a card runs it."""
+    return (
+        num_tokens in WARP_TOKENS
+        and head_dim == WARP_WIDTH
+        and num_heads % WARP_HEADS == 0
+        and capability(device) == CAPABILITY
+        and os.environ.get(SWITCH) != "0"
+    )
+
+
+def compile_ahead(
+    device: torch.device, num_tokens: int, num_heads: int, num_kv_heads: int, head_dim: int
+) -> None:
+    """Begin to compile what many patches of so many tokens will launch; returns at once."""
+    if device.type == "cuda" and _has_warps(device, num_tokens, num_heads, head_dim):
+        compiling(source(), compile_options(num_tokens, num_heads, num_kv_heads))
+
+
+def _warp_kernel(qkv: Tensor, num_heads: int, num_kv_heads: int) -> Function | None:
+    """The kernel in CUDA C++ where it runs and is faster; its first call is not in a capture."""
+    B, T, width = qkv.shape
+    head_dim = width // (num_heads + 2 * num_kv_heads)
+    is_for = (
+        B >= WARP_MIN_ROWS
+        and qkv.dtype == torch.bfloat16
+        and not compiling_alone.get()
+        and _has_warps(qkv.device, T, num_heads, head_dim)
+    )
+    return _function(T, num_heads, num_kv_heads, qkv.device) if is_for else None
+
+
+def _run_warps(
+    function: Function, qkv: Tensor, rotation: Tensor | None, out: Tensor, num_heads: int,
+    first: int, scale: float,
+) -> None:  # fmt: skip
+    B = len(qkv)
+    assert qkv.is_contiguous(), qkv.stride()
+    params = _Params(
+        qkv=qkv.data_ptr(), turns=None if rotation is None else rotation.data_ptr(),
+        out=out.data_ptr(), rows=B, first=first, scale=scale,
+    )  # fmt: skip
+    function.launch_early(B * num_heads // WARP_HEADS, params)

@@ -1,4 +1,6 @@
-// A whole solve of a small diffusion transformer (1024 wide, up to 22 tokens) in one kernel.
+// A whole solve of a small diffusion transformer (1024 wide, up to 22 tokens) in one kernel; with
+// ENCODER the layers once, over a token of its own and the patch, of which the first one's output
+// is kept.
 //
 // 128 blocks, one a multiprocessor and all there at once, in 16 teams of 8. Every block owns a
 // fixed slice of all weights, packed by `persistent.py` in the order in which it is read. A
@@ -31,7 +33,8 @@ typedef unsigned long long u64;
 #define PATIENCE 20000000000LL  // clocks, about ten seconds: a wait that long is a fault
 #endif
 
-constexpr int TEAM = 8, D = 1024, HALF = 12, POSITIONS = 11, PATCH = 4, LATENT = 64;
+constexpr int TEAM = 8, D = 1024, HALF = 12, PATCH = 4, LATENT = 64;
+constexpr int POSITIONS = ENCODER ? 1 + PATCH : 3 + 2 * PATCH;
 constexpr int FIRST = POSITIONS - PATCH;  // of the patch's positions
 constexpr int KC = 128, STEPS = KC / 16;  // inputs of a chunk of 64 features, products over them
 constexpr int STAGES = 10, CHUNK = 128 * KC;  // of the ring; bytes
@@ -58,7 +61,8 @@ struct Params {
   const float* sizes;                  // [evaluations]
   const u16 *noise, *mu, *cond;        // [4][64], [2][D], [4][64]
   const float* cfg;                    // [1], or null: no guidance
-  u16* out;                            // [4][64]
+  const u16* norm;                     // [D], of the encoder, whose token of its own is in `mu`
+  u16* out;                            // [4][64], of the encoder [D]
   u8 *x_qkv, *x_mlp, *x_out, *hidden;  // 128 cores each, hidden 512
   u8 *q, *kv;                    // words [16][24][16]; [2] of keys [24][16] and values [128][3]
   u64 *sums_output, *sums_down;  // [BLOCKS][8 sources][96]
@@ -366,7 +370,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
           from += bytes;
         }
       }
-      for (int i = 0; i < GATE_UP; i++) bring(p.out_weights + i * CHUNK, CHUNK, often, nullptr);
+      if (!ENCODER)
+        for (int i = 0; i < GATE_UP; i++) bring(p.out_weights + i * CHUNK, CHUNK, often, nullptr);
     }
     return;
   }
@@ -483,8 +488,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
     sync();
   };
   float x = wide(p.noise[tid]);  // of latent vector tid / 64, in all blocks
+  float fixed[2] = {};  // tokens of mu and the condition, or the encoder's own
+#if ENCODER
+  if (is_owner && warp == 0 && n0 == 0) fixed[0] = wide(p.mu[feature]);
+#else
   const float out_bias = wide(p.out_bias[tid % LATENT]), cfg = p.cfg ? *p.cfg : 0;
-  float fixed[2] = {};  // tokens of mu and the condition
   load_projection(p.cond_weight);
   project(wide(p.cond[tid]), wide(p.cond_bias[blockIdx.x * 8 + out_feature]));
   if (is_owner)
@@ -493,6 +501,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
       if (position < 2 && half == 0) fixed[e] = wide(p.mu[position * D + feature]);
       if (position > 2 && position < FIRST) fixed[e] = projected[(position - 3) * 8 + f];
     }
+#endif
   load_projection(p.in_weight);
   const float in_bias = wide(p.in_bias[blockIdx.x * 8 + out_feature]);
   // What a thread has of QKV: tile 3 g + t is features 8 g + f and rows 8 t + n0 and the next. The
@@ -511,18 +520,21 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
   float2 turns[2];
 #pragma unroll
   for (int e = 0; e < 2; e++) turns[e] = p.turns[(tile % 3 * 8 + n0 + e) % HALF * 64 + turned / 2];
+#if !ENCODER
   float time = wide(p.times[feature]), size = p.sizes[0];
+#endif
 
   for (int evaluation = 0; evaluation < p.evaluations; evaluation++) {
     project(x, in_bias);
     if (is_owner) {
 #pragma unroll
       for (int e = 0; e < 2; e++) {
-        const int position = (warp * 8 + n0 + e) % HALF;
-        const bool is_patch = position >= FIRST && position < POSITIONS;
-        residual[e] = position == 2 ? time
-                      : is_patch    ? projected[(position - FIRST) * 8 + f]
-                                    : fixed[e];
+        const int row = warp * 8 + n0 + e, position = row % HALF;
+        const bool is_patch = position >= FIRST && position < POSITIONS && (!ENCODER || row < HALF);
+        residual[e] = is_patch ? projected[(position - FIRST) * 8 + f] : fixed[e];
+#if !ENCODER
+        if (position == 2) residual[e] = time;
+#endif
       }
       publish(p.x_qkv, turn);
     }
@@ -669,6 +681,24 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
         }
       }
     }
+#if ENCODER
+    if (blockIdx.x == 0) {  // the norm of the first row
+      uint4 words[12];
+      take_x(words, p.x_out, out_turn);
+      add_squares(words);
+      sync();
+      const uint2 v = *(const uint2*)(acts + tid / 2 * CORE + tid % 2 * 8),
+                  weight = *(const uint2*)(p.norm + tid * 4);
+      const float scale = scales(0).x;
+      auto scaled = [&](u32 pair, u32 by) {
+        return pack(__uint_as_float(pair << 16) * scale * __uint_as_float(by << 16),
+                    __uint_as_float(pair & 0xFFFF0000u) * scale *
+                        __uint_as_float(by & 0xFFFF0000u));
+      };
+      *(uint2*)(p.out + tid * 4) = make_uint2(scaled(v.x, weight.x), scaled(v.y, weight.y));
+    }
+    out_turn ^= 1;
+#else
     {  // velocity, guidance and the solver's step, in all blocks alike
       float d[12];
       uint4 words[12];
@@ -709,9 +739,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1)
         size = p.sizes[evaluation + 1];
       }
     }
+#endif
   }
   if (blockIdx.x == 0) {  // all blocks have read the state: what came here depends on all of them
-    p.out[tid] = (u16)pack(x, 0);
+    if (!ENCODER) p.out[tid] = (u16)pack(x, 0);
     if (tid == 0) *(volatile u32*)p.state = (turn ^ 1) | (out_turn ^ 1) << 1;
   }
 }

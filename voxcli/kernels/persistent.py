@@ -1,4 +1,4 @@
-"""A LocDiT solve of one stream as one kernel that does not end before the patch is there.
+"""A LocDiT solve, or a LocEnc, of one stream as one kernel that does not end before it is done.
 
 `persistent.cu` says how it works. Here its weights are packed, its memory is made, and it is
 launched. It is for one size and for cards of compute capability 9.0; `why_not` says what stands
@@ -35,8 +35,8 @@ IN_FLIGHT = 1  # chunks on their way to a block; more delay what blocks say to e
 
 _POINTERS = (
     "weights", "out_weights", "turns", "in_weight", "in_bias", "cond_weight", "cond_bias",
-    "out_bias", "times", "sizes", "noise", "mu", "cond", "cfg", "out", "x_qkv", "x_mlp", "x_out",
-    "hidden", "q", "kv", "sums_output", "sums_down", "state",
+    "out_bias", "times", "sizes", "noise", "mu", "cond", "cfg", "norm", "out", "x_qkv", "x_mlp",
+    "x_out", "hidden", "q", "kv", "sums_output", "sums_down", "state",
 )  # fmt: skip
 
 
@@ -153,47 +153,47 @@ def pack_output(weight: Tensor, norm: Tensor) -> Tensor:
 
 
 @cache
-def _cubin(folder: Path) -> bytes:
+def _cubin(folder: Path, is_encoder: bool) -> bytes:
     source = Path(__file__).with_suffix(".cu").read_bytes()
     options = (
         "--gpu-architecture=sm_90a", "--std=c++17", f"-DSHARED_BYTES={SHARED_BYTES}",
-        f"-DPARAMS_BYTES={ctypes.sizeof(_Params)}",
+        f"-DPARAMS_BYTES={ctypes.sizeof(_Params)}", f"-DENCODER={int(is_encoder)}",
     )  # fmt: skip
     return compiled(source, options, folder)
 
 
-class Solver:
-    """Solves of one LocDiT, one behind the other: they share the memory in which blocks talk.
+class _Persistent:
+    """Runs of one stack, one behind the other: they share the memory in which blocks talk.
 
     Args:
-        weights: on the card.
+        weights: of the layers, on the card.
+        norm: of the last layer's output.
+        turns: complex64 `[positions, 1, HEAD_DIM / 2]`, the rotation of each position.
         folder: of compiled kernels.
     """
 
-    def __init__(self, weights: Weights, folder: Path) -> None:
-        self.device = weights.norm.device
-        self._num_layers = weights.num_layers
-        self._eps = weights.eps
+    is_encoder: bool
+
+    def __init__(
+        self, layers: Iterable[Layer], num_layers: int, norm: Tensor, turns: Tensor, eps: float,
+        folder: Path,
+    ) -> None:  # fmt: skip
+        self.device = norm.device
+        self._num_layers = num_layers
+        self._eps = eps
         self._folder = folder
         # compiled while the rest of the model loads; NVRTC runs without Python's lock
         self._compiler = threading.Thread(target=self._try_compile, daemon=True)
         self._compiler.start()
         self._function: Function | None = None
-        self._sizes: dict[tuple[float, ...], Tensor] = {}
-        packed = torch.empty(
-            self._num_layers, BLOCKS, LAYER, dtype=torch.bfloat16, device=self.device
-        )
-        for index, layer in enumerate(weights.layers):
+        self.is_refused = False
+        packed = torch.empty(num_layers, BLOCKS, LAYER, dtype=torch.bfloat16, device=self.device)
+        for index, layer in enumerate(layers):
             packed[index] = pack_layer(layer)
-        turns = torch.view_as_real(weights.turns.flatten(1)).float()  # [positions, HEAD_DIM / 2, 2]
-        turns = torch.nn.functional.pad(turns, (0, 0, 0, 0, 0, HALF - len(turns)))
+        turned = torch.view_as_real(turns.flatten(1)).float()  # [positions, HEAD_DIM / 2, 2]
+        turned = torch.nn.functional.pad(turned, (0, 0, 0, 0, 0, HALF - len(turned)))
         self._tensors = {
-            "weights": packed,
-            "out_weights": pack_output(weights.out_weight, weights.norm),
-            "turns": turns.contiguous(),
-            "in_weight": weights.in_weight, "in_bias": weights.in_bias,
-            "cond_weight": weights.cond_weight, "cond_bias": weights.cond_bias,
-            "out_bias": weights.out_bias,
+            "weights": packed, "turns": turned.contiguous(),
             "x_qkv": self._words(WIDTH), "x_mlp": self._words(WIDTH), "x_out": self._words(WIDTH),
             "hidden": self._words(WIDE), "q": self._words(HEADS * HEAD_DIM),
             "kv": self._words(2 * GROUPS * HEAD_DIM),
@@ -210,7 +210,7 @@ class Solver:
 
     def _try_compile(self) -> None:
         try:
-            _cubin(self._folder)
+            _cubin(self._folder, self.is_encoder)
         except CubinError:
             pass  # `prepare` meets it again
 
@@ -222,14 +222,72 @@ class Solver:
         """Load the kernel; what stands against it, or None. Not while a graph is captured."""
         self._compiler.join()
         try:
-            function = Function(_cubin(self._folder), "solve", THREADS, SHARED_BYTES, self.device)
+            cubin = _cubin(self._folder, self.is_encoder)
+            function = Function(cubin, "solve", THREADS, SHARED_BYTES, self.device)
             fit = function.num_blocks_at_once()
         except CubinError as err:
+            self.is_refused = True
             return str(err)
-        if fit < BLOCKS:
+        self.is_refused = fit < BLOCKS
+        if self.is_refused:
             return f"its {BLOCKS} blocks wait for each other, and {fit} fit on this card at once"
         self._function = function
         return None
+
+    def _launch(self, given: dict[str, Tensor], num_evaluations: int) -> None:
+        assert self._function is not None, "prepared before"
+        params = _Params(
+            **{name: tensor.data_ptr() for name, tensor in (self._tensors | given).items()},
+            layers=self._num_layers, evaluations=num_evaluations, in_flight=IN_FLIGHT,
+            eps=self._eps,
+        )  # fmt: skip
+        self._function.launch(BLOCKS, params)
+
+
+class Encoder(_Persistent):
+    """LocEnc of one patch.
+
+    Args:
+        special: `[D]`, the token in front of the patch.
+        in_weight, in_bias: `[D, LATENT]` and `[D]`, which projects the patch.
+    """
+
+    is_encoder = True
+
+    def __init__(
+        self, layers: Iterable[Layer], num_layers: int, norm: Tensor, turns: Tensor, eps: float,
+        folder: Path, special: Tensor, in_weight: Tensor, in_bias: Tensor,
+    ) -> None:  # fmt: skip
+        super().__init__(layers, num_layers, norm, turns, eps, folder)
+        self._tensors |= {
+            "norm": norm, "mu": special, "in_weight": in_weight, "in_bias": in_bias,
+        }  # fmt: skip
+
+    def encode(self, patch: Tensor) -> Tensor:
+        """The normed output of the token in front; `[1, PATCH, LATENT] -> [1, D]`."""
+        assert patch.shape == (1, PATCH, LATENT), patch.shape
+        assert patch.dtype == torch.bfloat16, patch.dtype
+        out = patch.new_empty(1, WIDTH)
+        self._launch({"noise": patch.contiguous(), "out": out}, 1)
+        return out
+
+
+class Solver(_Persistent):
+    """Solves of one LocDiT."""
+
+    is_encoder = False
+
+    def __init__(self, weights: Weights, folder: Path) -> None:
+        super().__init__(
+            weights.layers, weights.num_layers, weights.norm, weights.turns, weights.eps, folder
+        )
+        self._sizes: dict[tuple[float, ...], Tensor] = {}
+        self._tensors |= {
+            "out_weights": pack_output(weights.out_weight, weights.norm),
+            "in_weight": weights.in_weight, "in_bias": weights.in_bias,
+            "cond_weight": weights.cond_weight, "cond_bias": weights.cond_bias,
+            "out_bias": weights.out_bias,
+        }  # fmt: skip
 
     def step_sizes(self, sizes: Sequence[float]) -> Tensor:
         """Step sizes on the card; the first time not while a graph is captured."""
@@ -254,7 +312,6 @@ class Solver:
         Returns:
             `[1, PATCH, LATENT]`.
         """
-        assert self._function is not None, "prepared before"
         assert noise.shape == cond.shape == (1, PATCH, LATENT), (noise.shape, cond.shape)
         assert mu.shape == (1, 2, WIDTH), mu.shape
         assert times.shape == (len(sizes), WIDTH), times.shape
@@ -263,12 +320,8 @@ class Solver:
         given = {name: tensor.contiguous() for name, tensor in given.items()}
         assert all(tensor.dtype == torch.bfloat16 for tensor in given.values())
         out = torch.empty_like(given["noise"])
-        tensors = self._tensors | given | {"sizes": self.step_sizes(sizes), "out": out}
+        given |= {"sizes": self.step_sizes(sizes), "out": out}
         if cfg is not None:
-            tensors["cfg"] = cfg
-        params = _Params(
-            **{name: tensor.data_ptr() for name, tensor in tensors.items()},
-            layers=self._num_layers, evaluations=len(sizes), in_flight=IN_FLIGHT, eps=self._eps,
-        )  # fmt: skip
-        self._function.launch(BLOCKS, params)
+            given["cfg"] = cfg
+        self._launch(given, len(sizes))
         return out

@@ -15,7 +15,7 @@ Letters: `B` rows, `N` positions, `D` width, `H` query heads, `G` key/value head
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -234,35 +234,76 @@ class FusedCausalLayers(CausalLayers):
 
     def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
         from voxcli.kernels.attention import prompt_attention
-        from voxcli.kernels.linear import rms_linear
-        from voxcli.kernels.rows import rms_norm as fused_norm
 
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = prompt_attention(
+        def attend(layer: int, qkv: Tensor) -> Tensor:
+            return prompt_attention(
                 qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
-                self.num_heads, self.scale, block.head_norm, self.eps,
+                self.num_heads, self.scale, self.blocks[layer].head_norm, self.eps,
             )  # fmt: skip
-            x = finish(block, attended, x, self.eps)
-        return fused_norm(x, self.norm, self.eps)
+
+        return self._run(x, attend)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         from voxcli.kernels.attention import decode_attention
-        from voxcli.kernels.linear import rms_linear
-        from voxcli.kernels.rows import rms_norm as fused_norm
 
-        assert cache.scratch is not None
-        x = x.clone()  # a residual may be written over
-        for layer, block in enumerate(self.blocks):
-            qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-            attended = decode_attention(
+        scratch = cache.scratch
+        assert scratch is not None
+
+        def attend(layer: int, qkv: Tensor) -> Tensor:
+            return decode_attention(
                 qkv, self.rotation, cache.keys[layer], cache.values[layer], rows.slots,
-                rows.positions, self.num_heads, self.scale, cache.scratch, block.head_norm,
+                rows.positions, self.num_heads, self.scale, scratch, self.blocks[layer].head_norm,
                 self.eps,
             )  # fmt: skip
-            x = finish(block, attended, x, self.eps)
-        return fused_norm(x, self.norm, self.eps)
+
+        return self._run(x, attend)
+
+    def _run(self, x: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """All layers and the final norm; `[..., D]` to same.
+
+        Args:
+            attend: a layer's attention, from what it projected.
+        """
+        from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu, rms_linear
+        from voxcli.kernels.rows import num_rows
+        from voxcli.kernels.rows import rms_norm as fused_norm
+
+        x = x.clone()  # a residual may be written over
+        if num_rows(x) == 1 or isinstance(self.blocks[0].qkv, Fp8Linear):
+            for layer, block in enumerate(self.blocks):
+                qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
+                x = finish(block, attend(layer, qkv), x, self.eps)
+            return fused_norm(x, self.norm, self.eps)
+        norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
+        normed = fused_norm(x, self.blocks[0].input_norm, self.eps)
+        for layer, (block, next_norm) in enumerate(zip(self.blocks, norms, strict=True)):
+            attended = attend(layer, linear(normed, block.qkv.weight))
+            x, normed = linear_add_norm(
+                attended, block.output.weight, x, block.mlp_norm, self.eps, can_part=False
+            )
+            inner = linear_swiglu(normed, block.gate_up.weight)
+            x, normed = linear_add_norm(
+                inner, block.down.weight, x, next_norm, self.eps, can_part=False
+            )
+        return normed
+
+
+def compile_products_ahead(layers: Layers) -> None:
+    """Begin to compile the kernels of CUDA C++ that the products of these layers may take."""
+    from voxcli.kernels.dense import compile_ahead
+
+    block = layers.blocks[0]
+    products = (
+        (block.qkv, False),
+        (block.output, False),
+        (block.gate_up, True),
+        (block.down, False),
+    )
+    weights = (
+        (linear.weight.values if isinstance(linear, Fp8Linear) else linear.weight, is_swiglu)
+        for linear, is_swiglu in products
+    )
+    compile_ahead(layers.norm.device, weights)
 
 
 def finish(block: Block, attended: Tensor, residual: Tensor, eps: float) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from voxcli.errors import CheckpointError
 from voxcli.layers.memory import upload
+from voxcli.models.causal import compile_products_ahead
 from voxcli.models.data import (
     Input,
     ModelInfo,
@@ -80,6 +81,8 @@ class Qwen3TTS:
         if supports(config, source.device, source.dtype):
             stacks, step = (FusedSlotStack, FusedFrameStack), FusedStep
         self.talker = Talker(source, config, stacks[0])
+        if isinstance(self.talker.stack, FusedSlotStack):
+            compile_products_ahead(self.talker.stack)
         codes = self.talker.codes_of_books()
         self.predictor = Predictor(source, config.predictor, codes, stacks[1])
         self.step = step(self.talker, self.predictor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,7 @@ from voxcli.kernels import cubin, persistent
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.models.causal import FusedCausalLayers
-from voxcli.models.voxcpm2.acoustic import LocalDiT
+from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder
 from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
 from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
@@ -45,6 +46,14 @@ def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype
 
 class FusedLocalStack(LocalStack):
     """`LocalStack` in five kernels a layer."""
+
+    def compile_attention_ahead(self, num_positions: int) -> None:
+        """Begin to compile what attention of many patches of so many positions may take."""
+        from voxcli.kernels.patch_attention import compile_ahead
+
+        compile_ahead(
+            self.norm.device, num_positions, self.num_heads, self.num_kv_heads, self.head_dim
+        )
 
     def normed(self, x: Tensor, first: int) -> Tensor:
         """All layers and the final norm; `[B, T, D] -> [B, T - first, D]`; keeps `x`."""
@@ -108,6 +117,72 @@ class FusedCausalStack(FusedCausalLayers, CausalStack):
     """`CausalStack` over fused kernels."""
 
 
+def _wide(linear: Linear | Fp8Linear) -> Tensor:
+    """The weight for a kernel that widens none: eight bits are widened here."""
+    is_fp8 = isinstance(linear, Fp8Linear)
+    weight: Tensor = linear.weight.widened(torch.float32) if is_fp8 else linear.weight
+    return weight
+
+
+def _packed_layers(stack: FusedLocalStack) -> Iterator[persistent.Layer]:
+    """The layers of a stack for its one kernel, each made when it is asked for."""
+    return (
+        persistent.Layer(
+            block.input_norm, _wide(block.qkv), _wide(block.output), block.mlp_norm,
+            _wide(block.gate_up), _wide(block.down),
+        )
+        for block in stack.blocks
+    )  # fmt: skip
+
+
+def _why_no_persistent(stack: FusedLocalStack, patch_size: int, latent_width: int) -> str | None:
+    """What stands against one kernel for a stack, or None."""
+    config = stack.config
+    sizes = (
+        config.hidden_size, config.num_attention_heads, config.num_key_value_heads,
+        config.head_dim, config.intermediate_size, patch_size, latent_width,
+    )  # fmt: skip
+    reason = persistent.why_not(stack.norm.device, stack.norm.dtype, sizes)
+    if stack.rotation is None:
+        reason = reason or "it rotates queries and keys"
+    return reason
+
+
+def _can_run(kernel: persistent.Solver | persistent.Encoder, what: str) -> bool:
+    """Whether the kernel of one stream runs; it is loaded at its first use."""
+    if not kernel.is_prepared and not kernel.is_refused and (reason := kernel.prepare()):
+        _log_why_not(what, reason)
+    return kernel.is_prepared
+
+
+class FusedLocalEncoder(LocalEncoder):
+    """`LocalEncoder` whose one patch of one stream is one kernel where that can run."""
+
+    stack: FusedLocalStack
+    _persistent: persistent.Encoder | None = None
+
+    def use_persistent(self, patch_size: int) -> None:
+        """Have one kernel encode for one stream, or say in the log why not."""
+        stack, bias = self.stack, self.in_proj.bias
+        reason = _why_no_persistent(stack, patch_size, self.in_proj.in_features)
+        if reason is not None:
+            _log_why_not("LocEnc", reason)
+            return
+        assert stack.rotation is not None
+        assert bias is not None
+        self._persistent = persistent.Encoder(
+            _packed_layers(stack), len(stack.blocks), stack.norm, stack.rotation, stack.eps,
+            cubin.cache_folder(), self.special_token.flatten(), self.in_proj.weight, bias,
+        )  # fmt: skip
+
+    def __call__(self, patches: Tensor) -> Tensor:
+        encoder = self._persistent
+        is_one = len(patches) == 1 and not kernels.compiling_alone.get()
+        if encoder is not None and is_one and _can_run(encoder, "LocEnc"):
+            return encoder.encode(patches)
+        return super().__call__(patches)
+
+
 class FusedLocalDiT(LocalDiT):
     """`LocalDiT` that keeps one token buffer a step; the patch is integrated in fp32.
 
@@ -119,56 +194,30 @@ class FusedLocalDiT(LocalDiT):
 
     def use_persistent(self, patch_size: int) -> None:
         """Have one kernel solve for one stream, or say in the log why not."""
-        stack, config = self.stack, self.stack.config
-        reason = persistent.why_not(
-            stack.norm.device,
-            stack.norm.dtype,
-            (
-                config.hidden_size, config.num_attention_heads, config.num_key_value_heads,
-                config.head_dim, config.intermediate_size, patch_size, self.in_proj.in_features,
-            ),
-        )  # fmt: skip
-        if stack.rotation is None:
-            reason = reason or "it rotates queries and keys"
+        reason = _why_no_persistent(self.stack, patch_size, self.in_proj.in_features)
         if reason is None:
             self._persistent = persistent.Solver(self._weights(), cubin.cache_folder())
         else:
-            _log_why_not(reason)
+            _log_why_not("LocDiT", reason)
 
     def _weights(self) -> persistent.Weights:
-        """Weights for the kernel, which widens none: eight bits are widened here."""
-
-        def wide(linear: Linear | Fp8Linear) -> Tensor:
-            is_fp8 = isinstance(linear, Fp8Linear)
-            weight: Tensor = linear.weight.widened(torch.float32) if is_fp8 else linear.weight
-            return weight
-
         stack = self.stack
-        layers = (
-            persistent.Layer(
-                block.input_norm, wide(block.qkv), wide(block.output), block.mlp_norm,
-                wide(block.gate_up), wide(block.down),
-            )
-            for block in stack.blocks
-        )  # fmt: skip
         biases = (self.in_proj.bias, self.cond_proj.bias, self.out_proj.bias)
         in_bias, cond_bias, out_bias = (bias for bias in biases if bias is not None)
         assert stack.rotation is not None
         return persistent.Weights(
-            layers=layers, num_layers=len(stack.blocks), norm=stack.norm,
+            layers=_packed_layers(stack), num_layers=len(stack.blocks), norm=stack.norm,
             in_weight=self.in_proj.weight, in_bias=in_bias, cond_weight=self.cond_proj.weight,
             cond_bias=cond_bias, out_weight=self.out_proj.weight, out_bias=out_bias,
             turns=stack.rotation, eps=stack.eps,
         )  # fmt: skip
 
     def _solver(self, num_rows: int) -> persistent.Solver | None:
-        """The kernel of one stream, loaded at its first use."""
-        if num_rows > 1 or self._persistent is None or kernels.compiling_alone.get():
+        """The kernel of one stream, where it can run."""
+        solver = self._persistent
+        if solver is None or num_rows > 1 or kernels.compiling_alone.get():
             return None
-        if not self._persistent.is_prepared and (reason := self._persistent.prepare()):
-            self._persistent = None
-            _log_why_not(reason)
-        return self._persistent
+        return solver if _can_run(solver, "LocDiT") else None
 
     def solve(
         self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
@@ -195,8 +244,8 @@ class FusedLocalDiT(LocalDiT):
         return x.to(mu.dtype)
 
 
-def _log_why_not(reason: str) -> None:
-    logger.info("the LocDiT of one stream runs as separate kernels: %s", reason)
+def _log_why_not(what: str, reason: str) -> None:
+    logger.info("the %s of one stream runs as separate kernels: %s", what, reason)
 
 
 def supports_vocoder(decoder: Decoder) -> bool:

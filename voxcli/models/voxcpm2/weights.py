@@ -10,11 +10,17 @@ from typing import TypeVar
 import torch
 
 from voxcli.layers.rope import interleave_heads
-from voxcli.models.causal import Block
+from voxcli.models.causal import Block, compile_products_ahead
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder, ScalarQuantizer, TimeMlp
 from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Stack
 from voxcli.models.voxcpm2.config import TransformerConfig, VoxCPM2Config
-from voxcli.models.voxcpm2.fused import FusedCausalStack, FusedLocalDiT, FusedLocalStack, supports
+from voxcli.models.voxcpm2.fused import (
+    FusedCausalStack,
+    FusedLocalDiT,
+    FusedLocalEncoder,
+    FusedLocalStack,
+    supports,
+)
 from voxcli.models.voxcpm2.native_layers import NativeCausalStack, NativeLocalStack
 from voxcli.models.voxcpm2.native_layers import supports as supports_native
 from voxcli.models.voxcpm2.sources import Source
@@ -64,7 +70,10 @@ def load_causal_stack(source: Source, prefix: str, config: TransformerConfig) ->
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
     kind = _kind(source, config, CausalStack, FusedCausalStack, NativeCausalStack)
-    return kind(config, blocks, norm, config.max_position_embeddings)
+    stack = kind(config, blocks, norm, config.max_position_embeddings)
+    if isinstance(stack, FusedCausalStack):
+        compile_products_ahead(stack)
+    return stack
 
 
 def _local_stack(
@@ -73,17 +82,30 @@ def _local_stack(
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
     kind = _kind(source, config, LocalStack, FusedLocalStack, NativeLocalStack)
-    return kind(config, blocks, norm, num_positions)
+    stack = kind(config, blocks, norm, num_positions)
+    if isinstance(stack, FusedLocalStack):
+        compile_products_ahead(stack)
+        stack.compile_attention_ahead(num_positions)
+    return stack
+
+
+def _is_native_card(source: Source) -> bool:
+    return source.is_native and source.device.type == "cuda"
 
 
 def load_local_encoder(source: Source, config: VoxCPM2Config) -> LocalEncoder:
     width = config.encoder.hidden_size
     special = source.take("feat_encoder.special_token", 1, 1, 1, width)
-    return LocalEncoder(
+    is_fused = supports(config.encoder, source.device, source.dtype)
+    kind = FusedLocalEncoder if is_fused else LocalEncoder
+    encoder = kind(
         special.view(1, 1, width),
         source.linear("feat_encoder.in_proj", width, config.feat_dim),
         _local_stack(source, "feat_encoder.encoder", config.encoder, 1 + config.patch_size),
     )
+    if isinstance(encoder, FusedLocalEncoder) and _is_native_card(source):
+        encoder.use_persistent(config.patch_size)
+    return encoder
 
 
 def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
@@ -105,7 +127,7 @@ def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
         width=width,
         is_mean_mode=config.dit_mean_mode,
     )
-    if isinstance(dit, FusedLocalDiT) and source.is_native and source.device.type == "cuda":
+    if isinstance(dit, FusedLocalDiT) and _is_native_card(source):
         dit.use_persistent(config.patch_size)
     return dit
 
