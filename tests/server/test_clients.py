@@ -196,13 +196,13 @@ def test_no_text_waits_for_uploads_and_too_many_of_these_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    slow, hear = Slow(), voices._hear
+    slow, hear = Slow(), voices.hear
 
-    def heard(*given: Any) -> Any:
+    def heard(*given: Any, **named: Any) -> Any:
         slow()
-        return hear(*given)
+        return hear(*given, **named)
 
-    monkeypatch.setattr(voices, "_hear", heard)
+    monkeypatch.setattr(voices, "hear", heard)
     most = 1 + service.MAX_UPLOADS
     answers: list[int] = []
 
