@@ -2,16 +2,24 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SPEAKS := $(VENV)/.speaks
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CPU_TORCH := https://download.pytorch.org/whl/cpu
 
 # Hundreds of processes start here; each would compile all of voxcli again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: hello test test-long lint type format docs bench test-gpu test-speech test-speech-full
 
-hello: $(READY)
-	$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
-	@echo "Listen to it with a player of your machine, such as: ffplay -autoexit hello.wav"
+hello: $(SPEAKS)
+	@echo "4/4 Speaking samples/hello.txt (a few seconds)"
+	@$(BIN)/voxcli speak --file samples/hello.txt -o hello.wav --overwrite
+	@echo
+	@echo "Listen to hello.wav with any player. Then type:"
+	@echo
+	@echo "  . $(VENV)/bin/activate"
+	@echo "  voxcli speak \"Good morning.\" --voice emma -o morning.wav"
 
 # Tests run in an order of their own each time: `pytest --randomly-seed=N`, with the N that was shown, repeats it.
 test: lint type
@@ -41,12 +49,26 @@ test-gpu: $(READY)
 	$(BIN)/pytest -m gpu
 
 test-speech: $(READY)
-	$(BIN)/pip install -e '.[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m "speech and not slow"
+	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m "speech and not slow"
 
 test-speech-full: $(READY)
-	$(BIN)/pip install -e '.[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s
+	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s
 
-$(READY): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/native*.[ch])
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -e '.[dev]' -c constraints.txt
+# What speaking needs. Linux without an NVIDIA card gets torch's CPU build, unless pip was told of another index.
+$(SPEAKS): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/native*.[ch])
+	@echo "1/4 Making a Python environment in $(VENV) (20 MB, some seconds)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@index=; size="190 MB"; \
+	case "$$(uname -s)" in Linux) \
+	  if command -v nvidia-smi > /dev/null; then size="3 GB with CUDA"; \
+	  elif ! $(PIP) config list | grep -qE 'index-url|find-links'; then index="--index-url $(CPU_TORCH)"; fi;; \
+	esac; \
+	echo "2/4 Installing torch ($$size to download, a minute or some)"; \
+	$(PIP) -qq install torch -c constraints.txt $$index
+	@echo "3/4 Installing voxcli and what it needs (80 MB to download, and a minute to compile for the CPU)"
+	@$(PIP) -qq install -e . -c constraints.txt
+	@touch $@
+
+$(READY): $(SPEAKS)
+	$(PIP) install -q 'voxcli[dev]' -c constraints.txt
 	touch $@

@@ -110,6 +110,10 @@ class DeviceError(VoxError):
     exit_code = EXIT_DEVICE
 
 
+class MissingPackageError(DeviceError):
+    """A Python package is not installed; the hint says what to type."""
+
+
 class EngineError(VoxError):
     """The engine failed while running: out of memory, a device fault, a broken promise."""
 
@@ -164,6 +168,15 @@ def kind_of(exit_code: int) -> type[VoxError]:
     """What a voxcli that ended with a code had met; an EngineError where it does not tell."""
     kinds = (UsageError, ModelError, OutputError)
     return next((kind for kind in kinds if kind.exit_code == exit_code), EngineError)
+
+
+def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:
+    """Both as text, with the digits that show which of them is greater: 5.14 and 5.12, not 5.1."""
+    texts = f"{value:.{digits}f}", f"{limit:.{digits}f}"
+    while texts[0] == texts[1] and value != limit and digits < 9:
+        digits += 1
+        texts = f"{value:.{digits}f}", f"{limit:.{digits}f}"
+    return texts
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from voxcli.bench.metrics import DEFINITIONS
 from voxcli.engine import choose
 from voxcli.engine.native.engine import NativeEngine
 from voxcli.errors import (
+    EXIT_DEVICE,
     EXIT_INTERRUPTED,
     EXIT_ITEM_FAILED,
     EXIT_MODEL,
@@ -101,8 +102,8 @@ def test_a_page_without_its_package_is_refused_before_anything_runs(
     monkeypatch.setattr(html, "NEEDED", "a_package_that_is_not_there")
     monkeypatch.setattr(choose, "open_engine", lambda *_, **__: pytest.fail("an engine was opened"))
     code, out, err = run("--html", "b.html")
-    assert (code, out) == (EXIT_MODEL, "")
-    assert "--html needs a_package_that_is_not_there; pip install 'voxcli[bench]'" in err
+    assert (code, out) == (EXIT_DEVICE, "")
+    assert "'--html' needs the Python package a-package-that-is-not-there" in err
 
 
 @pytest.mark.parametrize("option", ["--json", "--html", "--csv"])

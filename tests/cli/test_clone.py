@@ -89,9 +89,9 @@ def test_what_cannot_work_is_refused_before_a_model_loads(
 def test_auto_without_the_package_says_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("voxcli.audio.transcribe.find_spec", lambda _: None)
+    monkeypatch.setattr("voxcli.extras.find_spec", lambda _: None)
     code, _, err = run("clone", WORDS, "--ref", EMMA, "--ref-text", "auto", "-o", "a.wav")
-    assert code == 2
+    assert code == 4
     assert "pip install 'voxcli[asr]'" in err
 
 

@@ -57,7 +57,8 @@ def every_readme_command() -> list[str]:
     """The lines of the README's sh blocks, but set-up and downloads."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    return [line for line in lines if not re.search(r"^make |^pip |VoxCPM2|Qwen3-TTS", line)]
+    set_up = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS"
+    return [line for line in lines if not re.search(set_up, line)]
 
 
 def example_environment(**changes: str) -> dict[str, str]:
@@ -206,8 +207,8 @@ def test_a_package_that_is_gone_is_named(run: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cli, "_run", lambda words: import_module("sox_gone.effects"))
     code, out, err = run("speak", "Hello.", "-o", "a.wav", "--json")
     assert code == EXIT_DEVICE
-    assert "the Python package 'sox_gone' is not installed here" in err
-    assert json.loads(out)["error"]["type"] == "DeviceError"
+    assert "this needs the Python package sox-gone, which is not installed; run: " in err
+    assert json.loads(out)["error"]["type"] == "MissingPackageError"
 
 
 @pytest.mark.parametrize("switch", ["--offline", "VOXCLI_OFFLINE", "HF_HUB_OFFLINE"])

@@ -155,7 +155,7 @@ def test_serve_speaks_it_over_http_and_to_other_commands(place: Path) -> None:
         assert "top_k" in refused.value.read().decode()
         words = ("The tide turns at nine.", "--seed", "2", "--temperature", "0.5", "-o")
         _, err = voxcli(place, "speak", *words, "hot.wav", "--engine", "auto")
-        assert "spoken by the running server" in err
+        assert "asking the running server" in err
         voxcli(place, "speak", *words, "own.wav")
         assert (place / "hot.wav").read_bytes() == (place / "own.wav").read_bytes()
     finally:

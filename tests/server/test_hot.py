@@ -370,7 +370,7 @@ def test_speak_uses_the_server_and_says_so(
     words = ["speak", TEXT, "--device", "cpu", "--seed", "7", "-o", str(out)]
     assert cli.main([*words, "--json"]) == 0
     printed = capsys.readouterr()
-    assert f"spoken by the running server (pid {os.getpid()}, {hot.url})" in printed.err
+    assert f"asking the running server (pid {os.getpid()}, {hot.url}) to speak" in printed.err
     report = json.loads(printed.out)
     assert (report["model"], report["seed"]) == ("fake", 7)
     assert report["segments"][0]["finish_reason"] == "stop"
@@ -379,7 +379,7 @@ def test_speak_uses_the_server_and_says_so(
         assert cli.main([command, " ", device, "cpu"]) == 2
         said = capsys.readouterr().err
         assert "the text is empty" in said
-        assert "spoken by" not in said
+        assert "asking the" not in said
 
 
 def test_clone_stream_and_batch_use_it_too(
@@ -387,7 +387,7 @@ def test_clone_stream_and_batch_use_it_too(
 ) -> None:
     voices = Path(__file__).resolve().parents[2] / "samples" / "voices"
     reference, wav = str(voices / "clara.flac"), str(tmp_path / "clone.wav")
-    said = f"spoken by the running server (pid {os.getpid()}, {hot.url})".encode()
+    said = f"asking the running server (pid {os.getpid()}, {hot.url}) to speak".encode()
     words = ["clone", TEXT, "--ref", reference, "--device", "cpu", "-o", wav, "--json"]
     assert cli.main(words) == 0
     printed = capfdbinary.readouterr()

@@ -15,6 +15,7 @@ import numpy as np
 from voxcli.audio.joins import frame_levels, sounding
 from voxcli.audio.pace import max_audio_seconds, min_speech_seconds
 from voxcli.audio.resample import Samples
+from voxcli.errors import told_apart
 
 __all__ = ["Problem", "ProblemKind", "check_audio", "has_fatal", "max_audio_seconds"]
 
@@ -113,9 +114,10 @@ def _clipped(samples: Samples) -> Problem | None:
 
 def _too_long(audio_s: float, text: str, language: str | None) -> Problem | None:
     bound = max_audio_seconds(text, language)
-    if audio_s < bound:
+    if audio_s <= bound:
         return None
-    message = f"{audio_s:.1f} s is too long for the text (at most {bound:.1f} s)"
+    length, most = told_apart(audio_s, bound)
+    message = f"{length} s is too long for the text (at most {most} s)"
     return Problem(ProblemKind.RUNAWAY, message, True)
 
 
@@ -123,7 +125,8 @@ def _too_short(speech_s: float, text: str, language: str | None) -> Problem | No
     bound = min_speech_seconds(text, language)
     if speech_s >= bound:
         return None
-    message = f"{speech_s:.2f} s is too short for the text (at least {bound:.2f} s)"
+    length, least = told_apart(speech_s, bound)
+    message = f"{length} s is too short for the text (at least {least} s)"
     return Problem(ProblemKind.TRUNCATED, message, True)
 
 

@@ -13,6 +13,7 @@ from voxcli.audio.pace import speaking_time
 from voxcli.audio.read import Audio
 from voxcli.audio.resample import Samples
 from voxcli.audio.vad import SHORT_SPEECH_S, Region
+from voxcli.errors import told_apart
 
 QUIET_DBFS = -40.0  # of the speech; a voice into an ordinary microphone is at -35 to -15
 MIN_SNR_DB = 20.0  # noise is imitated too
@@ -144,13 +145,15 @@ def doubts(report: ReferenceReport) -> tuple[str, ...]:
     """What a user should know before wondering about the result."""
     found = []
     if report.speech_s < SHORT_SPEECH_S:
-        found.append(f"only {report.speech_s:.1f} s of speech: 3 to 30 s give a steadier voice")
+        length, wanted = told_apart(report.speech_s, SHORT_SPEECH_S)
+        found.append(f"only {length} s of speech: {wanted} s or more give a steadier voice")
     if report.speech_share < MIN_SHARE:
         found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim, --ref-auto)")
     if report.snr_db < MIN_SNR_DB:
+        ratio, wanted = told_apart(report.snr_db, MIN_SNR_DB, 0)
         found.append(
-            f"noisy: speech is {report.snr_db:.0f} dB above the noise, {MIN_SNR_DB:g} dB or more "
-            "are wanted, and noise is imitated too"
+            f"noisy: speech is {ratio} dB above the noise, {wanted} dB or more are wanted, and "
+            "noise is imitated too"
         )
     if report.clipped_share > CLIPPED_SHARE:
         found.append(f"clipped: {report.clipped_share:.2%} of the samples are in flat tops")

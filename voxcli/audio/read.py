@@ -26,7 +26,7 @@ from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.mp3 import with_length
 from voxcli.audio.resample import Samples
-from voxcli.errors import OutputError, RecordingError
+from voxcli.errors import OutputError, RecordingError, told_apart
 
 MAX_BYTES = 1 << 30  # an hour and a half of CD-quality stereo
 MAX_S = 7200.0  # of a recording: an hour at 48 kHz is 0.7 GB as float32
@@ -272,7 +272,8 @@ def _check_size(sound: _Sound, name: str, max_s: float) -> None:
             hint="export it again",
         )
     if sound.duration_s is not None and sound.duration_s > max_s:
-        raise _too_long(name, f"{sound.duration_s:.1f} s long", max_s)
+        length, _ = told_apart(sound.duration_s, max_s)
+        raise _too_long(name, f"{length} s long", max_s)
     if sound.channels > MAX_CHANNELS:
         raise RecordingError(
             f"{name} has {sound.channels} channels, at most {MAX_CHANNELS} can be read",

@@ -6,6 +6,7 @@ Runs before any model loads and without torch. It cannot tell a good take from a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -29,13 +30,15 @@ from voxcli.audio.vad import (
     find_speech,
     regions_within,
 )
-from voxcli.errors import RecordingError, UsageError
+from voxcli.errors import RecordingError, UsageError, told_apart
+from voxcli.extras import install_command, require
 from voxcli.utterance import Recording
 
 MAX_S = 30.0  # more costs time at every request and gains nothing
 MAX_SEARCHED_S = 600.0  # an automatic choice looks no further: the detector takes 0.06 s a second
 SILENT_DBFS = -65.0
 TARGET_LUFS = -23.0  # EBU R 128
+LOUDNESS = "pyloudnorm"  # what measures it; of the extra `dub`
 MAX_PEAK = 0.891  # -1 dBFS
 
 
@@ -122,13 +125,19 @@ def prepare_reference(
         samples = (samples - np.float32(report.dc_offset)).clip(-1, 1)
         actions.append(f"took out a DC offset of {report.dc_offset:.3f}")
     is_quiet = report.level_dbfs < QUIET_DBFS
-    if wish.is_normalised or is_quiet:
+    if wish.is_normalised:
+        require("'--ref-normalise'", LOUDNESS)
+    can_normalise = find_spec(LOUDNESS) is not None
+    if wish.is_normalised or (is_quiet and can_normalise):
         samples, action = _normalise(samples, audio.sample_rate)
         actions.append(action)
     recording = Recording(np.ascontiguousarray(samples), audio.sample_rate)
     warnings = doubts(report)
     if is_quiet and (level := speech_dbfs(samples, regions, audio.sample_rate)) < QUIET_DBFS:
-        warnings += (f"quiet: speech at {level:.0f} dBFS, under a louder click or noise",)
+        what_to_do = ", under a louder click or noise"
+        if not can_normalise:
+            what_to_do = f"; to have it raised, run: {install_command('voxcli[dub]')}"
+        warnings += (f"quiet: speech at {level:.0f} dBFS{what_to_do}",)
     return recording, replace(report, key=recording.key, actions=tuple(actions), warnings=warnings)
 
 
@@ -153,17 +162,17 @@ def _part(audio: Audio, wish: Preparation) -> tuple[float, float]:
     end_s = audio.duration_s if end_s is None else min(end_s, audio.duration_s)
     if wish.is_auto:
         return 0.0, min(end_s, MAX_SEARCHED_S)
+    length, most = told_apart(end_s - start_s, MAX_S)
     if end_s - start_s > MAX_S and wish.start_s is None and wish.end_s is None:
         raise RecordingError(
-            f"{audio.name} is {end_s - start_s:.1f} s long, at most {MAX_S:g} s can be used with "
-            "its transcript",
+            f"{audio.name} is {length} s long, at most {most} s can be used with its transcript",
             hint="choose a part with --ref-start and --ref-end and give its words, or give no "
             "transcript: then its best part is taken",
         )
     if end_s - start_s > MAX_S:
         raise UsageError(
-            f"--ref-start and --ref-end take {end_s - start_s:.1f} s of {audio.name}, at most "
-            f"{MAX_S:g} s can be used",
+            f"--ref-start and --ref-end take {length} s of {audio.name}, at most {most} s can be "
+            "used",
             hint="give a shorter part, or neither for its best one",
         )
     return start_s, end_s
@@ -178,10 +187,11 @@ def _refuse(name: str, samples: Samples, rate: int, regions: list[Region]) -> No
     duration_s = len(samples) / rate
     level = level_dbfs(samples)
     speech_s = sum(region.duration_s for region in regions)
-    need = f"at least {MIN_SPEECH_S:g} s is needed"
     if duration_s < MIN_SPEECH_S:
+        length, least = told_apart(duration_s, MIN_SPEECH_S, 2)
         raise RecordingError(
-            f"{name} is {duration_s:.2f} s long, {need}", hint="give 3 to 30 s of one voice"
+            f"{name} is {length} s long, at least {least} s are needed",
+            hint="give 3 to 30 s of one voice",
         )
     if not regions or level < SILENT_DBFS:
         raise RecordingError(
@@ -189,8 +199,9 @@ def _refuse(name: str, samples: Samples, rate: int, regions: list[Region]) -> No
             hint="check the microphone and the file, and give 3 to 30 s of one voice",
         )
     if speech_s < MIN_SPEECH_S:
+        length, least = told_apart(speech_s, MIN_SPEECH_S, 2)
         raise RecordingError(
-            f"{name} has {speech_s:.2f} s of speech in {duration_s:.2f} s, {need}",
+            f"{name} has {length} s of speech in {duration_s:.2f} s, at least {least} s are needed",
             hint="give 3 to 30 s of one voice",
         )
 

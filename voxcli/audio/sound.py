@@ -22,6 +22,7 @@ import numpy as np
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.resample import Samples
 from voxcli.errors import DeviceError, nearest
+from voxcli.extras import missing
 
 T = TypeVar("T")
 
@@ -61,15 +62,14 @@ def import_sounddevice() -> Any:
     """The library.
 
     Raises:
-        DeviceError: it or PortAudio is missing, with what to install.
+        MissingPackageError: it is not installed.
+        DeviceError: PortAudio is not, or cannot be used.
     """
     _quieten_alsa()
     try:
         import sounddevice
     except ModuleNotFoundError as err:
-        raise DeviceError(
-            "playing needs the package sounddevice", hint="run: pip install 'voxcli[play]'"
-        ) from err
+        raise missing("sounddevice", "the loudspeaker") from err
     except OSError as err:  # the package is there, the library below it is not
         raise DeviceError(
             "playing needs the PortAudio library",

@@ -5,12 +5,12 @@ Knows nothing about voices; opens no network connection.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from voxcli.audio.resample import Samples, resample
 from voxcli.errors import RecordingError, UsageError
+from voxcli.extras import require
 
 DEFAULT_MODEL = "base"
 RATE = 16_000  # Hz, of every Whisper model
@@ -79,9 +79,5 @@ def local_whisper(model: str, *, threads: int = 0, cache_dir: Path | None = None
 
 
 def check_transcriber() -> None:
-    """Raise UsageError unless speech recognition is installed."""
-    if find_spec("faster_whisper") is None:
-        raise UsageError(
-            "'--ref-text auto' needs the package faster-whisper, which is not installed",
-            hint="run: pip install 'voxcli[asr]', or give the transcript itself",
-        )
+    """Raise MissingPackageError unless speech recognition is installed."""
+    require("'--ref-text auto'", "faster_whisper")

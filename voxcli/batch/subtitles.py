@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pysubs2
-
 from voxcli.errors import UsageError
+from voxcli.extras import require
 
 SUFFIXES = (".srt", ".vtt", ".ass")
 
@@ -23,17 +22,21 @@ class Line:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a suffix that is no subtitle format.
+    """Refuse a suffix that is no subtitle format, and any where the extra `dub` is not installed.
 
     Raises:
         UsageError: with those that are.
+        MissingPackageError: what writes them.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--subs is '{path}'", hint=f"end it in {', '.join(SUFFIXES)}")
+    require("'--subs'", "pysubs2")
 
 
 def as_subtitles(lines: Iterable[Line], path: Path) -> str:
     """The text of a subtitle file in the format of `path`, in the order of time."""
+    import pysubs2
+
     events = [
         pysubs2.SSAEvent(
             start=round(line.start_s * 1000), end=round(line.end_s * 1000), text=_escaped(line.text)

@@ -32,6 +32,7 @@ from voxcli.batch.manifest import DONE, Manifest
 from voxcli.batch.rows import Row
 from voxcli.batch.subtitles import Line, as_subtitles, check_suffix
 from voxcli.errors import SynthesisError, UsageError
+from voxcli.extras import require
 from voxcli.hub import file_sha256
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Timeline:
             from voxcli.audio.clips import ClipReader
 
             ClipReader(self.bed, 48_000).close()
+        if self.mix is not None or self.stems is not None:
+            require("'--mix'" if self.mix else "'--stems'", "scipy", "pyloudnorm")
         if self.mix is not None:
             check_output(self.mix, overwrite=self._may_replace(self.mix, manifest), rate=self.rate)
         if self.stems is not None:

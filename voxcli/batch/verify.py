@@ -16,7 +16,8 @@ from threading import Lock
 from voxcli.audio.resample import Samples, resample
 from voxcli.audio.transcribe import RATE, local_whisper
 from voxcli.batch.takes import Take, Verdict, next_take
-from voxcli.errors import ModelNotFoundError, SynthesisError, UsageError
+from voxcli.errors import ModelNotFoundError, SynthesisError
+from voxcli.extras import missing
 from voxcli.text import normalise
 
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my"})  # compared by character
@@ -87,17 +88,14 @@ def load_whisper(model: str, threads: int = 0) -> Hear:
     """A listener from a folder or a model name that faster-whisper has on this machine.
 
     Raises:
-        UsageError: the packages are missing.
+        MissingPackageError: faster-whisper is not installed.
         ModelNotFoundError: the model is not here.
     """
     is_folder = Path(model).is_dir()
     try:
         whisper = local_whisper(model, threads=threads)
     except ImportError as err:
-        raise UsageError(
-            "--verify needs faster-whisper, which is not installed",
-            hint="run: pip install 'voxcli[asr]'",
-        ) from err
+        raise missing("faster_whisper", "'--verify'") from err
     except (RuntimeError, OSError, ValueError) as err:
         what = (
             f"{model} holds no faster-whisper model"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from html import escape
 from importlib.resources import files as resource_files
-from importlib.util import find_spec
 
 from voxcli.bench import tables
 from voxcli.bench.report import Report
-from voxcli.errors import ModelError
+from voxcli.extras import require
 
 NEEDED = "plotly"
 _CHART = {
@@ -26,9 +25,8 @@ _FIT = "<script>window.dispatchEvent(new Event('resize'))</script>"
 
 
 def require_charts() -> None:
-    """Raise ModelError unless what makes charts is installed."""
-    if find_spec(NEEDED) is None:
-        raise ModelError(f"--html needs {NEEDED}", hint="pip install 'voxcli[bench]'")
+    """Raise MissingPackageError unless what makes charts is installed."""
+    require("'--html'", NEEDED)
 
 
 def report_as_html(report: Report) -> str:

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +32,6 @@ from voxcli.errors import (
     EXIT_OK,
     EXIT_OUTPUT,
     EXIT_USAGE,
-    DeviceError,
     OutputError,
     UsageError,
     VoxError,
@@ -44,17 +44,17 @@ COMMANDS = {
     "clone": "Speak a text in the voice of a recording.",
     "batch": "Speak every row of a table into a file of its own.",
     "stream": "Speak a text to the loudspeaker while it is generated.",
-    "voices": "Save, list, inspect and share voices.",
+    "voices": "List, save, describe, rename and share voices.",
     "bench": "Measure how fast this machine speaks.",
-    "models": "List, inspect, check and download models.",
+    "models": "List, inspect, check, download and remove models.",
     "serve": "Keep a model loaded for programs, the browser and voxcli.",
     "doctor": "Report what this machine can do.",
 }
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# What begins with a dash and is no option: "-5", "-²", "-hello there".
-_DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[^-]\S*\s)")
+# What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
+_DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
 # The class of every error in the command's wording (no such option, missing argument, bad value).
 _WordingError: Any = typer.BadParameter.__base__
 
@@ -174,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ModuleNotFoundError as err:
             if not err.name or err.name.partition(".")[0] == "voxcli":
                 raise
-            return _report(_missing_package(err.name), words)
+            from voxcli.extras import missing
+
+            return _report(missing(err.name), words)
     except OutputError as err:  # the report itself could not be written
         output.error(err.message, err.hint)
         return err.exit_code
@@ -228,14 +230,6 @@ def _not_a_name(error: UnicodeEncodeError) -> UsageError:
     )
 
 
-def _missing_package(name: str) -> DeviceError:
-    """For an installation that lost a part, or a part of a part."""
-    return DeviceError(
-        f"the Python package {name.partition('.')[0]!r} is not installed here",
-        hint="install voxcli again, which brings what it needs: pip install --upgrade voxcli",
-    )
-
-
 def _report_wording(error: Any, words: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         output.note(error.message)
@@ -245,7 +239,17 @@ def _report_wording(error: Any, words: list[str]) -> int:
     if message.startswith("No such option: -") and any(map(_DASHED_TEXT.match, words)):
         hint = f"put -- before a text that begins with a dash, or see '{path} --help'"
         return _report(UsageError(message, hint=hint), words)
+    if message.startswith("Got unexpected extra argument") and _takes_text(error.ctx):
+        name = path.split()[-1]
+        rest = words[words.index(name) + 1 :] if name in words else []
+        text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
+        hint = f'put it in quotes: {path} "{text or "TEXT"}"'
+        return _report(UsageError("the text is several words", hint=hint), words)
     return _report(UsageError(message, hint=f"see '{path} --help'"), words)
+
+
+def _takes_text(context: Any) -> bool:
+    return any(parameter.name == "text" for parameter in context.command.params)
 
 
 def error_as_json(error: VoxError) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
-from voxcli.errors import UsageError
+from voxcli.errors import UsageError, told_apart
 
 if TYPE_CHECKING:
     from voxcli.utterance import Recording
@@ -148,7 +148,6 @@ def _similarity(path: str, recording: Recording) -> float:
     score = similarity(spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate)
     output.note(f"similarity of the voices: {score:.2f}")
     if score < LOW_SIMILARITY:
-        output.warn(
-            f"the voice is not the recording's: similarity {score:.2f}, below {LOW_SIMILARITY:g}"
-        )
+        found, wanted = told_apart(score, LOW_SIMILARITY, 2)
+        output.warn(f"the voice is not the recording's: similarity {found}, below {wanted}")
     return score

@@ -166,8 +166,8 @@ class SizedEngineOptions(EngineOptions):
 
 
 def say_who(engine: SpeechEngine, *, is_quiet: bool) -> None:
-    """Who speaks, where it is another process, once it is known that there is something to say."""
+    """Who is asked, where that is another process, once there is something to say."""
     if engine.facts.is_elsewhere:
         name = engine.facts.name
         who = name if engine.server_counts() else f"the running server ({name})"
-        output.note(f"spoken by {who}", is_quiet=is_quiet)
+        output.note(f"asking {who} to speak", is_quiet=is_quiet)

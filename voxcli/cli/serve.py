@@ -24,11 +24,11 @@ from voxcli.errors import (
     EXIT_ITEM_FAILED,
     EXIT_OK,
     EngineError,
-    ModelError,
     UsageError,
     VoxError,
     kind_of,
 )
+from voxcli.extras import require
 
 if TYPE_CHECKING:
     from voxcli.engine.remote.place import Hold, Place
@@ -147,7 +147,7 @@ def serve(
     if stop:
         _stop(place, is_json=json, is_quiet=quiet)
         return
-    _require_extra()
+    require("'voxcli serve'", *NEEDED)
     from voxcli.server.layout import devices_of
     from voxcli.server.limits import Listening, WorkerLimits
     from voxcli.server.replicas import Order
@@ -227,16 +227,6 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _require_extra() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise ModelError(
-            f"'voxcli serve' needs {', '.join(missing)}", hint="pip install 'voxcli[serve]'"
-        )
 
 
 def _hold(place: Place) -> Hold:

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from voxcli.config import DEFAULT_MODEL, EngineConfig, UserSettings
 from voxcli.engine.base import SpeechEngine, Wanted
 from voxcli.errors import BusyError, UsageError, VoxError
+from voxcli.extras import require
 
 if TYPE_CHECKING:
     from voxcli.engine.news import NewsEngine
@@ -157,6 +158,7 @@ def _open_server(url: str, wanted: Wanted, api_key: str | None, *, is_any: bool)
         try:
             return connect_to(url, wanted, api_key, waits_when_busy=False)
         except OtherProgramError as err:
+            require("a server that is not voxcli's", "httpx")
             from voxcli.engine.calls import shared_loop
             from voxcli.engine.fleet.cap import MAX
             from voxcli.engine.openai.engine import open_server

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxcli.audio.resample import resample
-from voxcli.errors import RecordingError, UsageError
+from voxcli.errors import RecordingError, UsageError, told_apart
 from voxcli.utterance import Recording, Use
 
 MIN_CLIP_S = 1.0  # vLLM-Omni refuses a shorter one
@@ -29,8 +29,9 @@ def check_heard(recording: Recording, name: str) -> None:
             hint="add the voice from its recording",
         )
     if (length := _duration_s(recording)) < MIN_CLIP_S:
+        found, least = told_apart(length, MIN_CLIP_S)
         raise RecordingError(
-            f"the recording has {length:.1f} s, {name} needs {MIN_CLIP_S:g} s",
+            f"the recording has {found} s, {name} needs {least} s",
             hint="give a longer one",
         )
 
@@ -42,8 +43,9 @@ def check_continued(recording: Recording, name: str, longest_s: float) -> None:
         RecordingError: it is.
     """
     if (length := _duration_s(recording)) > longest_s:
+        found, most = told_apart(length, longest_s)
         raise RecordingError(
-            f"speech to continue has {length:.1f} s, {name} takes up to {longest_s:g} s",
+            f"speech to continue has {found} s, {name} takes up to {most} s",
             hint="give a shorter part of it",
         )
 

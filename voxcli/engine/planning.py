@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
-from voxcli.errors import UsageError, VoiceNotFoundError
+from voxcli.errors import UsageError, VoiceNotFoundError, told_apart
 from voxcli.hub.catalog import ModelSettings, known_models, models_with, models_with_voice
 from voxcli.hub.files import ModelFiles
 from voxcli.models.base import ModelFacts, ModelFamily
@@ -90,9 +90,9 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
     if sampling.max_seconds is not None:
         needed_s = min_speech_seconds(prepared.text, prepared.language) / utterance.speed
         if needed_s > sampling.max_seconds:
+            most, needed = told_apart(sampling.max_seconds, needed_s)
             raise UsageError(
-                f"--max-seconds is {sampling.max_seconds:g}, but this text needs at least "
-                f"{needed_s:.1f} s",
+                f"--max-seconds is {most}, but this text needs at least {needed} s",
                 hint="raise it or shorten the text",
             )
     return Plan(

@@ -32,7 +32,7 @@ from voxcli.audio.joins import QUIET, PauseFitter, fade
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.base import Speech
 from voxcli.engine.planning import segment_seed
-from voxcli.errors import SynthesisError, UsageError
+from voxcli.errors import SynthesisError, UsageError, told_apart
 from voxcli.plan import Plan
 from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, SegmentReport
@@ -134,9 +134,9 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         max_seconds = self.plan.utterance.sampling.max_seconds
         shortest_s = self._min_frames * self._frame_s / self.plan.utterance.speed
         if max_seconds is not None and max_seconds < shortest_s:
+            most, least = told_apart(max_seconds, shortest_s, 2)
             raise UsageError(
-                f"--max-seconds is {max_seconds:g}, but this model speaks {shortest_s:.2f} s "
-                "or more",
+                f"--max-seconds is {most}, but this model speaks {least} s or more",
                 hint="raise it",
             )
 

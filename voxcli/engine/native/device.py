@@ -18,6 +18,7 @@ from voxcli.layers.linear import has_half_storage
 logger = logging.getLogger(__name__)
 
 PRECISION_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", fp8.FORMAT: "fp8"}
+LIGHT_BYTES = 500 << 20  # models up to this size are made for CPUs too
 FP8_CAPABILITY = (8, 9)  # the first tensor cores that multiply e4m3
 
 
@@ -57,8 +58,11 @@ def _cpu(*warnings: str) -> Device:
     return Device(torch.device("cpu"), cpu_name(), "; ".join(warnings) or None)
 
 
-def resolve_device(name: str) -> Device:
+def resolve_device(name: str, num_bytes: int = 0) -> Device:
     """Find the device that `--device` names.
+
+    Args:
+        num_bytes: of the model's files; that a large one has no GPU is worth a warning.
 
     Raises:
         UsageError: not a device name voxcli knows.
@@ -67,7 +71,8 @@ def resolve_device(name: str) -> Device:
     if name == "auto":
         if torch.cuda.is_available():
             return resolve_device("cuda:0")
-        return _cpu(f"no GPU: running on the CPU ({found()})")
+        is_slow = num_bytes > LIGHT_BYTES
+        return _cpu(*([f"slow: no GPU, running on the CPU ({found()})"] if is_slow else []))
     if name == "cpu":
         return _cpu()
     match = re.fullmatch(r"cuda(?::(\d+))?", name)

@@ -175,9 +175,9 @@ class NativeEngine(SpeechEngine):
             from voxcli.engine.native.memory import require_memory
 
             started_s = time.perf_counter()
-            device = resolve_device(config.device)
-            threads = set_threads(config.threads)
             num_bytes = sum(path.stat().st_size for path in files.files)
+            device = resolve_device(config.device, num_bytes)
+            threads = set_threads(config.threads)
             dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
             require_memory(
                 device.torch_device,
