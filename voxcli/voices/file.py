@@ -76,27 +76,35 @@ def voice_bytes(voice: Voice) -> bytes:
     return data
 
 
-def read_voice(path: Path) -> Voice:
+def read_voice(path: Path, name: str | None = None) -> Voice:
     """Read a profile and check all of it.
+
+    Args:
+        name: of a voice that is kept; messages then name it and not its file.
 
     Raises:
         VoiceFileError: not there, not a profile, damaged, or of a later version.
     """
-    metadata, tensors = _read_safetensors(path, lambda file, name: file.get_tensor(name))
-    _check_version(path, metadata)
+    what = _called(path, name)
+    metadata, tensors = _read_safetensors(path, what, lambda file, key: file.get_tensor(key))
+    _check_version(what, metadata)
     text = metadata.get("voice", "")
     if metadata.get("sha256") != _digest(text, tensors):
-        raise _damaged(path, "its checksum does not match")
+        raise _damaged(what, "its checksum does not match")
     try:
         table = json.loads(text)
         if metadata["version"] == "1":
             table, tensors = _from_version_1(table, tensors)
         return _voice(table, tensors)
     except _MALFORMED as err:
-        raise _damaged(path, str(err)) from err
+        raise _damaged(what, str(err)) from err
 
 
-def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
+def _called(path: Path, name: str | None) -> str:
+    return str(path) if name is None else f"voice '{name}'"
+
+
+def _check_version(what: str, metadata: Mapping[str, str]) -> None:
     """Refuse what this voxcli cannot read.
 
     Raises:
@@ -104,24 +112,30 @@ def _check_version(path: Path, metadata: Mapping[str, str]) -> None:
     """
     if metadata.get("format") != FORMAT:
         raise VoiceFileError(
-            f"{path} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
+            f"{what} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
         )
     version = metadata.get("version")
     if version not in ("1", str(VERSION)):
         raise VoiceFileError(
-            f"{path} is a voice profile of version {version}, this voxcli reads 1 to {VERSION}",
+            f"{what} is a voice profile of version {version}, this voxcli reads 1 to {VERSION}",
             hint="upgrade voxcli" if str(version).isdecimal() else WAY_OUT,
         )
 
 
-def read_card(path: Path) -> VoiceCard:
+def read_card(path: Path, name: str | None = None) -> VoiceCard:
     """The header of a profile, for lists: a file of 64 MB is no more work than one of 1 MB.
+
+    Args:
+        name: as for `read_voice`.
 
     Raises:
         VoiceFileError: as `read_voice`, but for arrays that were changed in their place.
     """
-    metadata, shapes = _read_safetensors(path, lambda file, name: file.get_slice(name).get_shape())
-    _check_version(path, metadata)
+    what = _called(path, name)
+    metadata, shapes = _read_safetensors(
+        path, what, lambda file, key: file.get_slice(key).get_shape()
+    )
+    _check_version(what, metadata)
     try:
         table = json.loads(metadata.get("voice", ""))
         return VoiceCard(
@@ -135,11 +149,11 @@ def read_card(path: Path) -> VoiceCard:
             facts=dict(table["facts"]),
         )
     except _MALFORMED as err:
-        raise _damaged(path, str(err)) from err
+        raise _damaged(what, str(err)) from err
 
 
 def _read_safetensors(
-    path: Path, read: Callable[[Any, str], T]
+    path: Path, what: str, read: Callable[[Any, str], T]
 ) -> tuple[dict[str, str], dict[str, T]]:
     """Its metadata, and what is read of each array.
 
@@ -151,19 +165,19 @@ def _read_safetensors(
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
-            raise VoiceFileError(f"{path} is no regular file, so no voice profile", hint=WAY_OUT)
+            raise VoiceFileError(f"{what} is no regular file, so no voice profile", hint=WAY_OUT)
         size = found.st_size
         if size > MAX_FILE_BYTES:
-            raise VoiceFileError(f"{path} is no voice profile: it has {size / 1e6:,.0f} MB")
+            raise VoiceFileError(f"{what} is no voice profile: it has {size / 1e6:,.0f} MB")
         with safe_open(path, framework="np") as file:
             tensors = {name: read(file, name) for name in file.keys()}  # noqa: SIM118
             return dict(file.metadata() or {}), tensors
     except OSError as err:
         reason = (err.strerror or str(err)).lower()
-        raise VoiceFileError(f"cannot read {path}: {reason}", hint="check the path") from err
+        raise VoiceFileError(f"cannot read {what}: {reason}", hint="check the path") from err
     except (SafetensorError, ValueError, TypeError) as err:
         raise VoiceFileError(
-            f"{path} is damaged, or no voice profile: {err}", hint=WAY_OUT
+            f"{what} is damaged, or no voice profile: {err}", hint=WAY_OUT
         ) from err
 
 
@@ -239,5 +253,5 @@ def _digest(text: str, tensors: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _damaged(path: Path, why: str) -> VoiceFileError:
-    return VoiceFileError(f"{path} is damaged: {why}", hint=WAY_OUT)
+def _damaged(what: str, why: str) -> VoiceFileError:
+    return VoiceFileError(f"{what} is damaged: {why}", hint=WAY_OUT)

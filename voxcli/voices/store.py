@@ -1,10 +1,15 @@
-"""Where voice profiles lie: one file each, in a folder of the user's."""
+"""Where voice profiles lie: one file each, in a folder of the user's, and those of the package.
+
+A voice that the user saved under the name of a bundled one takes its place.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files as resource_files
 from pathlib import Path
 
 from voxcli.audio import files, names
@@ -14,19 +19,31 @@ from voxcli.voices.file import SUFFIX, read_card, read_voice, voice_bytes
 from voxcli.voices.profile import Voice, VoiceCard, check_name, same_name_key
 
 
+@cache
+def bundled_folder() -> Path:
+    """Where the voices that come with voxcli were installed."""
+    return Path(str(resource_files("voxcli"))) / "assets" / "voices"
+
+
 class VoiceStore:
-    """The profiles of this user, one file each.
+    """The profiles of this user, one file each, and those that come with voxcli.
 
     Args:
-        folder: where; None means the user's own.
+        folder: where the user's are; None means the user's own folder.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_dir() / "voices" if folder is None else folder
 
     def names(self) -> list[str]:
-        """Of all profiles, in order; the files are not opened."""
-        return sorted((name for name, _ in self._entries()), key=str.casefold)
+        """Of the user's profiles, in order; the files are not opened."""
+        return sorted((name for name, _ in _entries(self.folder)), key=str.casefold)
+
+    def bundled(self) -> list[str]:
+        """Names of the profiles that come with voxcli, without those that the user replaced."""
+        own = {same_name_key(name) for name in self.names()}
+        names = (name for name, _ in _entries(bundled_folder()))
+        return sorted(name for name in names if same_name_key(name) not in own)
 
     def path(self, name: str) -> Path:
         """The file of a profile that is here.
@@ -34,10 +51,11 @@ class VoiceStore:
         Raises:
             VoiceNotFoundError: none of that name, with the nearest one.
         """
-        for known, path in self._entries():
-            if same_name_key(known) == same_name_key(name):
-                return path
-        hint = f"{nearest(name, self.names())}see 'voxcli voices list'"
+        for folder in (self.folder, bundled_folder()):
+            for known, path in _entries(folder):
+                if same_name_key(known) == same_name_key(name):
+                    return path
+        hint = f"{nearest(name, (*self.names(), *self.bundled()))}see 'voxcli voices list'"
         raise VoiceNotFoundError(f"no voice '{name}'", hint=hint)
 
     def find(self, name: str) -> Voice:
@@ -48,7 +66,8 @@ class VoiceStore:
             VoiceFileError: its file is damaged.
         """
         path = self.path(name)
-        return replace(read_voice(path), name=path.name.removesuffix(SUFFIX))
+        known = path.name.removesuffix(SUFFIX)
+        return replace(read_voice(path, known), name=known)
 
     def card(self, name: str) -> VoiceCard:
         """What a list shows of a profile.
@@ -57,7 +76,8 @@ class VoiceStore:
             VoiceNotFoundError, VoiceFileError: as `find`, but its samples are not looked at.
         """
         path = self.path(name)
-        return replace(read_card(path), name=path.name.removesuffix(SUFFIX))
+        known = path.name.removesuffix(SUFFIX)
+        return replace(read_card(path, known), name=known)
 
     def check_free(self, name: str, *, overwrite: bool) -> str:
         """A valid name that is not taken, or may be replaced.
@@ -68,9 +88,12 @@ class VoiceStore:
         """
         name = check_name(name)
         if not overwrite and same_name_key(name) in {
-            same_name_key(known) for known, _ in self._entries()
+            same_name_key(known) for known, _ in _entries(self.folder)
         }:
-            raise files.exists_error(self.folder / f"{name}{SUFFIX}")
+            raise OutputExistsError(
+                f"voice '{name}' exists already",
+                hint="choose another name, or give --overwrite to replace it",
+            )
         return name
 
     def add(self, voice: Voice, *, overwrite: bool = False) -> Path:
@@ -82,7 +105,9 @@ class VoiceStore:
         """
         name = self.check_free(voice.name, overwrite=overwrite)
         older = [
-            path for known, path in self._entries() if same_name_key(known) == same_name_key(name)
+            path
+            for known, path in _entries(self.folder)
+            if same_name_key(known) == same_name_key(name)
         ]
         path = older[0] if older else self.folder / f"{name}{SUFFIX}"
         try:
@@ -97,13 +122,42 @@ class VoiceStore:
 
         Raises:
             VoiceNotFoundError: none of that name.
+            UsageError: it comes with voxcli.
             OutputError: it cannot be deleted.
         """
-        path = self.path(name)
+        path = self._own_path(name)
         try:
             path.unlink()
         except OSError as err:
             raise files.output_error(err, path) from err
+        return path
+
+    def rename(self, name: str, new_name: str) -> str:
+        """Call a profile otherwise, damaged or not; returns its new name in its one Unicode form.
+
+        Raises:
+            VoiceNotFoundError: none of that name.
+            UsageError: it comes with voxcli; not a possible name.
+            OutputExistsError: there is a voice of the new name.
+            OutputError: it cannot be done.
+        """
+        path = self._own_path(name)
+        is_same = same_name_key(check_name(new_name)) == same_name_key(name)
+        new_name = self.check_free(new_name, overwrite=is_same)
+        target = self.folder / f"{new_name}{SUFFIX}"
+        try:
+            files.publish(path, target, overwrite=is_same)
+        except OSError as err:
+            raise files.output_error(err, target) from err
+        return new_name
+
+    def _own_path(self, name: str) -> Path:
+        path = self.path(name)
+        if path.parent == bundled_folder():
+            raise UsageError(
+                f"voice '{name}' comes with voxcli and stays as it is",
+                hint="save one of your own under that name to replace it",
+            )
         return path
 
     def export(self, name: str, target: Path | None = None, *, overwrite: bool = False) -> Path:
@@ -117,7 +171,7 @@ class VoiceStore:
             OutputExistsError, OutputError: it cannot be written.
         """
         path = self.path(name)
-        read_voice(path)
+        read_voice(path, name)
         data = path.read_bytes()
         if target is not None:
             return _write(target, data, overwrite=overwrite)
@@ -140,11 +194,12 @@ class VoiceStore:
             raise UsageError(err.message, hint=err.hint) from err
         return self.add(replace(voice, name=name or voice.name), overwrite=overwrite)
 
-    def _entries(self) -> Iterator[tuple[str, Path]]:
-        """Name and file of each profile."""
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            if not path.name.startswith("."):
-                yield unicodedata.normalize("NFC", path.name.removesuffix(SUFFIX)), path
+
+def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Name and file of each profile in a folder."""
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        if not path.name.startswith("."):
+            yield unicodedata.normalize("NFC", path.name.removesuffix(SUFFIX)), path
 
 
 def _write(path: Path, data: bytes, *, overwrite: bool) -> Path:
