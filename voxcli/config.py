@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -150,6 +151,11 @@ class SamplingParams:
             raise UsageError(f"--retries is {self.retries}", hint="give 0 or more")
         if self.max_seconds is not None and not 0 < self.max_seconds < float("inf"):
             raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
+
+
+def is_device(name: str) -> bool:
+    """Whether it has the form of a device's name."""
+    return re.fullmatch(r"auto|cpu|cuda(:\d+)?", name) is not None
 
 
 def check_speed(speed: float) -> float:

@@ -46,7 +46,8 @@ def examples_of(command: str) -> tuple[str, ...]:
 
 
 def every_example() -> list[str]:
-    return [example for command in cli.COMMANDS for example in examples_of(command)]
+    below = [example for command in cli.COMMANDS for example in examples_of(command)]
+    return [*cli.EXAMPLES, *below]
 
 
 def first_examples() -> list[str]:
@@ -54,11 +55,21 @@ def first_examples() -> list[str]:
 
 
 def every_readme_command() -> list[str]:
-    """The lines of the README's sh blocks, but set-up and downloads."""
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    """What a reader of the README can paste."""
+    return commands_in(ROOT / "README.md")
+
+
+def commands_in(page: Path) -> list[str]:
+    """The lines of its sh blocks, but set-up and what needs downloads, other hosts or a film."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    set_up = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS"
-    return [line for line in lines if not re.search(set_up, line)]
+    left_out = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS|http://|--host |^export |film\."
+    return [line for line in lines if line and not re.search(left_out, line)]
+
+
+def pages_with_commands() -> list[str]:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return [str(page.relative_to(ROOT)) for page in pages if commands_in(page)]
 
 
 def example_environment(**changes: str) -> dict[str, str]:
@@ -144,6 +155,21 @@ def test_every_example_works(example: str, tmp_path: Path, request: pytest.Fixtu
         finish(example, tmp_path, environ | {"VOXCLI_ENGINE": "auto", "XDG_RUNTIME_DIR": place})
 
 
+@pytest.mark.parametrize("page", pages_with_commands())
+def test_the_commands_of_a_page_work_one_after_the_other(
+    page: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    shutil.copytree(ROOT / "samples", tmp_path / "samples")
+    shutil.copy(ROOT / "samples" / "voices" / "clara.flac", tmp_path / "me.wav")
+    commands = commands_in(ROOT / page)
+    is_heard = any("voxcli stream" in command for command in commands)
+    sound = request.getfixturevalue("sink").env if is_heard else {}
+    place = request.getfixturevalue("hot_place")
+    environ = example_environment(**sound, VOXCLI_ENGINE="auto", XDG_RUNTIME_DIR=place)
+    for command in commands:
+        finish(command, tmp_path, environ)
+
+
 def test_what_is_generated_in_the_docs_is_current() -> None:
     made = docs.pages(ROOT / "docs")
     assert len(made) > 1
@@ -204,7 +230,7 @@ def test_models_verify_names_the_bad_file(
 
 
 def test_a_package_that_is_gone_is_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_run", lambda words: import_module("sox_gone.effects"))
+    monkeypatch.setattr(cli, "run", lambda words: import_module("sox_gone.effects"))
     code, out, err = run("speak", "Hello.", "-o", "a.wav", "--json")
     assert code == EXIT_DEVICE
     assert "this needs the Python package sox-gone, which is not installed; run: " in err

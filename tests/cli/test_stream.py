@@ -109,7 +109,7 @@ def test_what_is_heard_is_what_is_saved(sink: NullSink) -> None:
 
 
 def test_a_line_is_heard_before_the_next_one_is_written(sink: NullSink, start: Start) -> None:
-    words = ("-", "--save", "a.wav", "--device", "PULSE", "--json", "--seed", "1")
+    words = ("-", "--save", "a.wav", "--sound-device", "PULSE", "--json", "--seed", "1")
     with Recording(sink) as recording:
         child = start(*words, env=sink.env, stdin=subprocess.PIPE)
         assert child.stdin is not None
@@ -182,7 +182,9 @@ def test_an_unknown_device_is_refused_before_a_model_loads() -> None:
         "import sys; from voxcli.cli import main; code = main(); assert 'torch' not in sys.modules"
     )
     command = [sys.executable, "-c", f"{code}; sys.exit(code)", "stream", SENTENCE]
-    done = subprocess.run([*command, "--device", "no such"], capture_output=True, env=NO_SOUND)
+    done = subprocess.run(
+        [*command, "--sound-device", "no such"], capture_output=True, env=NO_SOUND
+    )
     assert (done.returncode, done.stdout) == (4, b"")
     assert b"--list-devices" in done.stderr
     assert os.listdir() == []
@@ -267,7 +269,7 @@ def test_lines_without_a_word_are_refused_at_once(text: bytes) -> None:
         (("-o", "a.wav"), "--save a.wav"), (("--format", "raw"), "-o -"),
         (("--format", "mp3"), "--format"), (("--bits", "24"), "--bits"),
         (("--buffer-ms", "-1"), "--buffer-ms"), (("--rate", "17"), "17"),
-        (("-o", "-", "--device", "0"), "--device"), (("-o", "-", "--json"), "--json"),
+        (("-o", "-", "--sound-device", "0"), "--sound-device"), (("-o", "-", "--json"), "--json"),
         (("--save", "a.xyz"), "xyz"), (("--seed", "-1"), "--seed"),
     ],
 )  # fmt: skip
@@ -342,11 +344,10 @@ def test_a_sound_system_that_never_answers_is_left_behind(
     answers.set()
 
 
-def test_a_compute_device_given_as_the_sound_device_is_explained() -> None:
-    require_sound()
-    done = process(SENTENCE, "--device", "cuda:0", env=NO_SOUND)
-    assert done.returncode == 4
-    assert b"--compute-device cuda:0" in done.stderr
+def test_a_sound_device_given_as_the_models_is_explained(run: Run) -> None:
+    code, _, err = run(SENTENCE, "--device", "Speaker")
+    assert code == 2
+    assert "a sound device is chosen with --sound-device" in err
 
 
 def test_the_live_line_is_for_terminals_alone(

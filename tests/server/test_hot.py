@@ -375,8 +375,8 @@ def test_speak_uses_the_server_and_says_so(
     assert (report["model"], report["seed"]) == ("fake", 7)
     assert report["segments"][0]["finish_reason"] == "stop"
     until(lambda: hot.metric("voxcli_requests_total", outcome="ok") == 1)
-    for command, device in (("speak", "--device"), ("stream", "--compute-device")):
-        assert cli.main([command, " ", device, "cpu"]) == 2
+    for command in ("speak", "stream"):
+        assert cli.main([command, " ", "--device", "cpu"]) == 2
         said = capsys.readouterr().err
         assert "the text is empty" in said
         assert "asking the" not in said
@@ -394,7 +394,7 @@ def test_clone_stream_and_batch_use_it_too(
     assert said in printed.err
     assert json.loads(printed.out)["reference"]["used_rate"] == 16000
 
-    words = ["stream", TEXT, "--compute-device", "cpu", "--seed", "7", "-o", "-"]
+    words = ["stream", TEXT, "--device", "cpu", "--seed", "7", "-o", "-"]
     assert cli.main(words) == 0
     printed = capfdbinary.readouterr()
     assert said in printed.err
@@ -646,7 +646,7 @@ def test_the_client_side_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.usefixtures("hot")
-@pytest.mark.parametrize("command", ["speak --device cpu", "stream --compute-device cpu"])
+@pytest.mark.parametrize("command", ["speak --device cpu", "stream --device cpu"])
 def test_speech_reaches_a_pipe_through_few_modules(command: str) -> None:
     """Imports are most of the time from the shell to the first byte; seconds depend on machines."""
     code = (

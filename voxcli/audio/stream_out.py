@@ -1,7 +1,8 @@
-"""Audio to a pipe (`-o -`): a WAV stream of unknown length, or raw little-endian PCM.
+"""Audio to stdout (`-o -`): a WAV stream, or raw little-endian PCM.
 
 Every chunk is written through at once, in whole samples. The header goes out with the first
-samples, so a synthesis that fails before them leaves the pipe empty. Knows nothing about files.
+samples, so a synthesis that fails before them leaves the pipe empty. It states no length; where
+stdout is a file that can be rewound, the true one is put there at the end.
 numpy is imported with the first float samples.
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
-from voxcli.audio.wav import BYTES_PER_SAMPLE, wav_header
+from voxcli.audio.wav import BYTES_PER_SAMPLE, MAX_WAV_BYTES, wav_header
 from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
 from voxcli.utterance import Pcm
 
@@ -43,6 +45,20 @@ def open_stdout() -> IO[bytes]:
     return open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)
 
 
+def _can_rewind(file: Any) -> bool:
+    """Whether it is a regular file, so that its beginning can be written again; not after `>>`."""
+    try:
+        descriptor = file.fileno()
+        is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except (AttributeError, OSError, ValueError):  # no file of the system's
+        return False
+    if not is_regular or os.name != "posix":
+        return is_regular
+    import fcntl
+
+    return not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND
+
+
 class StreamWriter:
     """Writes mono chunks to a binary file object as they come.
 
@@ -69,8 +85,9 @@ class StreamWriter:
         self.bits = resolve_format("wav", bits).bits or "16"
         self.sample_rate = FORMATS["wav"].choose_rate(source_rate, rate)
         self.num_frames = 0
-        self._file = file
+        self._file: Any = file
         self._has_header = container == "raw"
+        self._header_at: int | None = None  # where it is, if it can be written again
         self._source_rate = source_rate
         self._resampler: Resampler | None = None
 
@@ -100,9 +117,21 @@ class StreamWriter:
         self._send(self._quantised(self._resampler.push(as_mono(samples))))
 
     def close(self) -> None:
-        """Send what the resampler still holds; does not close the file."""
+        """Send what the resampler still holds and state the length; does not close the file."""
         if self._resampler is not None:
             self._send(self._quantised(self._resampler.flush()))
+        if self._header_at is not None:
+            self._state_length(self._header_at)
+
+    def _state_length(self, header_at: int) -> None:
+        num_bytes = self.num_frames * BYTES_PER_SAMPLE[self.bits]
+        if num_bytes > MAX_WAV_BYTES:
+            return
+        if num_bytes % 2:
+            self._write(b"\0")
+        self._file.seek(header_at)
+        self._write(wav_header(self.sample_rate, self.bits, self.num_frames))
+        self._file.seek(0, os.SEEK_END)
 
     def _quantised(self, samples: Samples) -> bytes:
         from voxcli.audio.pcm import quantise
@@ -116,6 +145,11 @@ class StreamWriter:
         if not self._has_header:
             data = wav_header(self.sample_rate, self.bits, None) + data
             self._has_header = True
+            if _can_rewind(self._file):
+                self._header_at = self._file.tell()
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
         try:
             self._write_all(memoryview(data))
         except OSError as err:

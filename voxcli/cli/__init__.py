@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from voxcli import __version__
@@ -49,7 +50,16 @@ COMMANDS = {
     "models": "List, inspect, check, download and remove models.",
     "serve": "Keep a model loaded for programs, the browser and voxcli.",
     "doctor": "Report what this machine can do.",
+    "completion": "Complete commands, options and voices in a shell.",
+    "help": "Show the help of a command.",
 }
+EXAMPLES = (
+    'voxcli speak "Good morning." --voice emma -o morning.wav',
+    "date | voxcli speak -o now.mp3",
+    "voxcli voices list",
+    "voxcli help speak",
+)
+COMPLETE = "_VOXCLI_COMPLETE"  # by which a shell asks what may follow
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -64,9 +74,51 @@ def examples_text(examples: Sequence[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
-def new_app(help: str, *, cls: type[TyperGroup] = TyperGroup, **settings: Any) -> typer.Typer:
+def panels_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Arguments, then options by panel, in the order in which the panels first occur."""
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is None:
+            continue
+        is_argument = parameter.param_type_name == "argument"
+        panel = getattr(parameter, "rich_help_panel", None) or "Options"
+        panels.setdefault("Arguments" if is_argument else panel, []).append(record)
+    if rest := panels.pop("Options", None):  # with --help, at the end
+        panels["Options"] = rest
+    return panels
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Typer shows panels by rich alone, which takes longer to import than all of voxcli's help."""
+    for name, records in panels_of(command, ctx).items():
+        with formatter.section(name):
+            formatter.write_dl(records)
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help shows options in panels, without rich."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_options(self, ctx, formatter)
+
+
+class PlainGroup(TyperGroup):
+    """The same for a command with commands below it."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+class _App(typer.Typer):
+    def command(self, name: str | None = None, **settings: Any) -> Any:
+        return super().command(name, **{"cls": PlainCommand, **settings})
+
+
+def new_app(help: str, *, cls: type[TyperGroup] = PlainGroup, **settings: Any) -> typer.Typer:
     """A Typer app in voxcli's style: plain help, plain tracebacks, `-h`."""
-    return typer.Typer(
+    return _App(
         cls=cls,
         help=help,
         rich_markup_mode=None,
@@ -77,7 +129,7 @@ def new_app(help: str, *, cls: type[TyperGroup] = TyperGroup, **settings: Any) -
     )
 
 
-class LazyCommands(TyperGroup):
+class LazyCommands(PlainGroup):
     """Imports `voxcli.cli.<name>` when `<name>` is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -118,6 +170,7 @@ app = new_app(
     """,
     cls=LazyCommands,
     no_args_is_help=True,
+    epilog=examples_text(EXAMPLES),
 )
 
 
@@ -129,7 +182,10 @@ def _show_version(is_asked: bool) -> None:
 
 @app.callback()
 def voxcli(
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Tell on stderr what happens, with times."),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -140,8 +196,9 @@ def voxcli(
     """The options before a command."""
     logging.captureWarnings(True)
     if verbose:
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-        logging.getLogger("voxcli").setLevel(logging.DEBUG)
+        line = "%(relativeCreated)6.0f ms  %(name)s: %(message)s"
+        logging.basicConfig(level=logging.INFO, format=line)
+        logging.getLogger("voxcli").setLevel(logging.DEBUG if _is_debugging() else logging.INFO)
     else:
         logging.basicConfig(handlers=[logging.NullHandler()])
 
@@ -155,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.never_fail_to_encode()
     try:
         try:
-            return _run(words)
+            return run(_verbose_first(words))
         except TakeOver as end:
             if arguments is None:  # else the process is another program's
                 replace_process(end)
@@ -194,7 +251,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _run(words: list[str]) -> int:
+def _verbose_first(words: list[str]) -> list[str]:
+    """`-v` behind a command means the same as before it."""
+    end = words.index("--") if "--" in words else len(words)
+    for word in ("-v", "--verbose"):
+        if word in words[1:end] and words[0] in COMMANDS:
+            index = words.index(word, 1)
+            return [word, *words[:index], *words[index + 1 :]]
+    return words
+
+
+def run(words: list[str]) -> int:
+    """Run a command line and return its exit code; lets every error pass."""
+    if COMPLETE in os.environ:
+        import_module("typer.completion").completion_init()
     try:
         command: Any = get_command(app)
         take_plain_values(command)

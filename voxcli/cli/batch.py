@@ -29,11 +29,11 @@ from voxcli.cli.batch_shows import (
     show_plan,
     show_problems,
 )
-from voxcli.cli.engine_options import EngineOptions, say_who
-from voxcli.cli.options import JsonOption, QuietOption, SpeechOptions, grouped
+from voxcli.cli.engine_options import EngineOptions, say_who, start
+from voxcli.cli.options import ENGINE, OUTPUT, JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import load_reference
-from voxcli.cli.speech_report import warn_setup, warn_undescribed
+from voxcli.cli.speech_report import warn_undescribed
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
@@ -55,6 +55,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
+RUN = "Run"  # a panel of the help
 ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 
 
@@ -74,20 +75,30 @@ def batch(
     timeline: TimelineOptions,
     engine: EngineOptions,
     out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Where the files go.",
+            rich_help_panel=OUTPUT,
+        ),
     ],
     strict: Annotated[
         bool,
         typer.Option(
             "--strict/--keep-going",
             help="Speak nothing of a table with rows that must be corrected, or the good ones.",
+            rich_help_panel=RUN,
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Speak again what is done already.")
+        bool,
+        typer.Option("--force", help="Speak again what is done already.", rich_help_panel=RUN),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be spoken, and stop.")
+        bool,
+        typer.Option("--dry-run", help="Show what would be spoken, and stop.", rich_help_panel=RUN),
     ] = False,
     slots: Annotated[
         int | None,
@@ -97,6 +108,7 @@ def batch(
             metavar="N",
             help="Segments spoken at once, 1 or more; of servers at URLs: rows that each has.",
             show_default=f"{NUM_SLOTS}; 8 a server, then as many as make it faster",
+            rich_help_panel=ENGINE,
         ),
     ] = None,
     json: JsonOption = False,
@@ -265,8 +277,7 @@ def _start(
             is_quiet=is_quiet, rows_a_server=rows_a_server,
         )  # fmt: skip
     say_who(engine, is_quiet=is_quiet)
-    engine.start(wanted)
-    warn_setup(engine, is_quiet=is_quiet)
+    start(engine, wanted, is_quiet=is_quiet)
     return engine
 
 

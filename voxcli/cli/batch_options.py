@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from voxcli.cli.options import BitsOption
+from voxcli.cli.options import OUTPUT, BitsOption
 from voxcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TableOptions:
     """How the table is read."""
+
+    panel: ClassVar[str] = "Table"
 
     encoding: Annotated[
         str | None,
@@ -82,6 +84,8 @@ class TableOptions:
 class FileOptions:
     """What the files are called and how they are stored."""
 
+    panel: ClassVar[str] = OUTPUT
+
     name: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +98,7 @@ class FileOptions:
     ] = None
     format: Annotated[
         str,
-        typer.Option("--format", metavar="NAME", help="Format of files whose name has no suffix."),
+        typer.Option("--format", metavar="NAME", help="Format where no suffix says it."),
     ] = "wav"
     bits: BitsOption = None
     rate: Annotated[
@@ -136,6 +140,8 @@ class FileOptions:
 class ImitationOptions:
     """A voice to imitate, for rows that name none."""
 
+    panel: ClassVar[str] = "Voice"
+
     ref: Annotated[
         Path | None,
         typer.Option("--ref", metavar="FILE", help="Recording of a voice for rows without one."),
@@ -148,6 +154,8 @@ class ImitationOptions:
 @dataclass(frozen=True)
 class VerifyOptions:
     """Whether what was said is listened to."""
+
+    panel: ClassVar[str] = "Checks"
 
     verify: Annotated[
         str | None,
@@ -195,6 +203,8 @@ class VerifyOptions:
 class FitOptions:
     """Speech fitted into the slots of a timeline."""
 
+    panel: ClassVar[str] = "Timeline"
+
     fit: Annotated[
         bool,
         typer.Option("--fit", help="Trim each row that has start and end, and fit its tempo."),
@@ -232,6 +242,8 @@ class FitOptions:
 class TimelineOptions:
     """The rows as one timeline."""
 
+    panel: ClassVar[str] = "Timeline"
+
     mix: Annotated[
         Path | None,
         typer.Option("--mix", metavar="FILE", help="All rows at their start times in one file."),
@@ -268,10 +280,19 @@ class TimelineOptions:
     ] = 12.0
     duck_attack_ms: Annotated[
         float,
-        typer.Option("--duck-attack-ms", metavar="MS", help="Its way down before speech."),
+        typer.Option(
+            "--duck-attack-ms",
+            metavar="MS",
+            help="Time that the bed takes to sink before speech, in milliseconds.",
+        ),
     ] = 150.0
     duck_release_ms: Annotated[
-        float, typer.Option("--duck-release-ms", metavar="MS", help="Its way up after speech.")
+        float,
+        typer.Option(
+            "--duck-release-ms",
+            metavar="MS",
+            help="Time that it takes to rise after speech, in milliseconds.",
+        ),
     ] = 500.0
     stems: Annotated[
         Path | None,

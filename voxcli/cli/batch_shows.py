@@ -115,7 +115,7 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
 
 
 def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
-    """How the rows ended; the result is the folder, or the report."""
+    """How the rows ended; the result is the folder and the files of the timeline, or the report."""
     from voxcli.batch.report import failure_table
 
     failures = failure_table(report["rows"])
@@ -142,6 +142,9 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.result_json(report)
     else:
         output.result(report["output"])
+        made = report.get("timeline") or {}
+        for path in filter(None, (made.get("mix"), *made.get("stems", ()), made.get("subs"))):
+            output.result(path)
 
 
 def _show_limited(rows: Sequence[Mapping[str, Any]]) -> None:

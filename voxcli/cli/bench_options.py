@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from voxcli.cli.engine_options import EngineOptions
-from voxcli.cli.options import MaxSlotsOption, OverwriteOption, StyleOption, VoiceOption
+from voxcli.cli.options import (
+    ENGINE,
+    OUTPUT,
+    VOICE,
+    MaxSlotsOption,
+    OverwriteOption,
+    StyleOption,
+    VoiceOption,
+)
 from voxcli.cli.references import ReferenceOptions
 from voxcli.config import EngineConfig, SamplingParams, UserSettings
 from voxcli.errors import UsageError
@@ -30,6 +38,8 @@ DEFAULT_LANG = "en"
 @dataclass(frozen=True)
 class LoadOptions:
     """What is said, how often, and how much of it at once."""
+
+    panel: ClassVar[str] = "Load"
 
     prompts: Annotated[
         str | None,
@@ -127,6 +137,8 @@ class LoadOptions:
 class MannerOptions:
     """How every prompt is spoken."""
 
+    panel: ClassVar[str] = VOICE
+
     voice: VoiceOption = None
     style: StyleOption = ""
 
@@ -177,6 +189,8 @@ class BenchEngineOptions(EngineOptions):
 class WeightsOptions:
     """Which weights, but the model's own."""
 
+    panel: ClassVar[str] = ENGINE
+
     dummy_weights: Annotated[
         Path | None,
         typer.Option(
@@ -214,6 +228,8 @@ class WeightsOptions:
 @dataclass(frozen=True)
 class ReportFiles:
     """Where the report goes besides the terminal."""
+
+    panel: ClassVar[str] = OUTPUT
 
     json: Annotated[
         str | None, typer.Option(metavar="FILE|-", help="Write the whole report as JSON.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -12,7 +12,7 @@ from voxcli.cli import output, speaking
 from voxcli.cli.engine_options import SizedEngineOptions
 from voxcli.cli.options import SpeechOptions, TextSource, grouped
 from voxcli.cli.parameter_options import ParameterOptions
-from voxcli.cli.references import Reference, ReferenceOptions, load_reference
+from voxcli.cli.references import RECORDING, Reference, ReferenceOptions, load_reference
 from voxcli.cli.speaking import ShowOptions, TargetOptions
 from voxcli.config import UserSettings
 from voxcli.errors import UsageError, told_apart
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from voxcli.utterance import Recording
 
 EXAMPLES = (
-    'voxcli clone "See you at the harbour." --ref samples/voices/oscar.flac -o oscar.wav',
-    'voxcli clone "See you there." --ref samples/voices/clara.flac '
-    "--ref-text-file samples/voices/clara.txt -o clara.flac",
-    'voxcli clone "Rain again." --ref samples/voices/emma.flac --ref-auto --dry-run --json',
+    'voxcli speak "This is how I sound on a good day." --voice mia -o me.wav && '
+    'voxcli clone "See you at the harbour." --ref me.wav -o harbour.wav',
+    'voxcli speak "I read every morning before work." --voice hugo -o he.wav && '
+    'voxcli clone "See you there." --ref he.wav --ref-text "I read every morning before work." '
+    "-o there.flac",
 )
 
 
 @dataclass(frozen=True)
 class CloneOptions:
     """What the speech continues."""
+
+    panel: ClassVar[str] = RECORDING
 
     prompt_audio: Annotated[
         Path | None,
@@ -50,19 +53,26 @@ class CloneOptions:
     ] = False
 
 
+@dataclass(frozen=True)
+class MannerOptions(SpeechOptions):
+    """How a text is spoken in the voice of a recording."""
+
+    left_out: ClassVar[tuple[str, ...]] = ("voice",)
+
+
 @grouped
 def clone(
     source: TextSource,
     reference: ReferenceOptions,
     clone: CloneOptions,
     targets: TargetOptions,
-    speech: SpeechOptions,
+    speech: MannerOptions,
     parameters: ParameterOptions,
     engine: SizedEngineOptions,
     show: ShowOptions,
 ) -> None:
     """Speak a text in the voice of a recording."""
-    _check(reference, clone, speech, targets)
+    _check(reference, clone, targets)
     settings = engine.settings()
     utterance = replace(
         speech.utterance(source.read(), settings, parameters.given()),
@@ -90,16 +100,9 @@ def clone(
     speaking.run(utterance, targets, engine, settings, show, add_facts)
 
 
-def _check(
-    reference: ReferenceOptions, clone: CloneOptions, speech: SpeechOptions, targets: TargetOptions
-) -> None:
+def _check(reference: ReferenceOptions, clone: CloneOptions, targets: TargetOptions) -> None:
     """Refuse what contradicts itself, before anything is read."""
     reference.check()
-    if speech.voice is not None:
-        raise UsageError(
-            f"--voice is '{speech.voice}', but clone takes its voice from a recording",
-            hint=f"use 'voxcli speak --voice {speech.voice}'",
-        )
     if clone.prompt_text is not None and clone.prompt_audio is None:
         raise UsageError(
             "--prompt-text is the transcript of a recording, but --prompt-audio is not given",

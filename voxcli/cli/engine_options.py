@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.options import MaxSlotsOption, OfflineOption
+from voxcli.cli.options import ENGINE, MaxSlotsOption, OfflineOption
 from voxcli.config import EngineConfig, UserSettings, load_settings
 from voxcli.parameters import Values
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ModelOptions:
     """What model is loaded, and on what."""
+
+    panel: ClassVar[str] = ENGINE
 
     model: Annotated[
         str | None,
@@ -163,6 +166,14 @@ class SizedEngineOptions(EngineOptions):
 
     def config(self, settings: UserSettings, graphs: tuple[Values, ...] = ()) -> EngineConfig:
         return replace(super().config(settings, graphs), max_slots=self.max_slots)
+
+
+def start(engine: SpeechEngine, wanted: Iterable[Values], *, is_quiet: bool) -> None:
+    """Start who speaks; shows on a terminal what that takes its time for, then what is doubtful."""
+    with output.Spinner("starting", is_quiet=is_quiet):
+        engine.start(wanted)
+    if engine.setup.warning and not is_quiet:
+        output.warn(engine.setup.warning)
 
 
 def say_who(engine: SpeechEngine, *, is_quiet: bool) -> None:

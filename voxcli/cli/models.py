@@ -24,7 +24,7 @@ EXAMPLES = (
     "voxcli models verify mini --json",
 )
 
-app = new_app("List, inspect, check and download models.", no_args_is_help=True)
+app = new_app("List, inspect, check, download and remove models.", no_args_is_help=True)
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A model name, a hub id or a folder.")
@@ -137,13 +137,25 @@ def pull(
     )
     for check in _verify(model, is_quiet=quiet):
         if not check.is_ok:
-            path = model.folder / check.name
-            hint = f"delete {path.resolve()} and run the same command again"
-            raise CheckpointError(f"{path}: {check.detail}", hint=hint)
+            hint = f"run 'voxcli models remove {name}' and the same command again"
+            raise CheckpointError(f"{check.name} of '{name}': {check.detail}", hint=hint)
     if json:
         output.result_json({"name": model.name, **_describe(model)})
     else:
         output.result(model.folder)
+
+
+@app.command()
+def remove(name: NameArgument, json: JsonOption = False) -> None:
+    """Delete a downloaded model from this machine."""
+    from voxcli.hub.remove import remove_model
+
+    freed = remove_model(name, load_settings().cache_dir)
+    if json:
+        output.result_json({"name": name, "freed_bytes": freed})
+    else:
+        output.note(f"{freed / 1e6:,.0f} MB are free again")
+        output.result(name)
 
 
 def _state(name: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Options that commands share, single and in groups.
 
 A group is a frozen dataclass whose fields are options. A command under `@grouped` takes a group as
-one parameter, and Typer sees its fields as options of the command.
+one parameter, and Typer sees its fields as options of the command, but for those in `left_out`.
+Under `--help` they stand below the group's `panel`, but for those that name one themselves.
 
 An option that a user may set once for all (model, device, threads, voice, offline, engine) has the
 default None; the environment, the config file or the default of `UserSettings` then count.
@@ -9,13 +10,16 @@ default None; the environment, the config file or the default of `UserSettings` 
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from copy import copy
+from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
@@ -40,15 +44,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         flat += [
             Parameter(
                 field.name, Parameter.KEYWORD_ONLY, default=field.default,
-                annotation=own[field.name],
+                annotation=_in_panel(own[field.name], getattr(groups[name], "panel", None)),
             )
-            for field in fields(groups[name])
+            for field in _options_of(groups[name])
         ]  # fmt: skip
 
     @wraps(command)
     def run(**values: Any) -> None:
         made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            name: group(**{field.name: values.pop(field.name) for field in _options_of(group)})
             for name, group in groups.items()
         }
         command(**values, **made)
@@ -58,12 +62,36 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _options_of(group: Any) -> list[Field[Any]]:
+    """The fields of a group that its commands have as options."""
+    return [field for field in fields(group) if field.name not in getattr(group, "left_out", ())]
+
+
+def _in_panel(annotation: Any, panel: str | None) -> Any:
+    """The annotation of an option, in a panel of the help if it is in none yet."""
+    told = copy(annotation.__metadata__[0])
+    told.rich_help_panel = told.rich_help_panel or panel
+    return Annotated[annotation.__origin__, told]
+
+
+OUTPUT, ENGINE, TEXT, VOICE = "Output", "Engine", "Text", "Voice"  # panels that commands share
+
+
+def _voice_names(incomplete: str) -> list[str]:
+    """For a shell that completes."""
+    from voxcli.voices import VoiceStore
+
+    store = VoiceStore()
+    return [name for name in (*store.bundled(), *store.names()) if name.startswith(incomplete)]
+
+
 VoiceOption = Annotated[
     str | None,
     typer.Option(
         "--voice",
+        autocompletion=_voice_names,
         metavar="VOICE",
-        help="Name of a saved voice; see 'voxcli voices list'.",
+        help="Name of a voice, such as emma; see 'voxcli voices list'.",
         show_default="the model's own",
     ),
 ]
@@ -79,23 +107,39 @@ StyleOption = Annotated[
 MaxSlotsOption = Annotated[
     int,
     typer.Option(
+        "--slots",
         "--max-slots",
         metavar="N",
         help="Segments that can be spoken at once, 1 or more; each takes memory.",
         show_default=True,
+        rich_help_panel=ENGINE,
     ),
 ]
 OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an output file that exists.")
+    bool,
+    typer.Option("--overwrite", help="Replace an output file that exists.", rich_help_panel=OUTPUT),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the result (or the error) as one JSON object.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the result (or the error) as one JSON object.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no summary on stderr.")
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="No progress and no summary on stderr.", rich_help_panel=OUTPUT
+    ),
 ]
 OfflineOption = Annotated[
-    bool, typer.Option("--offline", help="Open no network connection, whatever is missing.")
+    bool,
+    typer.Option(
+        "--offline",
+        help="Open no network connection, whatever is missing.",
+        rich_help_panel=ENGINE,
+    ),
 ]
 BitsOption = Annotated[
     str | None,
@@ -104,7 +148,9 @@ BitsOption = Annotated[
 StreamFormatOption = Annotated[
     str,
     typer.Option(
-        "--format", metavar="wav|raw", help="What '-o -' streams; raw is s16le at 16 bits."
+        "--format",
+        metavar="wav|raw",
+        help="Format where no suffix says it: of '-o -'; raw is s16le at 16 bits.",
     ),
 ]
 
@@ -113,8 +159,11 @@ StreamFormatOption = Annotated[
 class TextSource:
     """Where the text comes from."""
 
+    panel: ClassVar[str] = TEXT
+
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What to say, or '-' for stdin.")
+        str | None,
+        typer.Argument(metavar="TEXT", help="What to say; '-', or nothing at a pipe, reads stdin."),
     ] = None
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
@@ -138,9 +187,9 @@ class TextSource:
         """
         from voxcli.text import decode_text
 
-        if (self.text is None) == (self.file is None):
-            what = "no text was given" if self.text is None else "TEXT and --file are both given"
-            raise UsageError(what, hint="give one of: TEXT, '-' for stdin, --file FILE")
+        if self.text is not None and self.file is not None:
+            hint = "give one of: TEXT, '-' for stdin, --file FILE"
+            raise UsageError("TEXT and --file are both given", hint=hint)
         if self.file is not None:
             try:
                 content = self.file.read_bytes()
@@ -148,19 +197,49 @@ class TextSource:
                 message = f"cannot read {self.file}: {err.strerror}"
                 raise UsageError(message, hint="check --file") from err
             return decode_text(content, encoding=self.encoding, source=str(self.file))
-        assert self.text is not None
-        if self.encoding is not None and self.text != STDIN:
-            raise UsageError("--encoding is for --file and stdin, and TEXT is given")
-        if self.text == STDIN:
+        if self.is_stdin:
             if sys.stdin is None or sys.stdin.closed:
                 raise UsageError("stdin is closed", hint="give TEXT or --file")
             return decode_text(sys.stdin.buffer.read(), encoding=self.encoding, source="stdin")
+        if self.text is None:
+            raise UsageError("no text was given", hint="give TEXT, '-' for stdin, or --file FILE")
+        if self.encoding is not None:
+            raise UsageError("--encoding is for --file and stdin, and TEXT is given")
+        if _is_file(self.text):
+            raise UsageError(
+                f"'{self.text}' is a file", hint=f"to have it read aloud, give --file {self.text}"
+            )
         return self.text
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether stdin is read: '-' says so, or nothing is given and something is piped in."""
+        if self.file is not None or self.text is not None:
+            return self.file is None and self.text == STDIN
+        return _is_piped()
+
+
+def _is_piped() -> bool:
+    """Whether stdin is a pipe or a file: no terminal, no /dev/null, and open."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or no file at all
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.isfile(text)
+    except ValueError:  # no name can have a NUL in it
+        return False
 
 
 @dataclass(frozen=True)
 class SpeechOptions:
     """How a text is spoken."""
+
+    panel: ClassVar[str] = VOICE
 
     voice: VoiceOption = None
     style: StyleOption = ""
@@ -171,6 +250,7 @@ class SpeechOptions:
             metavar="CODE",
             help="Language of the text as an ISO 639-1 code, such as en.",
             show_default="found from the text",
+            rich_help_panel=TEXT,
         ),
     ] = None
     speed: Annotated[
@@ -218,7 +298,12 @@ class SpeechOptions:
         ),
     ] = SamplingParams.retries
     raw_text: Annotated[
-        bool, typer.Option("--raw-text", help="Do not write out numbers and abbreviations.")
+        bool,
+        typer.Option(
+            "--raw-text",
+            help="Do not write out numbers and abbreviations.",
+            rich_help_panel=TEXT,
+        ),
     ] = False
 
     def utterance(self, text: str, settings: UserSettings, told: Values) -> Utterance:

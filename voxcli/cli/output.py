@@ -13,9 +13,11 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 ERROR = "voxcli: error: "  # begins the line that says why a command failed
 PROGRESS_DELAY_S = 1.0
 LIVE_INTERVAL_S = 0.2
+SPINNER_DELAY_S = 0.5
+SPINNER = "|/-\\"
 
 
 def result(value: object) -> None:
@@ -161,6 +165,65 @@ class LiveLine:
     def _draw(self, text: str) -> None:
         print(f"\r{text:<{self._width}}", end="\r", file=sys.stderr, flush=True)
         self._width = len(text)
+
+
+class Spinner:
+    """What happens before there is progress, with seconds, on one line of a terminal's stderr.
+
+    It shows what voxcli's engine logs, the words of `--verbose`, to which it leaves the line.
+    Silent when quiet or no terminal, and in the first half second.
+
+    Args:
+        words: until the engine says something.
+    """
+
+    def __init__(self, words: str, *, is_quiet: bool = False) -> None:
+        self._words = words
+        self._logger = logging.getLogger("voxcli.engine")
+        self._is_enabled = can_show_progress(is_quiet=is_quiet)
+        self._is_enabled &= not self._logger.isEnabledFor(logging.INFO)
+        self._line = LiveLine(is_quiet=is_quiet)
+        self._is_done = threading.Event()
+
+    def __enter__(self) -> Spinner:
+        if self._is_enabled:
+            self._handler = _Told(self._tell)
+            self._logger.addHandler(self._handler)
+            self._logger.setLevel(logging.INFO)
+            self._thread = threading.Thread(target=self._turn, daemon=True)
+            self._thread.start()
+        return self
+
+    def _tell(self, words: str) -> None:
+        self._words = words
+
+    def _turn(self) -> None:
+        began_s = time.monotonic()
+        for sign in cycle(SPINNER):
+            if self._is_done.wait(LIVE_INTERVAL_S):
+                break
+            if (waited_s := time.monotonic() - began_s) > SPINNER_DELAY_S:
+                with suppress(OSError):
+                    self._line.show(f"{sign} {self._words} ({waited_s:.0f} s)")
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_enabled:
+            self._is_done.set()
+            self._thread.join()
+            self._logger.removeHandler(self._handler)
+            self._logger.setLevel(logging.NOTSET)
+            self._line.clear()
+
+
+class _Told(logging.Handler):
+    """Hands the words of what is logged on."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell_words = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell_words(record.getMessage().splitlines()[0][:60])
 
 
 class Progress:

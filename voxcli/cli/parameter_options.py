@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 
@@ -45,6 +45,8 @@ def _option_for(parameter: Parameter, name: str) -> Any:
 @dataclass(frozen=True)
 class ParameterOptions:
     """What models can be told, as their families declare it; a plan refuses what is another's."""
+
+    panel: ClassVar[str] = "Model parameters"
 
     def given(self) -> dict[str, Value]:
         """What was typed, by the parameters' own names.

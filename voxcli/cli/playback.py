@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from voxcli.streaming.source import Source
     from voxcli.streaming.streamer import Streamer, StreamReport
 
-COMPUTE_DEVICES = ("cpu", "cuda", "mps", "gpu", "auto")  # what people give other commands
-
 
 @dataclass(frozen=True)
 class Target:
@@ -59,8 +57,6 @@ def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
     try:
         return in_time(lambda: SoundOutput(find_device(target.device), target.rate)), None
     except DeviceError as err:
-        if target.device is not None and target.device.split(":")[0] in COMPUTE_DEVICES:
-            err.hint = f"to choose where the model runs, use --compute-device {target.device}"
         if target.save is None:
             raise
         output.warn(

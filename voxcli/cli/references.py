@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from voxcli.audio.reference import Preparation
 
 AUTO = "auto"
+RECORDING = "Recording"  # the panel of these options
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Reference:
 class ReferenceOptions:
     """A recording of the voice, as typed."""
 
+    panel: ClassVar[str] = RECORDING
+
     ref: Annotated[
         Path | None,
         typer.Option(
@@ -55,7 +58,7 @@ class ReferenceOptions:
         typer.Option(
             "--ref-text",
             metavar="TEXT|auto",
-            help="What is said in it: brings the result nearer. 'auto' asks faster-whisper.",
+            help="What is said in it, for a closer result; 'auto' listens with faster-whisper.",
         ),
     ] = None
     ref_text_file: Annotated[

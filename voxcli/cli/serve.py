@@ -84,9 +84,7 @@ def serve(
     ] = False,
     max_streams: Annotated[
         int,
-        typer.Option(
-            "--max-streams", "--max-slots", metavar="N", help="Texts spoken at once, 1 or more."
-        ),
+        typer.Option("--max-streams", metavar="N", help="Texts spoken at once, 1 or more."),
     ] = EngineConfig.max_slots,
     max_queue: Annotated[
         int,

@@ -11,8 +11,9 @@ from voxcli.cli.speaking import ShowOptions, TargetOptions
 EXAMPLES = (
     'voxcli speak "The ferry leaves at noon." -o ferry.wav',
     "voxcli speak 'It costs $1,299.50 until 5:30 p.m.' --dry-run",
-    "voxcli speak --file samples/garden.txt -o garden.mp3 --seed 7",
-    'echo "Piped text." | voxcli speak - -o - > piped.wav',
+    'voxcli speak "The ferry leaves at noon." --voice emma -o emma.mp3 --seed 7',
+    'echo "The ferry leaves at noon." > ferry.txt && voxcli speak --file ferry.txt -o told.flac',
+    'echo "Piped text." | voxcli speak -o - > piped.wav',
 )  # fmt: skip
 
 

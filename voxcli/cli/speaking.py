@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.engine_options import EngineOptions, say_who
+from voxcli.cli.engine_options import EngineOptions, say_who, start
 from voxcli.cli.options import (
+    OUTPUT,
     BitsOption,
     JsonOption,
     OverwriteOption,
@@ -28,7 +29,6 @@ from voxcli.cli.speech_report import (
     report_of,
     show_plan,
     summary,
-    warn_setup,
     warn_undescribed,
     warn_unspeakable,
 )
@@ -64,6 +64,8 @@ class Target:
 @dataclass(frozen=True)
 class TargetOptions:
     """Where the speech goes, as typed."""
+
+    panel: ClassVar[str] = OUTPUT
 
     out: Annotated[
         str | None,
@@ -139,6 +141,8 @@ def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
 class ShowOptions:
     """What is shown besides the speech, or instead of it."""
 
+    panel: ClassVar[str] = OUTPUT
+
     show_text: Annotated[
         bool, typer.Option("--show-text", help="Show on stderr what is said and every rewrite.")
     ] = False
@@ -182,8 +186,7 @@ def run(
             output.note(describe_text(plan))
         if target is None:
             target = targets.named_after(plan.utterance.text)
-        engine.start([plan.parameters])
-        warn_setup(engine, is_quiet=show.quiet)
+        start(engine, [plan.parameters], is_quiet=show.quiet)
         report, path = _speak(engine, plan, target, is_quiet=show.quiet)
     add_facts(report)
     output.note(summary(report), is_quiet=show.quiet)

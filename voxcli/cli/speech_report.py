@@ -65,12 +65,6 @@ def warn_undescribed(style: str, facts: EngineFacts) -> None:
         )
 
 
-def warn_setup(engine: SpeechEngine, *, is_quiet: bool) -> None:
-    """What is doubtful about the device that was chosen, once the engine is started."""
-    if engine.setup.warning and not is_quiet:
-        output.warn(engine.setup.warning)
-
-
 def report_of(
     engine: SpeechEngine,
     plan: Plan,

@@ -6,14 +6,14 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.engine_options import EngineOptions, say_who
+from voxcli.cli.engine_options import EngineOptions, say_who, start
 from voxcli.cli.options import (
-    STDIN,
+    OUTPUT,
     JsonOption,
     OverwriteOption,
     QuietOption,
@@ -25,8 +25,8 @@ from voxcli.cli.options import (
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
-from voxcli.cli.speech_report import warn_setup, warn_undescribed, warn_unspeakable
-from voxcli.config import random_seed
+from voxcli.cli.speech_report import warn_undescribed, warn_unspeakable
+from voxcli.config import is_device, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
 from voxcli.utterance import FinishReason, Utterance
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     'voxcli stream "The ferry leaves at noon."',
-    "date | voxcli stream -",
+    "date | voxcli stream",
     "(printf 'It is done. That'; sleep 1; echo ' was all.') | voxcli stream -",
-    "voxcli stream --file samples/hello.txt --save hello.flac",
+    'voxcli stream "The ferry leaves at noon." --voice emma --save noon.flac',
     "voxcli stream --list-devices",
     'voxcli stream "The ferry leaves at noon." -o - --format raw > noon.raw',
 )
@@ -49,28 +49,15 @@ FIRST_LINE_S = 0.1  # a pipe that is empty from the start says so within it
 
 
 @dataclass(frozen=True)
-class ComputeOptions(EngineOptions):
-    """`EngineOptions` for a command whose `--device` is the sound device."""
-
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--compute-device",
-            metavar="DEVICE",
-            help="Where the model runs: auto, cpu, cuda or cuda:N ('--device' elsewhere).",
-            show_default="auto",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
 class SoundOptions:
     """Where the sound goes."""
+
+    panel: ClassVar[str] = OUTPUT
 
     sound_device: Annotated[
         str | None,
         typer.Option(
-            "--device",
+            "--sound-device",
             metavar="NAME|INDEX",
             help="Sound device: its number, its name, or a part that no other name has.",
             show_default="the system's",
@@ -135,7 +122,9 @@ class SoundOptions:
             hint = "drop it, or add -o -"
             raise UsageError(f"--format {self.format} is for '-o -' alone", hint=hint)
         if is_pipe and self.sound_device is not None:
-            raise UsageError("--device and '-o -' both say where the sound goes", hint="drop one")
+            raise UsageError(
+                "--sound-device and '-o -' both say where the sound goes", hint="drop one"
+            )
         if self.bits is not None and self.save is None and not is_pipe:
             raise UsageError("--bits is for --save and '-o -'", hint="drop it, or add --save FILE")
         if self.buffer_ms is not None and not 0 <= self.buffer_ms <= 1000 * MAX_PREBUFFER_S:
@@ -162,23 +151,29 @@ def stream(
     sound: SoundOptions,
     speech: SpeechOptions,
     parameters: ParameterOptions,
-    options: ComputeOptions,
+    options: EngineOptions,
     list_devices: Annotated[
-        bool, typer.Option("--list-devices", help="List the sound devices and stop.")
+        bool,
+        typer.Option(
+            "--list-devices", help="List the sound devices and stop.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Speak a text to the loudspeaker while it is generated.
 
-    With '-' stdin is spoken as it arrives: a line, or a sentence of a line that is still being
-    written; an empty line is a pause. Ctrl-C stops the sound at once; --save then holds what was
-    heard.
+    With '-', or at a pipe, stdin is spoken as it arrives: a line, or a sentence of a line that is
+    still being written; an empty line is a pause. Ctrl-C stops the sound at once; --save then holds
+    what was heard.
     """
     if list_devices:
         _show_devices(is_json=json)
         return
     settings = options.settings()
+    if options.device is not None and not is_device(options.device):
+        hint = "use auto, cpu, cuda or cuda:N; a sound device is chosen with --sound-device"
+        raise UsageError(f"--device is '{options.device}'", hint=hint)
     if speech.seed is None:  # chosen here, because it is the same for all lines
         speech = replace(speech, seed=random_seed())
     told = parameters.given()
@@ -194,8 +189,7 @@ def stream(
         device, failure = open_sound(target)
         if device is not None:
             stack.callback(device.close)
-        engine.start([wanted])
-        warn_setup(engine, is_quiet=quiet)
+        start(engine, [wanted], is_quiet=quiet)
         report = play(
             engine, source, target, device, failure, max_seconds=speech.max_seconds, is_quiet=quiet
         )
@@ -246,7 +240,7 @@ def _open_source(
         warn_unspeakable(made)
         return made
 
-    if text.text != STDIN or text.file is not None:
+    if not text.is_stdin:
         planned = plan(text.read())
         engine.begin(planned, takes_integers=_takes_integers(target, engine.facts.sample_rate))
         from voxcli.streaming.source import OneText

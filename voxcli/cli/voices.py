@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ import typer
 from voxcli.cli import new_app, output
 from voxcli.cli.engine_options import EngineOptions
 from voxcli.cli.options import JsonOption, OverwriteOption, QuietOption, grouped
-from voxcli.cli.references import ReferenceOptions
+from voxcli.cli.references import RECORDING, ReferenceOptions
 from voxcli.config import load_settings
 from voxcli.errors import UsageError, VoiceFileError
 from voxcli.utterance import Mode
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from voxcli.voices.profile import VoiceCard
 
 EXAMPLES = (
-    "voxcli voices add oscar --ref samples/voices/oscar.flac --consent 'a synthetic voice' && "
-    "voxcli voices export oscar -o oscar.safetensors",
     "voxcli voices list",
+    'voxcli speak "The ferry leaves at noon." --voice emma -o ferry.wav && '
+    "voxcli voices add ferry --ref ferry.wav --consent 'a synthetic voice' && "
+    "voxcli voices rename ferry noon && voxcli voices export noon -o noon.safetensors",
 )
 
-app = new_app("Save, list, inspect and share voices.", no_args_is_help=True)
+app = new_app("List, save, describe, rename and share voices.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a saved voice.")]
 
@@ -46,6 +48,7 @@ def add(
             metavar="CODE",
             help="Language of a transcript that is 'auto', such as en.",
             show_default="found from the recording",
+            rich_help_panel=RECORDING,
         ),
     ] = None,
     consent: Annotated[
@@ -118,40 +121,33 @@ def list_voices(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the saved voices, and those that a model has of its own."""
+    """List the voices that --voice takes.
+
+    They come with voxcli, or were saved, or are a model's own, which --model lists too.
+    """
     from voxcli.voices import VoiceStore
 
-    store, rows = VoiceStore(), _presets(model)
-    for name in store.names():
-        try:
-            rows.append(_card(store.card(name)))
-        except VoiceFileError as err:
-            rows.append({"name": name, "problem": str(err)})
+    store = VoiceStore()
+    rows = [{**row, "kind": "preset"} for row in _presets(model)]
+    for kind, names in (("bundled", store.bundled()), ("saved", store.names())):
+        for name in names:
+            try:
+                rows.append({**_card(store.card(name)), "kind": kind})
+            except VoiceFileError as err:
+                rows.append({"name": name, "problem": str(err), "kind": kind})
     if json:
         output.result_json({"voices": rows})
-        return
-    if not rows:
-        output.note("no voices are saved yet; add one with: voxcli voices add NAME --ref FILE")
         return
     cells = [
         (
             row["name"],
-            f"{row['duration_s']:.1f} s",
-            "yes" if row["text"] else "no",
-            " ".join(row["models"]),
-            row["created"][:10],
-        )
-        if "text" in row
-        else (
-            row["name"],
-            "damaged" if "problem" in row else "preset",
-            "",
-            row.get("model", ""),
-            "",
+            "damaged" if "problem" in row else row["kind"],
+            " ".join(row.get("models") or [row.get("model", "")]),
+            row.get("description", ""),
         )
         for row in rows
     ]
-    output.result(output.table([("NAME", "LENGTH", "TRANSCRIPT", "MODELS", "CREATED"), *cells]))
+    output.result(output.table([("NAME", "KIND", "MODELS", "WHAT"), *cells]))
 
 
 def _presets(model: str | None) -> list[dict[str, Any]]:
@@ -171,7 +167,7 @@ def _presets(model: str | None) -> list[dict[str, Any]]:
 
 @app.command()
 def show(name: NameArgument, json: JsonOption = False) -> None:
-    """Show all that is kept of a voice."""
+    """Describe a voice and its recording."""
     from voxcli.voices import VoiceStore
 
     store = VoiceStore()
@@ -180,11 +176,28 @@ def show(name: NameArgument, json: JsonOption = False) -> None:
     if json:
         output.result_json(row)
         return
-    facts = row.pop("facts")
-    shown = [*row.items(), *((f"facts.{key}", value) for key, value in facts.items())]
-    output.result(
-        output.table([(key, _flat(value)) for key, value in shown if value not in ("", [], None)])
-    )
+    output.result("\n".join(_in_words(voice, is_bundled=name in store.bundled())))
+
+
+def _in_words(voice: Voice, *, is_bundled: bool) -> Iterator[str]:
+    """What a person wants to know of a voice, a fact a line."""
+    facts = voice.facts
+    yield f"{voice.name}: {_what(voice.card)}, {'bundled with voxcli' if is_bundled else 'saved'}"
+    yield f"  models: {', '.join(voice.models) or 'none yet; see voxcli voices encode'}"
+    sound = [f"{voice.duration_s:.1f} s", f"{voice.recording.sample_rate} Hz"]
+    if "level_dbfs" in facts:
+        sound.append(f"speech at {facts['level_dbfs']:.0f} dBFS")
+    if "snr_db" in facts:
+        sound.append(f"{facts['snr_db']:.0f} dB above the noise")
+    yield f"  recording: {', '.join(sound)}"
+    yield f"  transcript: {voice.recording.text or 'none'}"
+    if voice.consent:
+        yield f"  consent: {voice.consent}"
+    if voice.created:
+        yield f"  made: {voice.created[:10]}"
+    for key, word in (("actions", "done to it"), ("warnings", "doubtful")):
+        for each in facts.get(key, ()):
+            yield f"  {word}: {each}"
 
 
 @app.command()
@@ -196,7 +209,23 @@ def remove(name: NameArgument, json: JsonOption = False) -> None:
     if json:
         output.result_json({"name": name, "removed": str(path)})
     else:
-        output.result(path)
+        output.result(name)
+
+
+@app.command()
+def rename(
+    name: NameArgument,
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="What --voice will call it.")],
+    json: JsonOption = False,
+) -> None:
+    """Call a saved voice otherwise."""
+    from voxcli.voices import VoiceStore
+
+    new_name = VoiceStore().rename(name, new_name)
+    if json:
+        output.result_json({"name": new_name, "before": name})
+    else:
+        output.result(new_name)
 
 
 @app.command()
@@ -269,7 +298,13 @@ def _card(voice: VoiceCard) -> dict[str, Any]:
         "models": list(voice.models),
         "created": voice.created,
         "consent": voice.consent,
+        "description": _what(voice),
     }
+
+
+def _what(voice: VoiceCard) -> str:
+    """One phrase about a voice: what was written of it, or how long its recording is."""
+    return str(voice.facts.get("description") or f"{voice.duration_s:.1f} s of a recording")
 
 
 def _summary(voice: Voice) -> dict[str, Any]:
@@ -286,8 +321,4 @@ def _show_saved(voice: Voice, path: Path, *, is_json: bool, is_quiet: bool) -> N
         row = {**_summary(voice), "path": str(path), "facts": dict(voice.facts)}
         output.result_json(row)
     else:
-        output.result(path)
-
-
-def _flat(value: object) -> str:
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+        output.result(voice.name)

@@ -13,6 +13,7 @@ Nothing heavy is imported before it is known who it is.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from voxcli.extras import require
 if TYPE_CHECKING:
     from voxcli.engine.news import NewsEngine
     from voxcli.hub import ModelFiles
+
+logger = logging.getLogger(__name__)
 
 AUTO, NATIVE, VLLM_OMNI = "auto", "native", "vllm-omni"
 
@@ -82,6 +85,7 @@ def open_engine(
 
         engine, why_not = connect_here(wanted_by(config, settings))
         if engine is not None:
+            logger.info("engine: the running server, %s", engine.facts.name)
             from voxcli.engine.standin import StandInEngine
 
             own = partial(
@@ -101,6 +105,7 @@ def open_engine(
 
     if files is None:
         files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+    logger.info("engine: %s, model %s in %s", spec, files.name, files.folder)
     if spec == VLLM_OMNI:
         from voxcli.engine.vllm_omni.engine import VllmOmniEngine
 

@@ -170,6 +170,7 @@ class NativeEngine(SpeechEngine):
         assert self.files is not None
         files, config = self.files, self.config
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
+            logger.info("importing torch")
             from voxcli.engine.native.core import EngineCore
             from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
             from voxcli.engine.native.memory import require_memory
@@ -185,9 +186,11 @@ class NativeEngine(SpeechEngine):
                 f"the weights of {files.name}",
                 "use a smaller model, --precision bf16 or fp8, or --device cpu",
             )
+            logger.info("loading %s on %s", files.name, device.name)
             model = files.family.load(
                 files.folder, device.torch_device, dtype, is_native=config.native
             )
+            logger.info("preparing %s for %d streams", files.name, config.max_slots)
             core = EngineCore(model, device.torch_device, config, ahead.is_ready)
         self._run_on(core, device, dtype, threads, started_s, started_s - began_s)
 

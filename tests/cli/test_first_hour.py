@@ -1,0 +1,338 @@
+"""What a newcomer types in the first hour: texts, voices by name, help, completion."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from needs import PATIENCE_S
+from shell import VOXCLI
+
+from voxcli import cli
+from voxcli.audio.stream_out import StreamWriter
+from voxcli.cli import output
+from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_USAGE
+from voxcli.hub import encoder_checksum, resolve_model
+from voxcli.voices import VoiceStore
+from voxcli.voices.store import bundled_folder
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings, models and voices of the person who runs the tests; an empty present folder."""
+    for name in ("DATA", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs() -> Iterator[None]:
+    """`-v` sets up logging for the whole process."""
+    root, own = logging.getLogger(), logging.getLogger("voxcli")
+    before = [*root.handlers], root.level, own.level
+    yield
+    root.handlers[:], root.level = before[0], before[1]
+    own.setLevel(before[2])
+    logging.captureWarnings(False)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def text_of(words: list[str], **stdin: Any) -> subprocess.CompletedProcess[str]:
+    command = [VOXCLI, "speak", "--dry-run", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **stdin)
+
+
+# Texts
+
+
+def test_a_pipe_is_read_without_a_dash() -> None:
+    for words in ([], ["-"]):
+        assert "1: Piped words." in text_of(words, input="Piped words.").stdout
+
+
+def test_a_file_on_stdin_is_read_without_a_dash() -> None:
+    Path("words.txt").write_text("Words of a file.")
+    with open("words.txt") as file:
+        assert "1: Words of a file." in text_of([], stdin=file).stdout
+
+
+def test_nothing_to_say_is_a_usage_error_and_waits_for_nobody() -> None:
+    done = text_of([], stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (EXIT_USAGE, "")
+    assert "no text was given; give TEXT, '-' for stdin, or --file FILE" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["speak", "stream", "clone"])
+def test_a_text_that_names_a_file_asks_for_the_option(command: str, run: Any) -> None:
+    Path("letter.txt").write_text("Dear all.")
+    words = ["--ref", "letter.txt"] if command == "clone" else []
+    code, _, err = run(command, "letter.txt", *words)
+    assert code == EXIT_USAGE
+    assert "'letter.txt' is a file; to have it read aloud, give --file letter.txt" in err
+    assert run("speak", "letter.", "--dry-run")[0] == EXIT_OK
+
+
+@pytest.mark.parametrize("command", ["speak", "stream", "clone"])
+def test_words_without_quotes_get_them(command: str, run: Any) -> None:
+    code, _, err = run(command, "Hello", "there,", "friends", "--seed", "1")
+    assert code == EXIT_USAGE
+    assert f'put it in quotes: voxcli {command} "Hello there, friends"' in err
+
+
+@pytest.mark.parametrize("text", ["-hello", "-5 degrees", "- he said", "-- and left", "--so it is"])
+def test_a_text_that_begins_with_a_dash_says_what_to_do(text: str, run: Any) -> None:
+    code, _, err = run("speak", text)
+    assert code == EXIT_USAGE
+    if text != "--so it is":  # an option by all appearance
+        assert "put -- before a text that begins with a dash" in err
+    assert run("speak", "--dry-run", "--", text)[0] == EXIT_OK
+
+
+# Voices
+
+
+def test_bundled_voices_are_listed_and_speak_with_the_bundled_model(run: Any) -> None:
+    names = VoiceStore().bundled()
+    assert len(names) >= 4
+    listed = json.loads(run("voices", "list", "--json")[1])["voices"]
+    assert [row["name"] for row in listed if row["kind"] == "bundled"] == names
+    files = resolve_model("mini")
+    for name in names:
+        voice = VoiceStore().find(name)
+        assert [each.encoder for each in voice.encodings] == [encoder_checksum(files)]
+        assert voice.facts["description"]
+        assert voice.consent
+        assert run("speak", "Hello.", "--voice", name.upper(), "--dry-run")[0] == EXIT_OK
+
+
+def test_every_bundled_voice_is_in_the_notice() -> None:
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text("utf-8")
+    part = notice.partition("The bundled voices")[2].partition("\n\n")[0]
+    assert all(name in part for name in VoiceStore().bundled())
+
+
+def test_a_voice_of_ones_own_takes_the_place_of_a_bundled_one(run: Any) -> None:
+    theirs = VoiceStore().path("mia")
+    code, out, err = run("voices", "import", str(theirs), "--name", "Emma")
+    assert (code, out) == (EXIT_OK, "Emma\n"), err
+    assert "emma" not in VoiceStore().bundled()
+    assert VoiceStore().find("emma").duration_s == VoiceStore().find("mia").duration_s
+    assert run("voices", "remove", "emma")[:2] == (EXIT_OK, "emma\n")
+    assert "emma" in VoiceStore().bundled()
+
+
+def test_bundled_voices_stay_as_they_are(run: Any) -> None:
+    before = {path: path.read_bytes() for path in bundled_folder().iterdir()}
+    for words in (("remove", "emma"), ("rename", "emma", "ada")):
+        code, _, err = run("voices", *words)
+        assert code == EXIT_USAGE
+        assert "voice 'emma' comes with voxcli" in err
+    assert {path: path.read_bytes() for path in bundled_folder().iterdir()} == before
+
+
+def test_a_voice_is_renamed(run: Any) -> None:
+    run("voices", "import", str(VoiceStore().path("mia")), "--name", "one")
+    assert run("voices", "rename", "one", "Two")[:2] == (EXIT_OK, "Two\n")
+    assert run("voices", "rename", "two", "TWO")[0] == EXIT_OK
+    assert VoiceStore().names() == ["TWO"]
+    assert VoiceStore().find("two").name == "TWO"
+    run("voices", "import", str(VoiceStore().path("mia")), "--name", "three")
+    code, _, err = run("voices", "rename", "three", "two")
+    assert (code, VoiceStore().names()) == (EXIT_USAGE, ["three", "TWO"])
+    assert "voice 'two' exists already" in err
+    assert run("voices", "rename", "three", "a/b")[0] == EXIT_USAGE
+
+
+def test_messages_about_voices_name_no_file_of_the_store(run: Any, tmp_path: Path) -> None:
+    theirs = str(VoiceStore().path("mia"))
+    said = [run("voices", "import", theirs, "--name", "own") for _ in range(2)]
+    VoiceStore().path("own").write_bytes(b"no profile")
+    said += [run("voices", verb, "own") for verb in ("show", "export")]
+    said += [run("speak", "Hello.", "--voice", "own"), run("voices", "list")]
+    assert [code for code, _, _ in said] == [0, EXIT_USAGE, EXIT_MODEL, EXIT_MODEL, EXIT_MODEL, 0]
+    for _, out, err in said:
+        assert str(tmp_path / "data") not in out + err
+    assert "voice 'own' is damaged" in said[2][2]
+
+
+def test_a_voice_is_described_in_words(run: Any) -> None:
+    code, out, _ = run("voices", "show", "emma")
+    assert code == EXIT_OK
+    assert out.startswith("emma: a woman")
+    assert "facts." not in out
+    assert str(bundled_folder()) not in out
+
+
+# Models
+
+
+def test_a_downloaded_model_is_removed_whole(run: Any, tmp_path: Path) -> None:
+    kept, gone = (tmp_path / "hub" / f"models--openbmb--{name}" for name in ("Other", "VoxCPM2"))
+    for folder in (kept, gone):
+        (folder / "blobs").mkdir(parents=True)
+        (folder / "blobs" / "a.incomplete").write_bytes(b"x" * 100)
+    code, out, _ = run("models", "remove", "openbmb/VoxCPM2", "--json")
+    assert (code, json.loads(out)["freed_bytes"]) == (EXIT_OK, 100)
+    assert (kept.is_dir(), gone.exists()) == (True, False)
+    assert run("models", "remove", "openbmb/VoxCPM2")[0] == EXIT_MODEL
+
+
+def test_what_was_not_downloaded_is_not_removed(run: Any) -> None:
+    Path("mine").mkdir()
+    for name in ("mini", "./mine", "mine"):
+        assert run("models", "remove", name)[0] == EXIT_USAGE
+    assert Path("mine").is_dir()
+
+
+# A WAV on stdout
+
+
+@pytest.mark.parametrize("bits", ["8", "16", "24", "32f"])
+def test_a_file_behind_stdout_gets_a_header_with_its_length(bits: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with open(path, "wb", buffering=0) as file:
+        file.write(b"")
+        with StreamWriter(file, 16_000, bits=bits) as writer:
+            import numpy as np
+
+            writer.write(np.zeros(1_001, np.float32))
+        file.write(b"behind it")
+    assert soundfile.info(path).frames == 1_001
+    assert path.read_bytes().endswith(b"behind it")
+    assert b"\xff\xff\xff\xff" not in path.read_bytes()[:60]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs >>")
+def test_what_was_in_a_file_before_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    with open(path, "ab", buffering=0) as file, StreamWriter(file, 16_000) as writer:
+        import numpy as np
+
+        writer.write(np.zeros(10, np.float32))
+    assert path.read_bytes().startswith(b"before" + b"RIFF\xff\xff\xff\xff")
+
+
+# Help
+
+
+@pytest.mark.parametrize("words", [[], ["speak"], ["voices", "add"], ["bench"]])
+def test_help_of_a_command_is_what_its_option_shows(words: list[str], run: Any) -> None:
+    assert run("help", *words) == run(*words, "--help")
+
+
+def test_help_of_no_command_says_so(run: Any) -> None:
+    code, _, err = run("help", "speek")
+    assert code == EXIT_USAGE
+    assert "did you mean 'speak'?" in err
+
+
+def test_options_stand_in_panels(run: Any) -> None:
+    _, out, _ = run("speak", "--help")
+    panels = [line[:-1] for line in out.splitlines() if line.endswith(":") and line[0].isalpha()]
+    assert panels[:5] == ["Arguments", "Text", "Output", "Voice", "Model parameters"]
+    assert panels[5:] == ["Engine", "Options"]
+    assert out.index("Voice:") < out.index("--voice") < out.index("Model parameters:")
+
+
+def test_device_means_the_same_everywhere(run: Any) -> None:
+    helps = [run(command, "--help")[1] for command in ("speak", "stream", "batch", "serve")]
+    assert all("--device DEVICE" in help for help in helps)
+    meanings = {" ".join(help.partition("--device DEVICE")[2].split())[:30] for help in helps}
+    assert len(meanings) == 1
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_verbose_works_wherever_it_stands(place: int, run: Any) -> None:
+    words = ["speak", "Hello.", "--dry-run"]
+    words.insert(place, "-v")
+    code, _, err = run(*words)
+    assert code == EXIT_OK
+    assert " ms  voxcli.engine.choose: engine: native, model mini in " in err
+
+
+# Completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_completion_for_a_shell(shell: str, run: Any) -> None:
+    code, out, _ = run("completion", shell)
+    assert code == EXIT_OK
+    assert f"complete_{shell}" in out
+    assert run("completion", "tcsh")[0] == EXIT_USAGE
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("voxcli vo", "voices"),
+        ("voxcli voices ren", "rename"),
+        ("voxcli speak --raw", "--raw-text"),
+        ("voxcli speak --voice em", "emma"),
+    ],
+)
+def test_bash_is_told_what_may_follow(line: str, wanted: str) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    environ = {**os.environ, **words, "_VOXCLI_COMPLETE": "complete_bash"}
+    done = subprocess.run([VOXCLI], env=environ, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout.split()) == (EXIT_OK, [wanted])
+
+
+# While it starts
+
+
+class _Terminal:
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_terminal_is_told_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(output.sys, "stderr", terminal)
+    monkeypatch.setattr(output, "SPINNER_DELAY_S", 0.0)
+    monkeypatch.setattr(output, "LIVE_INTERVAL_S", 0.01)
+    with output.Spinner("starting"):
+        _until(lambda: "starting (" in terminal.text)
+        logging.getLogger("voxcli.engine.native.engine").info("loading %s", "mini")
+        _until(lambda: "loading mini (" in terminal.text)
+    assert terminal.text.endswith("\r")
+    with output.Spinner("starting", is_quiet=True):
+        logging.getLogger("voxcli.engine.native.engine").info("loading qwen")
+    assert "qwen" not in terminal.text
+
+
+def _until(condition: Any) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)

@@ -1,0 +1,34 @@
+"""`voxcli completion`: what makes a shell complete commands, options and voices."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from voxcli.cli import COMPLETE, output
+from voxcli.errors import UsageError
+
+EXAMPLES = (
+    "voxcli completion bash > voxcli.bash && . ./voxcli.bash",
+    "voxcli completion zsh > _voxcli",
+    "voxcli completion fish > voxcli.fish",
+)
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
+) -> None:
+    """Print a script that completes voxcli's commands, options and voices in a shell.
+
+    For bash, put this line into ~/.bashrc: eval "$(voxcli completion bash)". For zsh, write it as
+    _voxcli into a folder of $fpath. For fish, write it as voxcli.fish into
+    ~/.config/fish/completions.
+    """
+    if shell not in SHELLS:
+        raise UsageError(f"there is no completion for '{shell}'", hint=f"use {', '.join(SHELLS)}")
+    make = import_module("typer.completion").get_completion_script
+    output.result(make(prog_name="voxcli", complete_var=COMPLETE, shell=shell))
