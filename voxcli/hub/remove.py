@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 from voxcli.errors import ModelNotFoundError, OutputError, UsageError
-from voxcli.hub.catalog import BUNDLED
+from voxcli.hub.catalog import BUNDLED, known_models
 
 
 def remove_model(name: str, cache_dir: Path | None = None) -> int:
@@ -29,11 +30,12 @@ def remove_model(name: str, cache_dir: Path | None = None) -> int:
 
     if name == BUNDLED:
         raise UsageError(f"model '{name}' comes with voxcli and stays", hint="name another")
+    if name not in known_models() and Path(name).is_dir():
+        raise UsageError(f"{name} is a folder of yours", hint="delete it yourself")
     cache = Path(HF_HUB_CACHE) if cache_dir is None else cache_dir
-    folder = cache / repo_folder_name(repo_id=name, repo_type="model")
-    if name.count("/") != 1 or not folder.is_dir():
-        if Path(name).is_dir():
-            raise UsageError(f"{name} is a folder of yours", hint="delete it yourself")
+    is_hub_id = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) is not None
+    folder = cache / repo_folder_name(repo_id=name, repo_type="model") if is_hub_id else None
+    if folder is None or not folder.is_dir():
         raise ModelNotFoundError(
             f"model '{name}' is not on this machine", hint="see 'voxcli models list'"
         )
