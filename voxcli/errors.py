@@ -172,10 +172,11 @@ def kind_of(exit_code: int) -> type[VoxError]:
 
 def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:
     """Both as text, with the digits that show which of them is greater: 5.14 and 5.12, not 5.1."""
-    texts = f"{value:.{digits}f}", f"{limit:.{digits}f}"
-    while texts[0] == texts[1] and value != limit and digits < 9:
-        digits += 1
-        texts = f"{value:.{digits}f}", f"{limit:.{digits}f}"
+    is_short = float(f"{limit:g}") == limit
+    for count in range(digits, 10):
+        texts = f"{value:.{count}f}", f"{limit:g}" if is_short else f"{limit:.{count}f}"
+        if value == limit or float(texts[0]) != float(texts[1]):
+            break
     return texts
 
 

@@ -293,6 +293,17 @@ def test_bash_is_told_what_may_follow(line: str, wanted: str) -> None:
 # While it starts
 
 
+def test_a_small_model_without_a_gpu_is_no_reason_to_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from voxcli.engine.native.device import resolve_device
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    small = sum(path.stat().st_size for path in resolve_model("mini").files)
+    assert "GPU" not in (resolve_device("auto", small).warning or "")
+    assert "no GPU" in (resolve_device("auto", 5_000_000_000).warning or "")
+
+
 class _Terminal:
     def __init__(self) -> None:
         self.text = ""

@@ -190,7 +190,7 @@ def _refuse(name: str, samples: Samples, rate: int, regions: list[Region]) -> No
     if duration_s < MIN_SPEECH_S:
         length, least = told_apart(duration_s, MIN_SPEECH_S, 2)
         raise RecordingError(
-            f"{name} is {length} s long, at least {least} s are needed",
+            f"{name} is {length} s long, at least {least} s is needed",
             hint="give 3 to 30 s of one voice",
         )
     if not regions or level < SILENT_DBFS:
@@ -201,7 +201,7 @@ def _refuse(name: str, samples: Samples, rate: int, regions: list[Region]) -> No
     if speech_s < MIN_SPEECH_S:
         length, least = told_apart(speech_s, MIN_SPEECH_S, 2)
         raise RecordingError(
-            f"{name} has {length} s of speech in {duration_s:.2f} s, at least {least} s are needed",
+            f"{name} has {length} s of speech in {duration_s:.2f} s, at least {least} s is needed",
             hint="give 3 to 30 s of one voice",
         )
 
