@@ -11,7 +11,8 @@ import httpx
 import pytest
 from running import Running, run_server, until
 
-from voxcli.server import encoder
+from voxcli.server import encoder, voices
+from voxcli.voices import VoiceStore
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 
@@ -119,3 +120,9 @@ def test_a_damaged_profile_is_listed_with_its_problem(client: httpx.Client, tmp_
     assert client.get("/v1/audio/voices").json()["voices"][1]["problem"]
     assert speak(client, "clara").status_code == 400
     assert client.delete("/v1/audio/voices/clara").status_code == 200
+
+
+def test_bundled_voices_are_listed_where_the_model_speaks_them(tmp_path: Path) -> None:
+    store = VoiceStore(tmp_path)
+    assert [row.name for row in voices._rows(store, "mini")] == store.bundled()
+    assert voices._rows(store, "fake") == []

@@ -31,9 +31,9 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 @router.get("/v1/voices", include_in_schema=False)
 @router.get("/v1/audio/voices")
 async def list_voices(request: Request) -> VoiceList:
-    """The model's own voices, and the saved ones."""
+    """The model's own voices, the saved ones, and those of voxcli that the model speaks."""
     service: Service = request.app.state.service
-    saved = await service.files.run(lambda: _rows(service.store))
+    saved = await service.files.run(lambda: _rows(service.store, service.facts.model))
     presets = [VoiceRow(name=name) for name in (OWN_VOICE, *service.facts.voices)]
     taken = {row.name.casefold() for row in (*presets, *saved)}
     for row in (*presets, *saved):
@@ -81,12 +81,15 @@ async def delete_voice(request: Request, name: str) -> VoiceDeleted:
     return VoiceDeleted(**row.model_dump(exclude={"id", "object"}))
 
 
-def _rows(store: VoiceStore) -> list[VoiceRow]:
-    """Of all saved voices; one that was removed meanwhile is left out."""
-    rows = []
-    for name in store.names():
+def _rows(store: VoiceStore, model: str) -> list[VoiceRow]:
+    """Of all saved voices, and of the bundled ones that are encoded for the model; one that was
+    removed meanwhile is left out."""
+    rows, bundled = [], store.bundled()
+    for name in (*store.names(), *bundled):
         with suppress(VoiceNotFoundError):
-            rows.append(_row(store, name).model_copy())  # what is kept is not changed
+            row = _row(store, name).model_copy()  # what is kept is not changed
+            if name not in bundled or model in row.models:
+                rows.append(row)
     return rows
 
 
