@@ -197,16 +197,17 @@ class UserSettings:
     voice_aliases: Mapping[str, str] = field(
         default_factory=lambda: dict.fromkeys(OPENAI_VOICES, "default")
     )
+    lexicon: Path | None = None
 
 
 _TYPES: dict[str, Any] = {
     "model": str, "device": str, "threads": int, "native": bool, "voice": str,
     "cache_dir": Path, "offline": bool, "debug": bool, "engine": str, "api_key": str,
-    "model_aliases": tuple, "voice_aliases": dict,
+    "model_aliases": tuple, "voice_aliases": dict, "lexicon": Path,
 }  # fmt: skip
 
 _WANTED = {
-    int: "a whole number", str: "text in quotes", Path: "a folder, in quotes",
+    int: "a whole number", str: "text in quotes", Path: "a path, in quotes",
     tuple: 'a list of names: ["tts-1"], or tts-1 in a variable',
     dict: 'a table of names: {alloy = "default"}, or alloy=default in a variable',
 }  # fmt: skip

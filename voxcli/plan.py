@@ -28,9 +28,10 @@ class Plan:
 
     @property
     def estimated_audio_s(self) -> float:
-        """Seconds of speech at an ordinary pace: the geometric mean of slowest and fastest."""
+        """Seconds of audio at an ordinary pace, the geometric mean of slowest and fastest."""
         total = 0.0
         for segment in self.text.segments:
             pace = speaking_time(segment.text, self.text.language)
-            total += (pace.slowest_s * max(pace.fastest_s, 0.05)) ** 0.5 + segment.pause_s
-        return total / self.utterance.speed
+            total += (pace.slowest_s * max(pace.fastest_s, 0.05)) ** 0.5
+            total += 0.0 if segment.silence_s else segment.pause_s
+        return total / self.utterance.speed + self.text.silences_s

@@ -106,7 +106,9 @@ class Utterance:
         prompt: speech to continue; needs its transcript.
         style: how it should sound, in words.
         continuity: let each segment continue the one before, so that voice and tempo do not jump.
-        pause_s: seconds between segments; None means what the text asks for.
+        pause_s: seconds between segments; None means what punctuation asks for. Silence that the
+            text asks for by a mark is not changed by it.
+        lexicon: how words are said, as a table in CSV; see `text/pronunciations.py`.
     """
 
     text: str
@@ -121,6 +123,7 @@ class Utterance:
     style: str = ""
     continuity: bool = False
     pause_s: float | None = None
+    lexicon: str = ""
 
     @property
     def mode(self) -> Mode:
@@ -178,6 +181,8 @@ class SegmentReport:
         audio_s: seconds of speech, before speed and pauses.
         warnings: what the output guard found doubtful.
         refused: why earlier attempts were not kept.
+        start_s, end_s: where it sounds in the audio, with tempo and pauses; the silence of its
+            beginning and end is not in it. 0 before it has left.
     """
 
     text: str
@@ -188,6 +193,8 @@ class SegmentReport:
     finish_reason: FinishReason
     warnings: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    start_s: float = 0.0
+    end_s: float = 0.0
 
 
 def finish_of(segments: Iterable[SegmentReport]) -> FinishReason:

@@ -56,7 +56,7 @@ RECORDING = Recording(np.array([0.5, -0.25], np.float32), 16_000, "One.")
 UTTERANCE = Utterance(
     "Hello there.", "alba", SamplingParams(3, 20.5, 1, {"steps": 6, "scale": 1.5, "is_x": True}),
     "en", 1.25, False, "row", RECORDING, Recording(None, 16_000, "Two.", ENCODING, "key"), "calm",
-    True, 0.5,
+    True, 0.5, "nginx,engine X",
 )  # fmt: skip
 FACTS = EngineFacts(
     "voxcli serve", "mini", "voxcpm2", 24_000, 16_000, "pid 12, http://127.0.0.1:8091", ("en",),
@@ -67,10 +67,10 @@ FACTS = EngineFacts(
 )  # fmt: skip
 SETUP = Setup("mini", "a card", "cuda:0", "bf16", 2, 1.5, 0.5, 3, 0.25, 1024, "avx2", "slow")
 TEXT = PreparedText(
-    "Hi, 1!", "en", "Hi, one!", (Segment("Hi, one!", 0.25),), (Change("1", "one", "number"),),
-    (Unspeakable("☃", "SNOWMAN", 2),),
+    "Hi, 1!", "en", "Hi, one!", (Segment("Hi, one!", 0.25, 0.5),), (Change("1", "one", "number"),),
+    (Unspeakable("☃", "SNOWMAN", 2),), 1.5,
 )  # fmt: skip
-REPORT = SegmentReport("Hi.", 3, 2, 12, 1.92, FinishReason.STOP, ("quiet",), ("silent",))
+REPORT = SegmentReport("Hi.", 3, 2, 12, 1.92, FinishReason.STOP, ("quiet",), ("silent",), 0.5, 2.42)
 ERROR = SynthesisError("silent", hint="try again", finish_reason="length", attempts=3)
 MESSAGES = {
     "question": wire.Question(replace(WANTED, cache_dir="/c", parameters=({"steps": 6},))),

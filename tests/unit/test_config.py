@@ -42,7 +42,7 @@ def test_variables_beat_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("threads = true", "threads is 'True'; give a whole number"),
         ("threads = 2.5", "threads is '2.5'; give a whole number"),
         ("model = 5", "model is '5'; give text in quotes"),
-        ("cache_dir = 5", "cache_dir is '5'; give a folder, in quotes"),
+        ("cache_dir = 5", "cache_dir is '5'; give a path, in quotes"),
         ("offline = 'maybe'", "offline is 'maybe'; use true or false"),
         ("model_aliases = 5", "is '5'; give a list of names: [\"tts-1\"], or tts-1 in a variable"),
         ("model_aliases = [5]", "or tts-1 in a variable"),

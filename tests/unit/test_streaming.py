@@ -13,7 +13,7 @@ from fakes import SAMPLE_RATE, FakeModel, fake_engine
 
 from voxcli.audio import player
 from voxcli.audio.heard import HeardFile
-from voxcli.audio.joins import FADE_S
+from voxcli.audio.joins import FADE_S, QUIET
 from voxcli.audio.player import Player
 from voxcli.audio.prebuffer import Prebuffer
 from voxcli.audio.resample import Samples
@@ -138,6 +138,15 @@ def test_parts_of_a_line_are_sentences_apart_and_its_end_makes_the_pause_a_lines
         Item(two, line=3),
     )  # fmt: skip
     assert len(paragraph) == len(spoken(Item(one, line=1), Item(line=2), Item(two, line=3)))
+
+
+def test_a_line_ends_with_the_pause_that_it_asks_for() -> None:
+    engine, outlet = fake_engine(), Recorder()
+    lines = ["One sentence is here. [pause 2s]", "Then comes another."]
+    items: list[Item | None] = [Item(plan(line, engine)) for line in lines]
+    Streamer(engine, Lines(items), outlet).run()
+    audible = np.flatnonzero(np.abs(np.concatenate(outlet.samples)) >= QUIET)
+    assert int(np.diff(audible).max()) - 1 - 2 * SAMPLE_RATE in range(SAMPLE_RATE // 10)
 
 
 @pytest.mark.parametrize("max_seconds", [0.1, 0.7, 2.0, 2.43, 2.6, 3.0, 4.5, 5.1, 5.5])

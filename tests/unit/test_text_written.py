@@ -168,8 +168,8 @@ def test_letters_an_editor_put_into_a_word_belong_to_it(written: str, spoken: st
         ("12 345,67", "twelve thousand three hundred forty-five point six seven"),
         ("pages 5,6", "pages five, six"),
         ("the set [0,1]", "the set, zero, one"),
-        ("Hi <#0.5#> there", "Hi, there"),
-        ("Hi [[slnc 500]] there", "Hi, there"),
+        ("Hi <#0.5#> there", "Hi there"),
+        ("Hi [[slnc 500]] there", "Hi there"),
         ("[sad]Hello[/sad] you", "Hello you"),
     ],
 )

@@ -6,10 +6,13 @@ the timeline is `placing.py`'s matter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from voxcli.audio.joins import trim_silence
-from voxcli.audio.resample import Samples
+from voxcli.audio.resample import EMPTY, Samples
 from voxcli.audio.stretch import stretch
 from voxcli.config import MAX_GOOD_SPEED, MIN_GOOD_SPEED
 from voxcli.errors import UsageError
@@ -65,20 +68,41 @@ class Fitted:
     overflow_s: float
 
 
-def fit_to_slot(spoken: Samples, rate: int, slot_s: float, limits: SpeedLimits) -> Fitted:
+def fit_to_slot(
+    spoken: Samples,
+    rate: int,
+    slot_s: float,
+    limits: SpeedLimits,
+    silences: Sequence[tuple[int, int]] = (),
+) -> Fitted:
     """Trim `spoken` and set its tempo so that it fits into `slot_s`, as far as `limits` let it.
 
     Silence alone comes back as it is: refusing it is the output guard's task.
+
+    Args:
+        silences: start and length in samples of silence that keeps its length, in order.
     """
-    trimmed = trim_silence(spoken, rate, keep_s=KEEP_S)
-    if len(trimmed) == 0:
+    parts, start = [], 0
+    for at, length in silences:
+        parts.append(spoken[start:at])
+        start = at + length
+    parts.append(spoken[start:])
+    num_before = sum(map(len, parts))
+    for outer in {0, len(parts) - 1}:  # between silences that are kept there is nothing to trim
+        parts[outer] = trim_silence(parts[outer], rate, keep_s=KEEP_S)
+    num_trimmed = sum(map(len, parts))
+    if num_trimmed == 0:
         return Fitted(spoken, 1.0, 0.0, max(0.0, len(spoken) / rate - slot_s))
     slot = round(slot_s * rate)
-    speed = limits.choose(len(trimmed), slot)
-    samples = stretch(trimmed, rate, speed)
+    speed = limits.choose(num_trimmed, slot - sum(length for _, length in silences))
+    stretched = [stretch(part, rate, speed) if len(part) else EMPTY for part in parts]
+    pieces = stretched[:1]
+    for (_, length), part in zip(silences, stretched[1:], strict=True):
+        pieces += (np.zeros(length, np.float32), part)
+    samples = np.concatenate(pieces)
     return Fitted(
         samples=samples,
         speed=speed,
-        trimmed_s=(len(spoken) - len(trimmed)) / rate,
+        trimmed_s=(num_before - num_trimmed) / rate,
         overflow_s=max(0, len(samples) - slot) / rate,
     )

@@ -109,10 +109,20 @@ class PauseFitter:
 
     def __init__(self) -> None:
         self._held: Samples = np.zeros(0, np.float32)
+        self._is_exact = False
+
+    def after_exact(self) -> None:
+        """The silence that came last is as long as it may be: what is quiet after it is dropped."""
+        self._is_exact = True
 
     def push(self, samples: Samples) -> Samples:
         """Take new samples; returns those that may leave: all up to the last audible one."""
         audible = np.flatnonzero(np.abs(samples) >= QUIET)
+        if self._is_exact and len(audible):
+            samples = samples[audible[0] :]
+            audible = audible - audible[0]
+            self._held = self._held[:0]
+            self._is_exact = False
         joined = np.concatenate((self._held, samples))
         end = len(self._held) + int(audible[-1]) + 1 if len(audible) else 0
         self._held = joined[end:]

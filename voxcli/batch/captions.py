@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from voxcli.text.pauses import MARK, is_timed
 from voxcli.text.weekdays import DAYS, MONTHS
 
 Words = tuple[str, str]  # of which kind they are, and the words
@@ -234,7 +235,8 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
 
     without_song = _tidy(_SONG.sub(take("songs"), text))
     words = _MACHINE.sub(label, _BRACKETED.sub(label, without_song))
-    words = _tidy(_NOTE.sub(take("sound notes"), words))
+    note = take("sound notes")
+    words = _tidy(_NOTE.sub(lambda m: m[0] if is_timed(m[0]) else note(m), words))
     words = _INNER.sub(label, _LABEL.sub(label, words))
     words = _AFTER_LABEL.sub(take("sound notes"), words)
     words = words.replace("\x04", " ")
@@ -242,7 +244,8 @@ def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
     speech.words = " ".join(words.split())
     speech.speaker = speakers[0] if speakers else ""
     speech.others = tuple(name for name in dict.fromkeys(speakers) if name != speech.speaker)
-    if not any(char.isalnum() for char in speech.words):
+    said = MARK.sub(" ", speech.words)
+    if not any(char.isalnum() for char in said):
         has_song = _SONG.search(text) is not None
         speech.words = ""
         speech.skipped = _why_nothing(" ".join(text.split()), speech, has_song)
@@ -259,6 +262,8 @@ def _tidy(text: str) -> str:
 def _why_nothing(shown: str, speech: Speech, has_song: bool) -> str:
     if not shown:
         return "an empty cue"
+    if is_timed(shown):
+        return f"a pause alone: {shown}"
     if has_song:
         return f"music: {shown}"
     kinds = {kind for kind, _ in speech.left_out}

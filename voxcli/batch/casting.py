@@ -106,11 +106,10 @@ class Casting:
         Raises:
             VoxError: as `identity`.
         """
+        voiced = self._voiced(self.part_of(row))
         return replace(
-            self._voiced(self.part_of(row)),
-            text=utterance.text, sampling=utterance.sampling, speed=utterance.speed,
-            language=utterance.language or language, is_normalised=utterance.is_normalised,
-            id=utterance.id, pause_s=utterance.pause_s,
+            utterance, language=utterance.language or language, voice=voiced.voice,
+            style=voiced.style, reference=voiced.reference, prompt=voiced.prompt,
         )  # fmt: skip
 
     def _voiced(self, part: Part) -> Utterance:

@@ -51,7 +51,7 @@ class FitJudge:
         if (max_seconds := take.utterance.sampling.max_seconds) is not None:
             longest_s = max_seconds / limits.max_speed  # see `prepare`
         slot_s = min(slot_s, longest_s)
-        fitted = fit_to_slot(take.samples, take.sample_rate, slot_s, limits)
+        fitted = fit_to_slot(take.samples, take.sample_rate, slot_s, limits, take.silences)
         if len(fitted.samples) > longest_s * take.sample_rate:  # by a sample, of rounding
             kept = fitted.samples[: math.floor(longest_s * take.sample_rate)]
             fitted = replace(fitted, samples=kept)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from voxcli.audio.fit import SpeedLimits
@@ -27,6 +28,7 @@ from voxcli.hub.catalog import known_models
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
 
+NO_LEXICON = "none"  # in a row: not the command's
 _IN_ORDER = json.JSONEncoder(sort_keys=True)
 MOST_WRITTEN_OUT = 20  # times as long as it is written a text may be said: "$1,299.50" is 6 times
 
@@ -79,6 +81,10 @@ def check_table(
         name, wrong = namer.name(row, has_output=has_output) if not record.problem else ("", [])
         utterance, limits = utterance_of(row, rules.defaults), None
         try:
+            utterance = with_own_lexicon(row, utterance, table.path.parent)
+        except UsageError as err:
+            problems.append(Problem(row.number, row.line, "lexicon", str(err)))
+        try:
             utterance, limits = fitting.prepare(row, utterance, rules.fit)
         except UsageError as err:
             problems.append(Problem(row.number, row.line, "speed", str(err)))
@@ -87,6 +93,24 @@ def check_table(
         found = (*problems, *wrong, *(more if is_readable else ()))
         jobs.append(Job(row, name, utterance, key, language, found, limits))
     return jobs
+
+
+def with_own_lexicon(row: Row, utterance: Utterance, folder: Path) -> Utterance:
+    """The utterance with the lexicon that its row names.
+
+    Args:
+        folder: that relative paths begin at.
+
+    Raises:
+        UsageError: the file cannot be used.
+    """
+    if not row.lexicon or row.lexicon.lower() == NO_LEXICON:
+        return utterance
+    if not utterance.is_normalised:
+        raise UsageError("a text with --raw-text is read without a lexicon")
+    from voxcli.text.pronunciations import load_lexicon
+
+    return replace(utterance, lexicon=load_lexicon(folder / row.lexicon))
 
 
 def _check(
@@ -112,7 +136,7 @@ def _check(
     fit: dict[str, Any] = {}
     if limits:
         fit = {**asdict(limits), "slot_s": row.slot_s, "retries": utterance.sampling.retries}
-    return content_key(utterance, rules, voice, fit), language, problems
+    return content_key(utterance, rules, voice, fit, language), language, problems
 
 
 def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
@@ -125,6 +149,7 @@ def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
     max_seconds = utterance.sampling.max_seconds
     fits = max_seconds is None or (
         MOST_WRITTEN_OUT * min_speech_seconds(utterance.text) < max_seconds * utterance.speed
+        and not utterance.lexicon
     )
     if fits and is_plain(utterance.text):
         others = tuple(name for name in known_models() if name != facts.model)
@@ -133,15 +158,38 @@ def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
         )
     plan = engine.plan(Utterance(
         utterance.text, sampling=utterance.sampling, language=utterance.language,
-        speed=utterance.speed, is_normalised=utterance.is_normalised,
+        speed=utterance.speed, is_normalised=utterance.is_normalised, lexicon=utterance.lexicon,
     ))  # fmt: skip
     return plan.text.language
 
 
+def _asked_by_text(utterance: Utterance, language: str) -> dict[str, Any]:
+    """What is in the hash of rows alone that use a lexicon, or ask for pauses."""
+    text = utterance.text
+    if not utterance.is_normalised:
+        return {}
+    found: dict[str, Any] = {}
+    if not is_plain(text):
+        from voxcli.text.pauses import has_mark
+
+        found |= {"has_pauses": True} if has_mark(text) else {}
+    if utterance.lexicon:
+        from voxcli.text.pronunciations import uses
+
+        used = uses(text, utterance.lexicon, language)
+        found |= {"lexicon": used} if used else {}
+    return found
+
+
 def content_key(
-    utterance: Utterance, rules: Rules, voice: Mapping[str, Any], fit: Mapping[str, Any]
+    utterance: Utterance,
+    rules: Rules,
+    voice: Mapping[str, Any],
+    fit: Mapping[str, Any],
+    language: str,
 ) -> str:
-    """Hash of what decides the samples: text, voice, seed, model, parameters, storage, slot.
+    """Hash of what decides the samples: text, voice, seed, model, parameters, storage, slot, and
+    what of a lexicon the text uses.
 
     Device and number format are left out: the same batch may go on on another machine.
     """
@@ -160,5 +208,6 @@ def content_key(
         "voice": dict(voice),
         "storage": dict(rules.storage),
         **({"fit": dict(fit)} if fit else {}),
+        **_asked_by_text(utterance, language),
     }
     return hashlib.sha256(_IN_ORDER.encode(parts).encode()).hexdigest()

@@ -13,6 +13,7 @@ from pathlib import Path
 FIELDS = (
     *("text", "output", "id", "voice", "ref", "ref_text", "style"),
     *("seed", "speed", "max_seconds", "language", "start", "end", "duration", "speaker"),
+    "lexicon",
 )
 
 

@@ -54,6 +54,7 @@ class Row:
         number, line: of the record, see `Record`.
         seed, speed, max_seconds: None where the row does not say.
         start, end: the slot on a timeline in seconds; None where there is none.
+        lexicon: a file, relative to the table's folder, or "none".
         parameters: of the model, those that the row gives.
         extra: other columns, for names and the report.
         skipped: why it is not to be spoken; empty where it is.
@@ -73,6 +74,7 @@ class Row:
     max_seconds: float | None = None
     language: str = ""
     speaker: str = ""
+    lexicon: str = ""
     start: float | None = None
     end: float | None = None
     parameters: Values = field(default_factory=dict)
@@ -105,6 +107,7 @@ class Defaults:
     Attributes:
         seed: the rows' seeds are derived from it, see `row_seed`.
         sampling: the model's parameters, and limits; its own seed is not looked at.
+        lexicon: a table as text.
     """
 
     seed: int
@@ -117,6 +120,7 @@ class Defaults:
     language: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     is_normalised: bool = True
+    lexicon: str = ""
 
 
 def row_seed(row: Row, defaults: Defaults) -> int:
@@ -136,7 +140,8 @@ def longest_s(row: Row, defaults: Defaults) -> float | None:
 
 
 def utterance_of(row: Row, defaults: Defaults) -> Utterance:
-    """What is to be said; the voice is a name here, and imitated recordings are not yet in it."""
+    """What is to be said; the voice is a name here, and imitated recordings are not yet in it. A
+    lexicon of the row's own is not yet read."""
     sampling = defaults.sampling
     return Utterance(
         text=row.text,
@@ -151,6 +156,7 @@ def utterance_of(row: Row, defaults: Defaults) -> Utterance:
         speed=defaults.speed if row.speed is None else row.speed,
         is_normalised=defaults.is_normalised,
         pause_s=defaults.pause_s,
+        lexicon="" if row.lexicon else defaults.lexicon,
         id=str(row.number),
     )
 
@@ -214,7 +220,7 @@ def parse_row(record: Record, columns: ParameterColumns | None = None) -> tuple[
 
 # Cells that are said or become names as they are; others are refused for what they are not
 _SPOKEN = ("text", "output", "id", "ref_text", "style", "speaker")
-_WORDS = ("output", "id", "voice", "ref", "ref_text", "style", "language", "speaker")
+_WORDS = ("output", "id", "voice", "ref", "ref_text", "style", "language", "speaker", "lexicon")
 
 
 class _Parser:

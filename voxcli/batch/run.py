@@ -23,7 +23,8 @@ from voxcli.batch.planner import Planner
 from voxcli.batch.takes import Outcome, Take, Tally
 from voxcli.engine.base import Speech, SpeechEngine, SpeechSession
 from voxcli.errors import EngineError, EngineFaultError, OutputError, SynthesisError, VoxError
-from voxcli.utterance import Utterance
+from voxcli.text.prepared import PreparedText
+from voxcli.utterance import FinishReason, SegmentReport, Utterance
 
 NUM_WRITERS = 2
 WINDOW = 128  # rows among which the longest starts first
@@ -169,10 +170,10 @@ class BatchRun:
 
     def _take(self, row: RowInWork, speech: Speech) -> Take:
         samples, row.parts = np.concatenate(row.parts), []
-        text = speech.plan.text
+        text, rate = speech.plan.text, self._engine.facts.sample_rate
         return Take(
-            row.job, row.utterance, text.text, text.language, samples,
-            self._engine.facts.sample_rate, row.num_takes, speech.reports, speech.made_by,
+            row.job, row.utterance, text.text, text.language, samples, rate,
+            row.num_takes, speech.reports, speech.made_by, silences_in(text, speech.reports, rate),
         )  # fmt: skip
 
     def _collect(self, *, is_waiting: bool) -> None:
@@ -205,6 +206,19 @@ class BatchRun:
     def _end(self, row: RowInWork, outcome: Outcome) -> None:
         self._tally.add(outcome)
         self._on_outcome(outcome, self._tally)
+
+
+def silences_in(
+    text: PreparedText, reports: Sequence[SegmentReport], rate: int
+) -> tuple[tuple[int, int], ...]:
+    """Start and length in samples of the silence that a text asks for, where it was spoken so."""
+    found = [(0.0, text.silence_s)]
+    found += [
+        (report.end_s, segment.silence_s)
+        for segment, report in zip(text.segments, reports, strict=False)
+        if report.finish_reason is FinishReason.STOP  # what was cut has none after it
+    ]
+    return tuple((round(at * rate), round(length * rate)) for at, length in found if length)
 
 
 def in_order_of_work(standings: Sequence[Standing]) -> list[Standing]:

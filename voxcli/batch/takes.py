@@ -24,6 +24,7 @@ class Take:
         text: what was said, all segments.
         number: 1 for the first take.
         server: that spoke it, where there are several.
+        silences: start and length in samples of what the text asks for by marks.
     """
 
     job: Job
@@ -35,6 +36,7 @@ class Take:
     number: int
     segments: tuple[SegmentReport, ...]
     server: str = ""
+    silences: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

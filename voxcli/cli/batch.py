@@ -117,8 +117,8 @@ def batch(
     """Speak every row of a table into a file of its own.
 
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, max_seconds, language,
-    start, end or duration, speaker, and what the model can be told by name; others are kept for the
-    report. What a row leaves empty the options give. Every problem of the table is reported before
+    lexicon, start, end or duration, speaker, and what the model can be told by name; others are
+    kept for the report. What a row leaves empty the options give. Every problem is reported before
     the model loads; then the good rows are spoken, or with --strict none. Run it again to go on
     where it stopped: rows that are done and unchanged are kept. --fit, --mix and --subs make a
     timeline of the rows by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in flight;
@@ -248,6 +248,7 @@ def _defaults(
         language=given.language,
         sampling=given.sampling,
         is_normalised=given.is_normalised,
+        lexicon=given.lexicon,
     )
 
 

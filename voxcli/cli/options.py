@@ -297,11 +297,21 @@ class SpeechOptions:
             show_default=True,
         ),
     ] = SamplingParams.retries
+    lexicon: Annotated[
+        Path | None,
+        typer.Option(
+            "--lexicon",
+            metavar="FILE",
+            help="How words are said: CSV of written, spoken, and if wanted language and 'regex'.",
+            show_default="none",
+            rich_help_panel=TEXT,
+        ),
+    ] = None
     raw_text: Annotated[
         bool,
         typer.Option(
             "--raw-text",
-            help="Do not write out numbers and abbreviations.",
+            help="Do not write out numbers and abbreviations; make no pauses.",
             rich_help_panel=TEXT,
         ),
     ] = False
@@ -326,4 +336,18 @@ class SpeechOptions:
             is_normalised=not self.raw_text,
             style=self.style,
             pause_s=None if self.pause is None else check_pause(self.pause),
+            lexicon=self._lexicon(settings),
         )
+
+    def _lexicon(self, settings: UserSettings) -> str:
+        """The table that was given, else the one of the settings; none for raw text."""
+        if self.raw_text:
+            if self.lexicon is not None:
+                raise UsageError("--lexicon and --raw-text are both given", hint="drop one of them")
+            return ""
+        path = settings.lexicon if self.lexicon is None else self.lexicon
+        if path is None:
+            return ""
+        from voxcli.text.pronunciations import load_lexicon
+
+        return load_lexicon(path)

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 
 def describe_text(plan: Plan) -> str:
-    """Segments, one a line, then every rewrite."""
-    lines = [f"{i}: {segment.text}" for i, segment in enumerate(plan.text.segments, start=1)]
+    """Segments, one a line, the silence between them that the text asks for, and every rewrite."""
+    lines = _silence(plan.text.silence_s)
+    for i, segment in enumerate(plan.text.segments, start=1):
+        lines += (f"{i}: {segment.text}", *_silence(segment.silence_s))
     for change in plan.text.changes:
         lines.append(f"   {change.kind}: {change.before!r} -> {change.after!r}")
     return "\n".join(lines)
+
+
+def _silence(seconds: float) -> list[str]:
+    return [f"   {seconds:g} s of silence"] if seconds else []
 
 
 def _plan_as_json(plan: Plan) -> dict[str, Any]:
@@ -27,6 +33,7 @@ def _plan_as_json(plan: Plan) -> dict[str, Any]:
     return {
         "text": text.text,
         "language": text.language,
+        "silence_s": text.silence_s,
         "segments": [asdict(segment) for segment in text.segments],
         "changes": [asdict(change) for change in text.changes],
         "unspeakable": [asdict(lost) for lost in text.unspeakable],
@@ -52,8 +59,12 @@ def warn_unspeakable(plan: Plan) -> None:
     """What is left out of a text: what the model has no sound for, and directions to an engine."""
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
-    for direction in plan.text.directions:
-        output.warn(f"'{direction}' is not followed: it is left out and makes no pause or sound")
+    if plan.text.directions:
+        from voxcli.text.directions import reason  # compiles patterns that few texts need
+
+        for direction in plan.text.directions:
+            why = reason(direction, is_raw=not plan.utterance.is_normalised)
+            output.warn(f"'{direction}' is not followed and left out: {why}")
 
 
 def warn_undescribed(style: str, facts: EngineFacts) -> None:

@@ -81,6 +81,7 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
             model=model.name,
             alternatives=_others(model.name),
             rewrite=utterance.is_normalised,
+            lexicon=utterance.lexicon,
         )
 
     sampling = utterance.sampling
@@ -89,10 +90,12 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
     prepared = prepared_text(utterance.text)
     if sampling.max_seconds is not None:
         needed_s = min_speech_seconds(prepared.text, prepared.language) / utterance.speed
-        if needed_s > sampling.max_seconds:
-            most, needed = told_apart(sampling.max_seconds, needed_s)
+        silences_s = prepared.silences_s
+        if needed_s + silences_s > sampling.max_seconds:
+            of_silence = f", {silences_s:g} s of it the pauses it asks for" if silences_s else ""
+            most, needed = told_apart(sampling.max_seconds, needed_s + silences_s)
             raise UsageError(
-                f"--max-seconds is {most}, but this text needs at least {needed} s",
+                f"--max-seconds is {most}, but this text needs at least {needed} s{of_silence}",
                 hint="raise it or shorten the text",
             )
     return Plan(

@@ -12,6 +12,9 @@ missing end, stops the speech with an error.
 `max_seconds` is held where samples leave, since only there it is known how long all of them are:
 pauses, tempo and segments that were made side by side are counted in. What would be longer is cut
 there, and the last report says so.
+
+Silence that the text asks for by a mark is zeros, as many as it says: no tempo changes it, and the
+voice's own silence before and after it goes.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
-from voxcli.audio.joins import QUIET, PauseFitter, fade
+from voxcli.audio.joins import QUIET, PauseFitter, fade, silence
+from voxcli.audio.resample import EMPTY
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.base import Speech
 from voxcli.engine.planning import segment_seed
@@ -38,6 +42,7 @@ from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, SegmentReport
 
 MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
+SILENCE_BLOCK_S = 1.0  # in which silence leaves that the text asks for
 
 # What is wrong with every speech whose end was not waited for
 _OF_AN_END = (ProblemKind.TRUNCATED, ProblemKind.TAIL_CUT)
@@ -72,6 +77,7 @@ class _SegmentRun(Generic[R]):
     refused: list[str] = field(default_factory=list)
     report: SegmentReport | None = None
     is_limited: bool = False  # stopped because no more of it may leave
+    span: tuple[float, float] | None = None  # seconds of the audio in which it sounds
 
     def report_of(self, rate: int, reason: FinishReason, *warnings: str) -> SegmentReport:
         """How it went up to now."""
@@ -128,7 +134,9 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             self._max_frames = math.ceil(max_seconds * speed / frame_s) + 1
         self._is_cut = False
         self._pauses = PauseFitter()
-        self._stretch = TimeStretch(sample_rate, speed) if speed != 1.0 else None
+        self._lead_s = plan.text.silence_s  # of silence that has not left
+        self._stretch: TimeStretch | None = None
+        self._begin_stretch()
 
     def _check_length(self) -> None:
         max_seconds = self.plan.utterance.sampling.max_seconds
@@ -276,10 +284,13 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             run = self._runs[self._front]
             if run.report is None and not (self.is_live and run.chunks):
                 return
+            if self._lead_s:
+                lead_s, self._lead_s = self._lead_s, 0.0
+                yield from self._emit_silence(lead_s, self._front)
             while run.num_left < len(run.chunks):
                 samples = run.chunks[run.num_left]
                 run.num_left += 1
-                yield from self._emit(self._pauses.push(samples), self._front)
+                yield from self._emit_speech(self._pauses.push(samples), self._front)
                 if self.is_done:
                     return
             if run.report is None:
@@ -292,6 +303,17 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         index = self._front
         if run.is_limited:
             self._cut(index)
+        self._tell_span(run)
+        if run.segment.silence_s and not self._is_cut:
+            yield from self._emit(self._pauses.end_segment(0), index)
+            if not self.is_done:
+                yield from self._emit_silence(run.segment.silence_s, index)
+            if self.is_done:
+                return
+            self._front = index + 1
+            if self.is_done:
+                yield from self._emit(EMPTY, index)
+            return
         asked_s = self.plan.utterance.pause_s
         pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
         is_last = index == len(self._runs) - 1
@@ -299,11 +321,50 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         self._front = index + 1
         yield from self._emit(self._pauses.end_segment(length), index)
 
+    def _emit_speech(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
+        """Let samples of a segment leave, and note where in the audio they sound."""
+        run, start = self._runs[index], self._time_s
+        if len(samples) and run.span is None:
+            start += int(np.argmax(np.abs(samples) >= QUIET)) / self._pushed_rate
+            run.span = (start, start)
+        yield from self._emit(samples, index)
+        if len(samples) and run.span is not None:
+            run.span = (run.span[0], self._time_s)
+
+    def _emit_silence(self, seconds: float, index: int) -> Iterator[AudioChunk]:
+        """Let exact silence leave, which no tempo changes."""
+        if self._stretch is not None:
+            yield from self._leave(self._stretch.flush(), index)
+        left = round(seconds * self.sample_rate)
+        while left and not self.is_done:
+            block = silence(min(SILENCE_BLOCK_S, left / self.sample_rate), self.sample_rate)
+            left -= len(block)
+            yield from self._leave(block, index)
+        self._begin_stretch()
+        self._pauses.after_exact()
+
+    def _begin_stretch(self) -> None:
+        speed = self.plan.utterance.speed
+        self._stretch = TimeStretch(self.sample_rate, speed) if speed != 1.0 else None
+        self._pushed_rate = self.sample_rate * speed
+        self._begun_s = self.num_samples / self.sample_rate
+        self._num_pushed = 0
+
+    @property
+    def _time_s(self) -> float:
+        """How long the audio will be of all that was pushed."""
+        return self._begun_s + self._num_pushed / self._pushed_rate
+
     def _emit(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
+        """Let samples leave at the tempo of the speech."""
+        self._num_pushed += len(samples)
         if self._stretch is not None:
             samples = self._stretch.push(samples)
             if self.is_done:
                 samples = np.concatenate((samples, self._stretch.flush()))
+        yield from self._leave(samples, index)
+
+    def _leave(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
         room = self._max_samples - self.num_samples
         if len(samples) > room:
             lost = samples[room:]
@@ -315,6 +376,12 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             self.wall_s = time.perf_counter() - self.started_s
         if len(samples) or self.is_done:
             yield AudioChunk(samples, self.sample_rate, index, is_last=self.is_done)
+
+    def _tell_span(self, run: _SegmentRun[R]) -> None:
+        if run.report is not None and run.span is not None:
+            longest_s = self._max_samples / self.sample_rate
+            start_s, end_s = (min(round(each, 6), longest_s) for each in run.span)
+            run.report = replace(run.report, start_s=start_s, end_s=end_s)
 
     def _cut(self, index: int) -> None:
         """End the speech in this segment, because it may be no longer; what follows is given up."""
@@ -331,6 +398,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             finish_reason=length,
             warnings=(*(run.report.warnings if run.report else ()), why),
         )
+        self._tell_span(run)
         del self._runs[index + 1 :]
         self._unsubmitted.clear()
         self._by_request.clear()

@@ -35,6 +35,7 @@ from voxcli.server.schema import ReplicaRow
 from voxcli.server.scratch import sweep
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
+from voxcli.text.pronunciations import load_lexicon
 
 SWITCH_INTERVAL_S = 0.0005  # the engine's thread waits no longer for Python's lock than this
 
@@ -73,6 +74,7 @@ def serve(
         ModelError: the model's files.
     """
     sweep()
+    lexicon = load_lexicon(settings.lexicon) if settings.lexicon else ""
     engine, files = _open(config, settings, graphs)
     faults: list[float] = notes.get("faults", [])
     with ExitStack() as stack:
@@ -88,7 +90,8 @@ def serve(
             front.replicas.on_lost = worker.fail
         dialect = Dialect(settings.model_aliases, settings.voice_aliases, is_strict)
         service = Service(
-            worker, door.url, num_restarts=len(faults), replicas=rows, dialect=dialect
+            worker, door.url, num_restarts=len(faults), replicas=rows, dialect=dialect,
+            lexicon=lexicon,
         )
         app = build_app(
             service, api_key=listening.api_key, hosts=listening.hosts, origins=listening.origins

@@ -22,12 +22,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
+from voxcli.errors import UsageError
 from voxcli.parameters import Parameter
 from voxcli.utterance import Utterance
 from voxcli.voices import MAX_TEXT_CHARS
 
 MAX_CHARACTERS = 100_000  # two hours of speech
 MAX_STYLE = 4096  # as OpenAI has it; what a model has no room for is refused by its plan
+MAX_LEXICON = 200_000  # characters; larger tables are the server's own
 LANGUAGE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # it is said again in a header
 
 
@@ -102,9 +104,17 @@ class SpeechRequest(BaseModel):
     ] = None
     max_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
     retries: Annotated[int, Field(ge=0, le=20), IsWhole] = SamplingParams().retries
-    raw_text: Annotated[bool, Field(description="Do not write out numbers and abbreviations.")] = (
-        False
-    )
+    raw_text: Annotated[
+        bool, Field(description="Do not write out numbers and abbreviations; make no pauses.")
+    ] = False
+    lexicon: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_LEXICON,
+            description="How words are said: CSV of written, spoken, and if wanted language and "
+            "'regex'. The server's own where it is left out.",
+        ),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -142,7 +152,19 @@ class SpeechRequest(BaseModel):
         given = {name: getattr(self, name) for name in sorted(names)}
         return {name: value for name, value in given.items() if value is not None}
 
-    def utterance(self) -> Utterance:
+    def utterance(self, lexicon: str = "") -> Utterance:
+        """What is to be said.
+
+        Args:
+            lexicon: the server's own.
+
+        Raises:
+            UsageError: raw text with a lexicon.
+        """
+        if self.raw_text and self.lexicon:
+            raise UsageError("raw_text and lexicon are both given", hint="drop one of them")
+        if self.lexicon is not None or self.raw_text:
+            lexicon = self.lexicon or ""
         return Utterance(
             self.input,
             self.voice_name,
@@ -151,6 +173,7 @@ class SpeechRequest(BaseModel):
             self.speed,
             not self.raw_text,
             style=self.instructions or "",
+            lexicon=lexicon,
         )
 
 

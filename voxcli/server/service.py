@@ -47,6 +47,7 @@ class Service:
         files: for those of voices and models, which are read whole.
         heard: recordings that came with requests.
         replicas: how those are that speak; none where the engine speaks itself.
+        lexicon: how words are said for clients that do not say, as a table in CSV.
     """
 
     worker: EngineWorker
@@ -56,6 +57,7 @@ class Service:
     store: VoiceStore = field(default_factory=VoiceStore)
     dialect: Dialect = field(default_factory=Dialect)
     replicas: Callable[[], list[ReplicaRow]] = list
+    lexicon: str = ""
     metrics: Metrics = field(init=False)
     planners: Desk = field(init=False, repr=False)
     uploads: Desk = field(init=False, repr=False)

@@ -26,6 +26,7 @@ from voxcli.server.response import LiveResponse, Pieces
 from voxcli.server.schema import ErrorBody, SpeechRequest
 from voxcli.server.service import Service
 from voxcli.server.strand import Strand
+from voxcli.text.directions import names_of
 from voxcli.utterance import Mode
 
 FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
@@ -141,6 +142,8 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
         "X-Language": plan.text.language,
         **service.dialect.headers(ignored),
     }
+    if plan.text.directions:
+        headers["X-Not-Followed"] = names_of(plan.text.directions)
     if (voice := plan.utterance.voice) or plan.utterance.mode is Mode.ZERO_SHOT:
         headers["X-Voice"] = in_header(voice or OWN_VOICE)
     is_streamed = body.is_streamed

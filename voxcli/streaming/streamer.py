@@ -121,7 +121,7 @@ class Streamer:
                 error = err
             if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
                 pause_s = PAUSE_SENTENCE_S if item.is_part else PAUSE_LINE_S
-                self._end_text(self._pauses, pause_s)
+                self._end_text(self._pauses, item.plan, pause_s)
         elif error is None and item.is_rest:
             self._lengthen_pause(PAUSE_LINE_S - PAUSE_SENTENCE_S)
         elif error is None:
@@ -175,8 +175,10 @@ class Streamer:
         """A text's last silence waits until its length is known."""
         return samples if self._pauses is None else self._pauses.push(samples)
 
-    def _end_text(self, pauses: PauseFitter, pause_s: float) -> None:
-        self._write(pauses.end_segment(round(pause_s * self._rate)), Made())
+    def _end_text(self, pauses: PauseFitter, plan: Plan, pause_s: float) -> None:
+        is_asked = plan.text.segments[-1].silence_s > 0  # by the text itself, and in what is held
+        length = None if is_asked else round(pause_s * self._rate)
+        self._write(pauses.end_segment(length), Made())
         self._is_after_speech = True
 
     def _lengthen_pause(self, by_s: float) -> None:

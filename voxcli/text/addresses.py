@@ -81,7 +81,7 @@ _HASHTAG = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
-_WORDS = {
+SIGNS = {
     ".": "dot", "/": "slash", "\\": "backslash", "-": "dash", "_": "underscore",
     "?": "question mark", "=": "equals", "&": "ampersand", "#": "hash", "%": "percent",
     "~": "tilde", ":": "colon", "+": "plus", "@": "at",
@@ -132,7 +132,7 @@ def said(text: str, silent: str = "") -> str:
             loud = _loud(part) if part.isupper() and len(part) > 1 else part
             spoken.append(" ".join(part.upper()) if is_spelled else loud)
         elif part not in silent:
-            spoken.append(_WORDS.get(part, ""))
+            spoken.append(SIGNS.get(part, ""))
         last = part
     return " ".join(filter(None, spoken))
 
@@ -232,7 +232,7 @@ def _version(match: re.Match[str]) -> str | None:
     parts = written.split(".")
     if len(parts) == 4 and not match["v"]:
         port = match["suffix"] or ""
-        tail = f" {_WORDS[port[0]]} {number(port[1:])}" if port[:1] in (":", "/") else ""
+        tail = f" {SIGNS[port[0]]} {number(port[1:])}" if port[:1] in (":", "/") else ""
         return " dot ".join(digits(part) for part in parts) + tail
     if (match["suffix"] or "")[:1] in (":", "/"):
         return None

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-DIRECTION = "direction"  # the kind of what speaks to an engine, "[pause 1s]"
+DIRECTION = "direction"  # the kind of what speaks to an engine and is not followed, "[laughs]"
+PAUSE = "pause"  # of what asks for silence, which is made
 
 Replace = Callable[[re.Match[str]], str | None]
 
@@ -30,6 +31,18 @@ class Change:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A mark that asks for silence.
+
+    Attributes:
+        seconds: above 0.
+    """
+
+    mark: str
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Normalised:
     """Text ready to be segmented, and how it got there.
@@ -37,10 +50,12 @@ class Normalised:
     Attributes:
         text: paragraphs are separated by a blank line, lines that must stay apart by a newline.
         changes: in the order the rules ran, not in text order.
+        silences: that the text asks for, in text order.
     """
 
     text: str
     changes: tuple[Change, ...]
+    silences: tuple[Silence, ...] = ()
 
 
 @dataclass
@@ -75,8 +90,8 @@ class Draft:
 
         self.text = pattern.sub(apply, self.text)
 
-    def done(self) -> Normalised:
-        return Normalised(self.text, tuple(self.changes))
+    def done(self, silences: tuple[Silence, ...] = ()) -> Normalised:
+        return Normalised(self.text, tuple(self.changes), silences)
 
 
 def apart(said: str, match: re.Match[str]) -> str:

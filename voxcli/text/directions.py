@@ -1,13 +1,14 @@
-"""Directions to a speech engine inside a text: pauses, emphasis, sounds. None is read as words.
+"""Directions to a speech engine inside a text that are not followed. None is read as words.
 
-"[pause 1s]", "<break time='2s'/>", "<emphasis>", "[laughs]": each is taken out and recorded as a
-change of the kind `DIRECTION`, of which callers warn. Words that a tag encloses stay. Works on any
-language; makes no pause and no sound itself.
+"<emphasis>", "[laughs]", "<break time='soon'/>": each is taken out and recorded as a change of the
+kind `DIRECTION`, of which callers warn with `reason`. Words that a tag encloses stay. Works on any
+language. What is followed was taken out before, by `pauses.py` and `ssml.py`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from voxcli.text.changes import DIRECTION, Draft
 
@@ -59,6 +60,48 @@ _HTML = re.compile(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page u
 
 _PAIRED = re.compile(r"\[(?P<tag>[a-z]{2,12})\](?P<words>[^\[\]\n]{1,300})\[/(?P=tag)\]")
 _LENGTH_SIGN = re.compile(r"\s?<#\d{1,3}(?:\.\d{1,3})?#>")
+
+
+_NAME = re.compile(r"[<\[{(/\s]*(?P<name>[a-z-]+)(?=[\s:=/>\])}]|$)", re.I)
+_REASONS = {
+    "emphasis prosody pitch rate speed volume tempo energy slow slowly fast loud soft whisper "
+    "express-as speechify": "how words sound is the model's choice; see --speed and --style",
+    "voice": "one voice speaks a text; give --voice, or a voice for each row of a batch",
+    "phoneme": 'the models read spellings; write <sub alias="...">, or give --lexicon',
+    "say-as": "voxcli knows no such interpret-as; the words are read as written",
+    "sub": "it has no alias that can be read; the words are read as written",
+    "lang": "a text has one language; give --language",
+    "audio": "no recording is played inside a speech",
+    "mark bookmark": "nobody is told when it is reached",
+    "lexicon": "give the words with --lexicon",
+    "speak": "no tag is followed with --raw-text",
+    "break pause silence wait slnc": "its length cannot be read; write [pause 0.8s]",
+}
+_OF_NAMES = {name: why for names, why in _REASONS.items() for name in names.split()}
+_PAUSES = frozenset(["break", "pause", "silence", "wait", "slnc", "beat"])
+
+
+def reason(direction: str, *, is_raw: bool = False) -> str:
+    """Why a direction is not followed.
+
+    Args:
+        direction: as the text has it.
+        is_raw: the text is spoken as it is written.
+    """
+    match = _NAME.match(direction)
+    name = match["name"].lower() if match else ""
+    is_pause = name in _PAUSES or any(word in _PAUSES for word in re.findall("[a-z]+", direction))
+    if is_raw and (is_pause or name in ("say-as", "sub")):
+        return "no tag is followed with --raw-text"
+    if is_pause:
+        name = "pause"
+    return _OF_NAMES.get(name, "the models make no such sound")
+
+
+def names_of(directions: Iterable[str]) -> str:
+    """Names of directions for a header, in ASCII: "emphasis, laughs"."""
+    found = (_NAME.match(direction) for direction in directions)
+    return ", ".join(dict.fromkeys(match["name"].lower() for match in found if match))
 
 
 def directions(draft: Draft) -> None:

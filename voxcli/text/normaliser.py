@@ -18,8 +18,11 @@ from voxcli.text import (
     notes,
     numerals,
     pages,
+    pauses,
+    pronunciations,
     quantities,
     raised,
+    ssml,
     symbols,
     tagger,
     weekdays,
@@ -68,18 +71,29 @@ _TAGGER = tagger.Tagger(
 )
 
 
-def normalise(text: str, language: str = "en") -> Normalised:
+def normalise(
+    text: str, language: str = "en", *, lexicon: str = "", keeps_marks: bool = False
+) -> Normalised:
     """Rewrite a text so that a voice reads it as a person would.
 
     Args:
         text: anything; Markdown, HTML entities and emoji are understood.
         language: ISO 639-1; "en" has rules for numbers, dates, money, units, abbreviations.
+        lexicon: how words are said, as `pronunciations.py` reads it.
+        keeps_marks: leave a character of `pauses.PLACEHOLDER` where silence is asked for.
 
     Returns:
         The spoken text and every change. Normalising the result again changes nothing that matters.
+
+    Raises:
+        TextError: it asks for more silence than may be, or an expression of the lexicon takes too
+            long.
+        UsageError: the lexicon cannot be read.
     """
     draft = Draft(text)
     characters.clean(draft, language)
+    ssml.tags(draft, language)
+    silences = pauses.take_pauses(draft, are_kept=keeps_marks)
     directions.directions(draft)
     notes.citations(draft, language)
     markup.strip_markup(draft)
@@ -87,6 +101,8 @@ def normalise(text: str, language: str = "en") -> Normalised:
     pages.join_cut_words(draft, language)
     draft.text = markup.reflow(draft.text)
     notes.notes(draft, language)
+    if lexicon:
+        pronunciations.pronounce(draft, lexicon, language)
     if language == "en":
         _english(draft)
     else:
@@ -99,7 +115,7 @@ def normalise(text: str, language: str = "en") -> Normalised:
         if language == "zh":
             chinese.numbers(draft)
     draft.text = "\n".join(line.strip() for line in draft.text.split("\n")).strip()
-    return draft.done()
+    return draft.done(silences)
 
 
 def _english(draft: Draft) -> None:

@@ -20,10 +20,13 @@ class Segment:
     Attributes:
         text: never empty, no leading or trailing space, no newline.
         pause_s: silence that belongs after it; 0 after the last one and where a word was cut.
+        silence_s: exact silence that the text asks for after it, in place of `pause_s`; 0 where it
+            asks for none.
     """
 
     text: str
     pause_s: float
+    silence_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class PreparedText:
         segments: in order.
         changes: every rewrite, for `--show-text`.
         unspeakable: characters taken out; the caller warns about each.
+        silence_s: exact silence that the text asks for before the first segment.
     """
 
     original: str
@@ -58,9 +62,15 @@ class PreparedText:
     segments: tuple[Segment, ...]
     changes: tuple[Change, ...]
     unspeakable: tuple[Unspeakable, ...]
+    silence_s: float = 0.0
+
+    @property
+    def silences_s(self) -> float:
+        """All silence that the text asks for, in seconds."""
+        return self.silence_s + sum(segment.silence_s for segment in self.segments)
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """Pauses, sounds and tags for an engine that the text asks for and that are not made."""
+        """Sounds and tags for an engine that the text asks for and that are not made."""
         found = (change.before for change in self.changes if change.kind == DIRECTION)
         return tuple(dict.fromkeys(found))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 
 from voxcli.errors import TextError
-from voxcli.text import characters, directions, markup, symbols
-from voxcli.text.changes import Draft
+from voxcli.text import characters, directions, markup, pauses, symbols
+from voxcli.text.changes import Draft, Silence
 from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
 from voxcli.text.normaliser import normalise
 from voxcli.text.prepared import PreparedText, Unspeakable
@@ -34,6 +35,7 @@ def prepare(
     model: str,
     alternatives: tuple[str, ...] = (),
     rewrite: bool = True,
+    lexicon: str = "",
 ) -> PreparedText:
     """Detect, normalise, fold and segment.
 
@@ -45,36 +47,57 @@ def prepare(
         can_say: whether the voice has a sound for this one character.
         model: its name, for messages.
         alternatives: models that speak more languages, for messages.
-        rewrite: False keeps numbers and abbreviations as written (brackets are still rewritten).
+        rewrite: False keeps numbers and abbreviations as written (brackets are still rewritten),
+            makes no pauses and does without the lexicon.
+        lexicon: how words are said, as `pronunciations.py` reads it.
 
     Raises:
-        TextError: empty, in a language the model does not speak, or nothing in it can be said.
+        TextError: empty, in a language the model does not speak, or nothing in it can be said; it
+            asks for more silence than may be, or an expression of the lexicon takes too long.
+        UsageError: the lexicon cannot be read.
     """
     spoken = check_language(text, languages, language, model, alternatives)
+    silences: tuple[Silence, ...] = ()
     if rewrite:
-        done = normalise(text, spoken)
-        draft = Draft(done.text, list(done.changes))
+        done = normalise(text, spoken, lexicon=lexicon)
+        draft, silences = Draft(done.text, list(done.changes)), done.silences
+        lost = _folded(draft, can_say)
     else:
         draft = Draft(text)
         characters.clean(draft, spoken)
         directions.directions(draft)
         draft.text = markup.reflow(draft.text)
         symbols.brackets(draft)
-    unfolded = draft.text
-    lost = characters.fold(draft, can_say)
-    if rewrite and draft.text != unfolded:
-        symbols.tidy(draft)
+        lost = characters.fold(draft, can_say)
     if not any(char.isalnum() for char in draft.text):
         raise TextError(
             f"nothing in the text can be spoken by '{model}': {_shown(text)}",
-            hint="give words, or another --model",
+            hint="put pauses beside words" if silences else "give words, or another --model",
         )
-    segments = tuple(segment(draft.text, max_chars, spoken))
+    silence_s = 0.0
+    segments = segment(draft.text, max_chars, spoken) if not silences else []
+    if silences:
+        again = normalise(text, spoken, lexicon=lexicon, keeps_marks=True)
+        marked = Draft(again.text)
+        _folded(marked, lambda char: bool(pauses.PLACEHOLDER.match(char)) or can_say(char))
+        places = pauses.placed(draft.text, marked.text, silences)
+        silence_s, segments = pauses.segmented(draft.text, places, max_chars, spoken)
     unspeakable = tuple(
         Unspeakable(char, unicodedata.name(char, "unnamed"), count) for char, count in lost.items()
     )
     said = " ".join(draft.text.split())
-    return PreparedText(text, spoken, said, segments, tuple(draft.changes), unspeakable)
+    return PreparedText(
+        text, spoken, said, tuple(segments), tuple(draft.changes), unspeakable, silence_s
+    )
+
+
+def _folded(draft: Draft, can_say: Callable[[str], bool]) -> Counter[str]:
+    """`characters.fold`, and what it leaves of brackets and spaces tidied."""
+    unfolded = draft.text
+    lost = characters.fold(draft, can_say)
+    if draft.text != unfolded:
+        symbols.tidy(draft)
+    return lost
 
 
 def is_plain(text: str) -> bool:

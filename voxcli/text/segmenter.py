@@ -34,6 +34,8 @@ _SHORT_WORDS = 2  # segments this short are what voices read worst
 _SHORT_CHARS = 12
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+# Scripts that part no words by spaces: these, Thai, Lao, Burmese and Khmer
+UNSPACED_SCRIPTS = f"{_CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _CLOSERS = "\"'”’»)\\]」』】）"
 # A mark with its closing quotes, then space; or a CJK mark, which needs none.
 _END = re.compile(
