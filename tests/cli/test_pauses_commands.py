@@ -26,10 +26,8 @@ WORDS = "written,spoken\nfirst,premier\n"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Commands that a fake model speaks."""
     config = EngineConfig("fake", threads=1)
-    monkeypatch.setattr(
-        "voxcli.engine.choose.open_engine",
-        lambda *_, **__: FakeEngine(FakeModel(), config, ModelSettings()),
-    )
+    engine = FakeEngine(FakeModel(), config, ModelSettings())
+    monkeypatch.setattr("voxcli.engine.choose.open_engine", lambda *_, **__: engine)
     ran = runner(tmp_path, monkeypatch, capfd)
     Path("words.csv").write_text(WORDS, "utf-8")
     return ran
@@ -92,7 +90,7 @@ def test_rows_have_pauses_and_lexicons_of_their_own(run: Run) -> None:
     assert max(quiet_runs(soundfile.read("out/0001.wav")[0])) >= SAMPLE_RATE
     Path("words.csv").write_text("second,other\n", "utf-8")
     report = json.loads(run(*words, "--json")[1])
-    assert [row["status"] for row in report["rows"]] == ["done", "kept", "kept"]
+    assert [row["status"] for row in report["rows"]] == ["ok", "kept", "kept"]
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def quiet_runs(samples: Samples, least_s: float = 0.05) -> list[int]:
 SENTENCES = ["The first one is here.", "A second follows", "and a third of them,", "The last one."]
 
 
-@settings(FIXED, max_examples=12)
+@settings(FIXED, max_examples=8)
 @given(
     st.lists(st.integers(100, 2000), min_size=len(SENTENCES) + 1, max_size=len(SENTENCES) + 1),
     st.sampled_from([0.5, 1.0, 1.3]),

@@ -90,6 +90,7 @@ class _Use:
     form: Form
 
 
+@lru_cache(maxsize=16)
 def read_forms(lexicon: str, source: str = SOURCE) -> tuple[Form, ...]:
     """The lines of a table.
 
@@ -177,7 +178,6 @@ def _compiled(expression: str, spoken: str) -> Pattern[str]:
     return pattern
 
 
-@lru_cache(maxsize=64)
 def load_lexicon(path: Path) -> str:
     """A table as text, all of whose lines can be used.
 
