@@ -71,7 +71,7 @@ def take_pauses(draft: Draft, *, are_kept: bool) -> tuple[Silence, ...]:
         TextError: one is longer than may be, or there are too many.
     """
     found: list[Silence] = []
-    draft.text = PLACEHOLDER.sub(" ", draft.text)
+    draft.sub(PLACEHOLDER, " ", "control")
 
     def taken(match: re.Match[str]) -> str:
         seconds = _seconds(match)
