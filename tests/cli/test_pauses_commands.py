@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pysubs2
 import pytest
 import soundfile
 from commands import Run, runner
@@ -161,3 +162,34 @@ def test_a_lexicon_and_raw_text_contradict_each_other(run: Run) -> None:
     code, _, err = run("speak", "Hi.", "--lexicon", "gone.csv", "--dry-run")
     assert code == 2
     assert "cannot read gone.csv" in err
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt", "json"])
+@pytest.mark.parametrize("command", ["speak", "stream"])
+def test_subtitles_say_when_each_segment_sounds(
+    run: Run, command: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = io.BytesIO()
+    monkeypatch.setattr("voxcli.audio.stream_out.open_stdout", lambda: _Open(sent))
+    words = (command, TEXT, "-o", "-", "--subtitles", f"a.{suffix}")
+    code, _, err = run(*words, "--format", "raw", "--bits", "32f")
+    assert code == 0, err
+    audible = np.flatnonzero(np.abs(np.frombuffer(sent.getvalue(), "<f4")) >= QUIET) / SAMPLE_RATE
+    edge = int(np.argmax(np.diff(audible)))
+    expected = [(audible[0], audible[edge]), (audible[edge + 1], audible[-1])]
+    text = Path(f"a.{suffix}").read_text("utf-8")
+    if suffix == "json":
+        segments = json.loads(text)["segments"]
+        found = [(each["start_s"], each["end_s"]) for each in segments]
+        assert segments[0]["text"] == "The first one is here."
+    else:
+        found = [
+            (event.start / 1000, event.end / 1000) for event in pysubs2.SSAFile.from_string(text)
+        ]
+    assert np.abs(np.array(found) - np.array(expected)).max() < 2e-3
+    code, _, err = run(*words)
+    assert code == 2
+    assert "--overwrite" in err
+    code, _, err = run(*words[:-1], "a.txt")
+    assert code == 2
+    assert "end it in .srt, .vtt, .json" in err

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"errors", "parameters"},
     "utterance": {"config"},
     "plan": {"parameters", "utterance", "text", "audio"},
+    "times": {"utterance", "text", "audio"},
     "text": {"errors", "config", "utterance"},
     "audio": {"errors", "extras", "closing", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio", "layers"},
@@ -71,7 +72,7 @@ MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
 MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}
 MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
-MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server"}
+MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server", "times"}
 MAY_IMPORT["__main__"] = {"cli", "errors"}
 
 WITHOUT_TORCH = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.cli import output
 from voxcli.cli.interrupt import on_interrupt
 from voxcli.cli.speech_report import setup_facts
+from voxcli.cli.subtitles import write_subtitles
 from voxcli.errors import DeviceError, TextError, VoxError
 from voxcli.utterance import FinishReason
 
@@ -42,6 +43,7 @@ class Target:
     rate: int | None
     buffer_s: float | None
     is_overwriting: bool
+    subtitles: Path | None = None
 
 
 def open_sound(target: Target) -> tuple[SoundOutput | None, DeviceError | None]:
@@ -121,6 +123,10 @@ def play(
     if run.finish_reason is FinishReason.LENGTH and source.is_by_line:
         output.warn(f"{max_seconds:g} s were asked for at most: no further line is spoken")
     report = _report(engine, run, written) | _heard_report(run, outlet, sound)
+    if target.subtitles is not None and run.plan is not None:
+        language = run.plan.text.language
+        write_subtitles(target.subtitles, run.segments, language, overwrite=target.is_overwriting)
+        report["subtitles"] = str(target.subtitles)
     output.note(_summary(report), is_quiet=is_quiet)
     failure = failure or outlet.error
     if failure is not None:

@@ -14,6 +14,7 @@ EXAMPLES = (
     'voxcli speak "The ferry leaves at noon." --voice emma -o emma.mp3 --seed 7',
     "voxcli speak \"Ready. [pause 0.8s] Set. <break time='500ms'/> Go.\" -o go.wav",
     'echo "The ferry leaves at noon." > ferry.txt && voxcli speak --file ferry.txt -o told.flac',
+    'voxcli speak "The ferry leaves at noon." -o noon.wav --subtitles noon.srt',
     r"printf 'written,spoken\nnginx,engine X\n' > words.csv && "
     'voxcli speak "Start nginx." --lexicon words.csv --dry-run',
     'echo "Piped text." | voxcli speak -o - > piped.wav',

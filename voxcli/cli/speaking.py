@@ -32,6 +32,7 @@ from voxcli.cli.speech_report import (
     warn_undescribed,
     warn_unspeakable,
 )
+from voxcli.cli.subtitles import SubtitlesOption, check_subtitles, write_subtitles
 from voxcli.config import UserSettings
 from voxcli.errors import EXIT_ITEM_FAILED, OutputError, UsageError
 from voxcli.utterance import FinishReason, Utterance
@@ -89,10 +90,16 @@ class TargetOptions:
             show_default="that of the model",
         ),
     ] = None
+    subtitles: SubtitlesOption = None
     overwrite: OverwriteOption = False
 
     def check(self, *, is_json: bool, is_dry: bool) -> Target | None:
         """Refuse what cannot be written; None where a free name is to be made from the text."""
+        if self.subtitles is not None and not is_dry:
+            check_subtitles(self.subtitles, overwrite=self.overwrite)
+        return self._check_audio(is_json=is_json, is_dry=is_dry)
+
+    def _check_audio(self, *, is_json: bool, is_dry: bool) -> Target | None:
         from voxcli.audio.formats import STREAM_FORMATS, resolve_format
 
         if self.format not in STREAM_FORMATS:
@@ -187,7 +194,12 @@ def run(
         if target is None:
             target = targets.named_after(plan.utterance.text)
         start(engine, [plan.parameters], is_quiet=show.quiet)
-        report, path = _speak(engine, plan, target, is_quiet=show.quiet)
+        speech, report, path = _speak(engine, plan, target, is_quiet=show.quiet)
+    if targets.subtitles is not None:
+        write_subtitles(
+            targets.subtitles, speech.reports, plan.text.language, overwrite=targets.overwrite
+        )
+        report["subtitles"] = str(targets.subtitles)
     add_facts(report)
     output.note(summary(report), is_quiet=show.quiet)
     if show.json:
@@ -208,7 +220,7 @@ def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan
 
 def _speak(
     engine: SpeechEngine, plan: Plan, target: Target, *, is_quiet: bool
-) -> tuple[dict[str, Any], Path | None]:
+) -> tuple[Speech, dict[str, Any], Path | None]:
     """Speak into the target and return the report, and the file's path if it is one."""
     with output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress:
         if target.path is None:
@@ -217,7 +229,7 @@ def _speak(
         else:
             speech, written = _to_file(engine, plan, target, progress)
             path, rate, peak = written.path, written.sample_rate, round(written.peak, 4)
-    return report_of(engine, plan, speech, path, rate, peak), path
+    return speech, report_of(engine, plan, speech, path, rate, peak), path
 
 
 def _to_file(

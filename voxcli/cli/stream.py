@@ -26,6 +26,7 @@ from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
 from voxcli.cli.speech_report import warn_undescribed, warn_unspeakable
+from voxcli.cli.subtitles import SubtitlesOption, check_subtitles
 from voxcli.config import is_device, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
 from voxcli.utterance import FinishReason, Utterance
@@ -71,6 +72,7 @@ class SoundOptions:
             help="Also write what is heard to a file; its suffix is the format.",
         ),
     ] = None
+    subtitles: SubtitlesOption = None
     overwrite: OverwriteOption = False
     out: Annotated[
         str | None,
@@ -135,6 +137,8 @@ class SoundOptions:
             wav.choose_rate(self.rate, self.rate)
         if is_pipe:
             check_stdout(is_json=is_json)
+        if self.subtitles is not None:
+            check_subtitles(self.subtitles, overwrite=self.overwrite)
         if self.save is not None:
             from voxcli.audio.write import check_output  # imports numpy: a server can speak before
 
@@ -142,6 +146,7 @@ class SoundOptions:
         return Target(
             self.sound_device, self.save, is_pipe, self.format, self.bits, self.rate,
             None if self.buffer_ms is None else self.buffer_ms / 1000, self.overwrite,
+            self.subtitles,
         )  # fmt: skip
 
 

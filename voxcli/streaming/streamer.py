@@ -152,6 +152,7 @@ class Streamer:
         self._wait_for_room()
         report.begun_at = report.begun_at or self.clock()
         text_s, is_first = 0.0, True
+        begun_s = self._num_samples / self._rate
         with self._engine.stream(plan, is_live=True) as stream:
             while True:
                 started = self.clock()
@@ -168,7 +169,10 @@ class Streamer:
                 self._write(samples, Made(wall_s, is_first, text_s, remaining_s))
                 is_first = False
                 self._wait_for_room()
-            report.segments += stream.speech.reports
+            report.segments += [
+                replace(each, start_s=each.start_s + begun_s, end_s=each.end_s + begun_s)
+                for each in stream.speech.reports
+            ]
             report.finish_reason = stream.speech.finish_reason
 
     def _fitted(self, samples: Samples) -> Samples:

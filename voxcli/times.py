@@ -1,0 +1,138 @@
+"""When each part of a speech sounds: cues of subtitles, and JSON with segments and words.
+
+Where a segment begins and ends was counted while it was made. Inside of a segment nothing was
+measured: times of words and of cues are shares of its time, by how long their letters take, and are
+called estimated. Knows no subtitle format.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from voxcli.audio.pace import speaking_time
+from voxcli.text import segment
+from voxcli.utterance import SegmentReport
+
+MAX_LINE, MAX_LINES = 42, 2  # characters, lines
+MIN_CUE_S, MAX_CUE_S = 1.0, 7.0
+MIN_CHARACTERS = 12  # a cue is not cut shorter, however slow it is
+_WIDE = 2  # letters of the room of a Chinese one
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Words and when they sound.
+
+    Attributes:
+        text: a cue's lines have a newline between them.
+        is_estimated: whether a time was not measured.
+    """
+
+    text: str
+    start_s: float
+    end_s: float
+    is_estimated: bool = False
+
+
+def cues(reports: Sequence[SegmentReport], language: str) -> list[Timed]:
+    """Segments as cues of at most two lines of 42 characters and 7 s; from 1 s on, where the next
+    one leaves the time.
+
+    Args:
+        language: ISO 639-1, for where sentences end.
+    """
+    found: list[Timed] = []
+    for report in reports:
+        found += _in_cues(report, language)
+    for index, cue in enumerate(found):
+        next_s = found[index + 1].start_s if index + 1 < len(found) else float("inf")
+        if cue.end_s - cue.start_s < MIN_CUE_S:
+            end_s = max(cue.end_s, min(cue.start_s + MIN_CUE_S, next_s))
+            found[index] = Timed(cue.text, cue.start_s, end_s, cue.is_estimated)
+    return [Timed("\n".join(_lines(c.text)), c.start_s, c.end_s, c.is_estimated) for c in found]
+
+
+def words(report: SegmentReport, language: str) -> list[Timed]:
+    """The words of a segment, with estimated times."""
+    return _shared(report, report.text.split(), language)
+
+
+def as_json(reports: Sequence[SegmentReport], language: str) -> dict[str, Any]:
+    """All of it as plain data, where each list says whether its times are measured."""
+    return {
+        "language": language,
+        "times_of_segments": "measured",
+        "times_of_words": "estimated",
+        "segments": [
+            {
+                "text": report.text,
+                "start_s": report.start_s,
+                "end_s": report.end_s,
+                "words": [
+                    {
+                        "word": word.text,
+                        "start_s": round(word.start_s, 3),
+                        "end_s": round(word.end_s, 3),
+                    }
+                    for word in words(report, language)
+                ],
+            }
+            for report in reports
+        ],
+    }
+
+
+def _in_cues(report: SegmentReport, language: str) -> list[Timed]:
+    """A segment in parts that fit a cue, cut where a reader expects it."""
+    text, duration_s = report.text, report.end_s - report.start_s
+    room = MAX_LINE * MAX_LINES // (_WIDE if _is_wide(text) else 1)
+    if duration_s > MAX_CUE_S:
+        room = min(room, int(len(text) * MAX_CUE_S / duration_s))
+    while True:
+        room = max(room, MIN_CHARACTERS)
+        pieces = [part.text for part in segment(text, room, language)]
+        found = _shared(report, pieces if room < len(text) else [text], language)
+        fits = all(
+            len(_lines(each.text)) <= MAX_LINES and each.end_s - each.start_s <= MAX_CUE_S
+            for each in found
+        )
+        if fits or room == MIN_CHARACTERS:
+            return found
+        room -= 6
+
+
+def _shared(report: SegmentReport, pieces: Sequence[str], language: str) -> list[Timed]:
+    """Pieces of a segment, each with its share of the time."""
+    if len(pieces) == 1:
+        return [Timed(pieces[0], report.start_s, report.end_s)]
+    costs = [speaking_time(piece, language).slowest_s + 1e-3 for piece in pieces]
+    scale = (report.end_s - report.start_s) / sum(costs)
+    bounds = [report.start_s + scale * done for done in accumulate(costs, initial=0.0)]
+    bounds[-1] = report.end_s
+    return [
+        Timed(piece, start_s, end_s, is_estimated=True)
+        for piece, (start_s, end_s) in zip(pieces, pairwise(bounds), strict=True)
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    """A cue's lines, of about equal length."""
+    room = MAX_LINE // (_WIDE if _is_wide(text) else 1)
+    if len(text) <= room:
+        return [text]
+    spaces = [index for index, char in enumerate(text) if char == " "]
+    if not spaces:
+        size = min(room, -(-len(text) // MAX_LINES))
+        return [text[start : start + size] for start in range(0, len(text), size)]
+    best = min(spaces, key=lambda index: abs(index - len(text) / 2))
+    lines = [text[:best], text[best + 1 :]]
+    return lines if max(map(len, lines)) <= room else textwrap.wrap(text, room)
+
+
+def _is_wide(text: str) -> bool:
+    """Whether most of its characters take the room of two, as Chinese ones do."""
+    return 2 * sum("\u2e80" <= char <= "\uffef" for char in text) > len(text)
