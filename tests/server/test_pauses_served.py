@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 from fakes import SAMPLE_RATE, fake_engine
-from running import Running
+from running import Running, run_server
 
 from voxcli.audio.joins import QUIET
 from voxcli.config import EngineConfig, SamplingParams, UserSettings
@@ -77,20 +77,17 @@ def test_what_is_not_followed_is_in_a_header(server: Running) -> None:
     assert not [run for run in quiet_runs(heard(raw)) if run >= SAMPLE_RATE // 2]
 
 
-def engines(server: Running) -> list[SpeechEngine]:
-    config, settings = EngineConfig("fake"), UserSettings()
-    urls = f"{server.url},{server.url.replace('127.0.0.1', 'localhost')}"
-    return [
-        connect_to(server.url, Wanted("fake", is_near=False), None),
-        open_engine(server.url, config, settings),
-        open_engine(urls, config, settings),
-    ]
+def engine_at(kind: str, server: Running, other: Running) -> SpeechEngine:
+    if kind == "running server":
+        return connect_to(server.url, Wanted("fake", is_near=False), None)
+    urls = server.url if kind == "speech server" else f"{server.url},{other.url}"
+    return open_engine(urls, EngineConfig("fake"), UserSettings())
 
 
-@pytest.mark.parametrize("index", [0, 1, 2], ids=["running server", "speech server", "fleet"])
-def test_every_engine_makes_the_same_pauses_and_words(server: Running, index: int) -> None:
+@pytest.mark.parametrize("kind", ["running server", "speech server", "fleet"])
+def test_every_engine_makes_the_same_pauses_and_words(server: Running, kind: str) -> None:
     own = fake_engine().synthesize([ASKED])[0]
-    with engines(server)[index] as engine:
+    with run_server() as other, engine_at(kind, server, other) as engine:
         result = engine.synthesize([ASKED])[0]
     assert quiet_runs(result.samples) == PAUSES
     assert [part.text for part in result.segments] == [part.text for part in own.segments]

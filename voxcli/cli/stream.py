@@ -253,6 +253,7 @@ def _open_source(
         return OneText(planned), planned.parameters
     from voxcli.streaming.source import TextLines
     from voxcli.text.lines import LineReader
+    from voxcli.text.pauses import silence_alone
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
@@ -261,7 +262,7 @@ def _open_source(
         encoding=text.encoding,
         whole_length=lambda said: _whole_length(said, utterance, engine.facts.languages),
     )
-    lines = TextLines(reader, plan)
+    lines = TextLines(reader, plan, silence_alone if utterance.is_normalised else lambda said: 0.0)
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
     return lines, engine.settled(utterance)

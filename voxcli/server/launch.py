@@ -90,7 +90,11 @@ def serve(
             front.replicas.on_lost = worker.fail
         dialect = Dialect(settings.model_aliases, settings.voice_aliases, is_strict)
         service = Service(
-            worker, door.url, num_restarts=len(faults), replicas=rows, dialect=dialect,
+            worker,
+            door.url,
+            num_restarts=len(faults),
+            replicas=rows,
+            dialect=dialect,
             lexicon=lexicon,
         )
         app = build_app(

@@ -21,6 +21,7 @@ class Item:
     """What comes next: a text, a pause, or why a line cannot be spoken.
 
     Attributes:
+        silence_s: exact silence that a text of pauses alone asks for.
         line: its number, from 1; 0 for a text that is no line.
         is_part: more of its line follows.
         is_rest: parts of its line came before; with neither text nor error it is the line's end.
@@ -31,6 +32,7 @@ class Item:
     line: int = 0
     is_part: bool = False
     is_rest: bool = False
+    silence_s: float = 0.0
 
 
 class Source(Protocol):
@@ -77,11 +79,18 @@ class TextLines:
     Args:
         reader: of the lines.
         make_plan: a line's text to its plan; TextError where it cannot be spoken.
+        silence_of: seconds that a text of pauses alone asks for; 0 for others.
     """
 
     is_by_line = True
 
-    def __init__(self, reader: LineReader, make_plan: Callable[[str], Plan]) -> None:
+    def __init__(
+        self,
+        reader: LineReader,
+        make_plan: Callable[[str], Plan],
+        silence_of: Callable[[str], float] = lambda text: 0.0,
+    ) -> None:
+        self._silence_of = silence_of
         self._reader = reader
         self._make_plan = make_plan
         self._peeked: Line | None = None
@@ -110,9 +119,11 @@ class TextLines:
             return None
         plan: Plan | None = None
         error: VoxError | None = line.error
+        silence_s = 0.0
         if error is None and line.text.strip():
             try:
-                plan = self._make_plan(line.text)
+                silence_s = self._silence_of(line.text)
+                plan = None if silence_s else self._make_plan(line.text)
             except (TextError, UsageError) as err:
                 error = err
-        return Item(plan, error, line.number, line.is_part, line.is_rest)
+        return Item(plan, error, line.number, line.is_part, line.is_rest, silence_s)

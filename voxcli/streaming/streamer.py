@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from voxcli.engine.base import SpeechEngine
     from voxcli.plan import Plan
 
+BLOCK_S = 1.0  # of silence that is written at once
 IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full
 
 
@@ -87,6 +88,7 @@ class Streamer:
 
             self._pauses = PauseFitter()
         self._is_after_speech = False
+        self._num_natural = 0  # samples of the pause that came last, where no text asked for it
         self._num_samples = 0
 
     def run(self) -> StreamReport:
@@ -122,6 +124,8 @@ class Streamer:
             if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
                 pause_s = PAUSE_SENTENCE_S if item.is_part else PAUSE_LINE_S
                 self._end_text(self._pauses, item.plan, pause_s)
+        elif item.silence_s:
+            self._rest(item.silence_s)
         elif error is None and item.is_rest:
             self._lengthen_pause(PAUSE_LINE_S - PAUSE_SENTENCE_S)
         elif error is None:
@@ -152,7 +156,9 @@ class Streamer:
         self._wait_for_room()
         report.begun_at = report.begun_at or self.clock()
         text_s, is_first = 0.0, True
-        begun_s = self._num_samples / self._rate
+        # the silence that a text begins with stands for the pause before it
+        num_passed = min(self._num_natural, round(plan.text.silence_s * self._rate))
+        begun_s = (self._num_samples - num_passed) / self._rate
         with self._engine.stream(plan, is_live=True) as stream:
             while True:
                 started = self.clock()
@@ -163,7 +169,9 @@ class Streamer:
                     break
                 if report.ttfa_s is None:
                     report.ttfa_s = stream.speech.ttfa_s
-                samples = self._fitted(chunk.samples)
+                fresh = chunk.samples[num_passed:] if num_passed else chunk.samples
+                num_passed -= len(chunk.samples) - len(fresh)
+                samples = self._fitted(fresh)
                 text_s += len(samples) / self._rate
                 remaining_s = max(0.0, plan.estimated_audio_s - text_s)
                 self._write(samples, Made(wall_s, is_first, text_s, remaining_s))
@@ -181,16 +189,30 @@ class Streamer:
 
     def _end_text(self, pauses: PauseFitter, plan: Plan, pause_s: float) -> None:
         is_asked = plan.text.segments[-1].silence_s > 0  # by the text itself, and in what is held
-        length = None if is_asked else round(pause_s * self._rate)
-        self._write(pauses.end_segment(length), Made())
-        self._is_after_speech = True
+        self._num_natural = 0 if is_asked else round(pause_s * self._rate)
+        self._write(pauses.end_segment(None if is_asked else self._num_natural), Made())
+        self._is_after_speech = not is_asked
 
     def _lengthen_pause(self, by_s: float) -> None:
         """Make the pause after the last text longer, where nothing did yet."""
         if self._is_after_speech:
             from voxcli.audio.joins import silence
 
-            self._write(silence(by_s, self._rate), Made())
+            longer = silence(by_s, self._rate)
+            self._num_natural += len(longer)
+            self._write(longer, Made())
+
+    def _rest(self, seconds: float) -> None:
+        """Exact silence, which stands for the pause before it."""
+        from voxcli.audio.joins import silence
+
+        left = max(0, round(seconds * self._rate) - self._num_natural)
+        self._num_natural, self._is_after_speech = 0, False
+        while left:
+            self._wait_for_room()
+            block = silence(min(BLOCK_S, left / self._rate), self._rate)
+            left -= len(block)
+            self._write(block, Made())
 
     def _write(self, samples: Samples, made: Made) -> None:
         if self._max_seconds is not None:  # the pause after a line may be too long

@@ -101,6 +101,21 @@ def has_mark(text: str) -> bool:
     return any(_seconds(match) is not None for match in MARK.finditer(text))
 
 
+def silence_alone(text: str) -> float:
+    """Seconds that a text of marks alone asks for; 0 where it has words, or no marks.
+
+    Raises:
+        TextError: one of them asks for more than may be.
+    """
+    if not MARK.search(text):
+        return 0.0
+    draft = Draft(text)
+    silences = take_pauses(draft, are_kept=False)
+    if any(char.isalnum() for char in draft.text):
+        return 0.0
+    return min(sum(silence.seconds for silence in silences), MAX_SILENCE_S)
+
+
 def is_timed(text: str) -> bool:
     """Whether a text is one mark that says how long, which is no note on what is heard."""
     return MARK.fullmatch(text.strip()) is not None and any(map(str.isdecimal, text))
