@@ -64,6 +64,30 @@ def test_a_recording_becomes_a_voice_that_speaks_and_goes(client: httpx.Client) 
     assert speak(client, "clara").status_code == 400
 
 
+def test_a_voice_is_replaced_only_where_that_is_asked(client: httpx.Client) -> None:
+    assert add(client).json()["is_own"]
+    refused = add(client)
+    assert refused.status_code == 409
+    assert add(client, overwrite="true").status_code == 200
+    assert client.delete("/v1/audio/voices/clara").status_code == 200
+
+
+def test_a_voice_is_renamed(client: httpx.Client) -> None:
+    add(client)
+    rename = "/v1/audio/voices/{}".format
+    assert client.patch(rename("nobody"), json={"name": "some"}).status_code == 404
+    for bad in ({}, {"name": 5}, {"name": "a/b"}, {"name": ""}, {"name": "x" * 201}):
+        assert client.patch(rename("clara"), json=bad).status_code == 400, bad
+    assert names(client) == ["default", "clara"]
+    assert client.patch(rename("clara"), json={"name": "mine"}).json()["name"] == "mine"
+    assert names(client) == ["default", "mine"]
+    assert speak(client, "mine").status_code == 200
+    add(client)
+    assert client.patch(rename("clara"), json={"name": "MINE"}).status_code == 409
+    for name in ("clara", "mine"):
+        assert client.delete(rename(name)).status_code == 200
+
+
 def test_others_are_heard_while_a_recording_is_encoded(
     server: Running, client: httpx.Client
 ) -> None:

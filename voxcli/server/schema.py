@@ -267,6 +267,7 @@ class VoiceRow(BaseModel):
         created_at: seconds since 1970; 0 for the model's own.
         type: of OpenAI's; a voice of the model's own was made from recordings too.
         aliases: other names that stand for it.
+        is_own: it was saved here, and can be renamed, replaced and deleted.
         problem: why it cannot be used.
     """
 
@@ -275,6 +276,7 @@ class VoiceRow(BaseModel):
     object: Literal["audio.voice"] = "audio.voice"
     type: Literal["audio_sample"] = "audio_sample"
     aliases: list[str] = []
+    is_own: bool = False
     created: str = ""
     consent: str = ""
     duration_s: float | None = None
@@ -287,6 +289,14 @@ class VoiceRow(BaseModel):
     @property
     def id(self) -> str:
         return self.name
+
+
+class VoiceName(BaseModel):
+    """What a voice is to be called."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(max_length=200)]
 
 
 class VoiceList(BaseModel):

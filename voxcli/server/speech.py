@@ -140,6 +140,7 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
         "X-Sample-Rate": str(coding.rate),
         "X-Seed": str(plan.seed),
         "X-Language": plan.text.language,
+        "X-Estimated-Seconds": f"{plan.estimated_audio_s:.2f}",
         **service.dialect.headers(ignored),
     }
     if plan.text.directions:

@@ -14,7 +14,7 @@ from voxcli.engine.base import OWN_VOICE, uses_of
 from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError
 from voxcli.server.failures import ApiError, http_message
 from voxcli.server.recordings import hear
-from voxcli.server.schema import ErrorBody, VoiceDeleted, VoiceList, VoiceRow
+from voxcli.server.schema import ErrorBody, VoiceDeleted, VoiceList, VoiceName, VoiceRow
 from voxcli.server.service import Service
 from voxcli.utterance import Mode
 from voxcli.voices import MAX_TEXT_CHARS, VoiceStore
@@ -53,20 +53,32 @@ async def create_voice(
     ref_text: Annotated[
         str, Form(max_length=MAX_TEXT_CHARS, description="What is said in it.")
     ] = "",
+    overwrite: Annotated[bool, Form(description="Replace a voice of that name.")] = False,
 ) -> VoiceRow:
     """Check a recording, encode it and keep it under a name."""
     service: Service = request.app.state.service
     service.worker.check_ready()
     if Mode.REFERENCE not in service.facts.modes:
         raise UsageError(f"model '{service.facts.model}' cannot imitate a voice", hint="see modes")
-    name = service.store.check_free(name.strip(), overwrite=False)
+    name = service.store.check_free(name.strip(), overwrite=overwrite)
     voice = await service.uploads.run(
         lambda: hear(audio_sample.file.read(), ref_text, name=name, consent=consent)
     )
     recording = voice.recording
     encoded = voice.encoded(await service.encode(recording, uses_of(recording)))
-    await service.files.run(lambda: service.store.add(encoded))
+    await service.files.run(lambda: service.store.add(encoded, overwrite=overwrite))
     return await service.files.run(lambda: _row(service.store, name))
+
+
+@router.patch("/v1/audio/voices/{name}", responses=_REFUSALS)
+async def rename_voice(request: Request, name: str, body: VoiceName) -> VoiceRow:
+    """Call a saved voice otherwise."""
+    service: Service = request.app.state.service
+    try:
+        new_name = await service.files.run(lambda: service.store.rename(name, body.name.strip()))
+    except VoiceNotFoundError as err:
+        raise ApiError(404, http_message(err), code="voice_not_found", param="name") from err
+    return await service.files.run(lambda: _row(service.store, new_name))
 
 
 @router.delete("/v1/audio/voices/{name}", responses=_REFUSALS)
@@ -109,9 +121,10 @@ def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
     try:
         voice = read_card(path)
     except VoiceFileError as err:
-        return VoiceRow(name=name, problem=http_message(err))
+        return VoiceRow(name=name, is_own=True, problem=http_message(err))
     return VoiceRow(
         name=name,
+        is_own=True,
         created_at=_seconds(voice.created),
         created=voice.created,
         consent=voice.consent,

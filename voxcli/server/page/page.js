@@ -1,10 +1,13 @@
 // The page of `voxcli serve`: asks for a PCM stream, plays it as it comes, draws it, counts.
 
 const $ = (id) => document.getElementById(id);
-const LEAD_S = 0.15; // audio that waits before the first sample sounds
+// How much waits before the first sample sounds: as `voxcli stream` does, see audio/prebuffer.py.
+const MARGIN = 1.25; // machines slow down for a while
+const LARGEST_CHUNK_S = 0.64;
+const LEAST_S = 0.15;
 const PEAK_S = 0.02; // of audio in one bar of the waveform's data
 
-const page = { model: null, context: null, run: null, key: sessionStorage.getItem("key") || "" };
+const page = { model: null, voices: [], context: null, run: null, key: sessionStorage.getItem("key") || "" };
 
 function say(text, isBad = false, where = "status") {
   $(where).textContent = text;
@@ -15,7 +18,7 @@ function setState(state) {
   document.body.dataset.state = state;
   const isSpeaking = state === "speaking";
   $("speak").disabled = isSpeaking || !page.model;
-  $("stop").disabled = !isSpeaking;
+  $("stop").disabled = !isSpeaking && !page.run?.isPlaying;
 }
 
 async function ask(path, options = {}) {
@@ -46,7 +49,6 @@ async function start() {
     page.model = list.data[0];
     $("key-form").hidden = true;
     $("model").textContent = `${page.model.id} · ${page.model.sample_rate / 1000} kHz`;
-    $("new-voice").hidden = !page.model.modes.includes("reference");
     await showVoices();
     say("");
     setState("idle");
@@ -58,26 +60,46 @@ async function start() {
 
 async function showVoices(chosen = "default") {
   const { voices } = await (await ask("/v1/audio/voices")).json();
-  const usable = voices.filter(({ name, models }) => name === "default" || models.includes(page.model.id));
-  const options = usable.map(({ name }) => new Option(name, name, false, name === chosen));
+  page.voices = voices.filter((voice) => !voice.problem && (!voice.is_own || voice.models.includes(page.model.id)));
+  const options = page.voices.map(({ name }) => new Option(name, name, false, name === chosen));
   $("voice").replaceChildren(...options);
+  showVoiceButtons();
+}
+
+// The page makes voices where the model can, and changes those that somebody saved.
+function showVoiceButtons() {
+  const canMake = page.model.modes.includes("reference");
+  const isOwn = page.voices.some(({ name, is_own: isOwn }) => isOwn && name === $("voice").value);
+  $("new-voice").hidden = !canMake;
+  $("replace-voice").hidden = !canMake || !isOwn;
+  $("rename-voice").hidden = $("delete-voice").hidden = !isOwn;
 }
 
 // ---------------------------------------------------------------- speaking
 
-class Run {
+export class Run {
   constructor() {
     this.parts = [];
     this.peaks = [];
     this.loudest = 0;
     this.inPeak = 0;
     this.numSamples = 0;
-    this.played = 0;
+    this.estimateS = 0; // of the whole speech, as the server tells
+    this.position = 0; // the next sample that sounds
+    this.isPlaying = false;
+    this.isBegun = false; // it has played, or was told not to
+    this.isComplete = false;
+    this.firstMs = null; // when the first samples came, and how many they were
+    this.numFirst = 0;
     this.abort = new AbortController();
     this.node = null;
   }
 
-  add(samples) {
+  add(samples, nowMs) {
+    if (this.firstMs === null) {
+      this.firstMs = nowMs;
+      this.numFirst = samples.length;
+    }
     this.parts.push(samples);
     this.numSamples += samples.length;
     const size = Math.round(PEAK_S * page.model.sample_rate);
@@ -92,7 +114,34 @@ class Run {
 
   get audioS() { return this.numSamples / page.model.sample_rate; }
 
+  // Real-time factor of what came after the first piece, whose time holds the text's preparation.
+  rtf(nowMs) {
+    const audioS = (this.numSamples - this.numFirst) / page.model.sample_rate;
+    return audioS > 0 ? (nowMs - this.firstMs) / 1000 / audioS : null;
+  }
+
+  // Seconds that must wait before playing begins, so that it does not run dry.
+  neededS(rtf) {
+    const slow = MARGIN * rtf;
+    const remainingS = Math.max(0, this.estimateS - this.audioS);
+    const nextS = Math.min(2 * this.audioS, LARGEST_CHUNK_S);
+    return Math.max(LEAST_S, Math.max(0, slow - 1) * remainingS + slow * nextS);
+  }
+
+  tell(message) { this.node?.port.postMessage(message); }
+
+  play(isPlaying = true) {
+    this.isBegun = true;
+    const isAtEnd = this.isComplete && this.position >= this.numSamples;
+    this.tell({ isPlaying, position: isPlaying && isAtEnd ? 0 : undefined });
+  }
+
   stop() {
+    this.abort.abort();
+    this.play(false);
+  }
+
+  close() {
     this.abort.abort();
     this.node?.disconnect();
     this.node = null;
@@ -106,22 +155,26 @@ async function openPlayer(run) {
     await page.context.audioWorklet.addModule("/page/worklets.js");
   }
   await page.context.resume();
-  const options = { numberOfInputs: 0, outputChannelCount: [1], processorOptions: { lead: LEAD_S * rate } };
-  run.node = new AudioWorkletNode(page.context, "player", options);
+  run.node = new AudioWorkletNode(page.context, "player", { numberOfInputs: 0, outputChannelCount: [1] });
   run.node.port.onmessage = ({ data }) => {
-    run.played = data.played;
+    Object.assign(run, { position: data.position, isPlaying: data.isPlaying });
+    if (page.run !== run) return;
     $("gaps").textContent = data.gaps;
-    if (data.isOver && page.run === run) finish(run, "done", "");
+    document.body.dataset.playing = data.isPlaying;
+    setState(document.body.dataset.state);
+    showPosition(run);
   };
   run.node.connect(page.context.destination);
 }
 
 async function speak() {
-  page.run?.stop();
+  page.run?.close();
   const run = new Run();
   page.run = run;
   showResult(null);
-  for (const id of ["ttfa", "length", "rtf", "gaps"]) $(id).textContent = "–";
+  showPosition(run);
+  for (const id of ["ttfa", "length", "rtf", "gaps", "used-seed"]) $(id).textContent = "–";
+  $("keep-seed").hidden = true;
   say("asking…");
   setState("speaking");
   const body = {
@@ -143,7 +196,9 @@ async function speak() {
       body: JSON.stringify(body),
       signal: run.abort.signal,
     });
+    run.estimateS = Number(answer.headers.get("X-Estimated-Seconds"));
     await receive(run, answer, began);
+    finish(run, "done", "");
   } catch (error) {
     if (page.run !== run) return;
     const isStopped = run.abort.signal.aborted;
@@ -163,31 +218,68 @@ async function receive(run, answer, began) {
     bytes.set(value, left.length);
     const count = bytes.length >> 1;
     left = bytes.slice(2 * count);
+    if (!count) continue;
     const samples = new Int16Array(bytes.buffer, 0, count);
-    if (!run.numSamples && count) {
-      const ttfaMs = performance.now() - began;
-      $("ttfa").textContent = `${Math.round(ttfaMs)} ms`;
+    const now = performance.now();
+    if (!run.numSamples) {
+      $("ttfa").textContent = `${Math.round(now - began)} ms`;
       document.body.dataset.samplesBeforeEnd = count;
-      say(`seed ${answer.headers.get("X-Seed")}`);
+      $("used-seed").textContent = answer.headers.get("X-Seed");
+      $("keep-seed").hidden = false;
+      say("");
     }
-    run.add(samples);
-    run.node.port.postMessage(Float32Array.from(samples, (sample) => sample / 32768));
-    const wallS = (performance.now() - began) / 1000;
+    run.add(samples, now);
+    run.tell({ samples });
     $("length").textContent = `${run.audioS.toFixed(1)} s`;
-    $("rtf").textContent = (wallS / run.audioS).toFixed(2);
+    $("rtf").textContent = ((now - began) / 1000 / run.audioS).toFixed(2);
+    if (!run.isBegun) beginInTime(run, now);
   }
-  run.node.port.postMessage("end");
+  run.isComplete = true;
+  run.tell({ isComplete: true });
   document.body.dataset.samples = run.numSamples;
-  showResult(run);
+  if (!run.isBegun) run.play();
+}
+
+// Begins to play once it will not run dry, and says honestly how long that is still to come.
+function beginInTime(run, nowMs) {
+  const rtf = run.rtf(nowMs);
+  if (rtf === null) return;
+  const neededS = run.neededS(rtf);
+  if (run.audioS >= neededS) {
+    say("");
+    run.play();
+  } else if (MARGIN * rtf > 1) {
+    const share = MARGIN * rtf - 1; // of what is still to come, which has to be there before
+    const waitS = Math.max(1, rtf * ((neededS - run.audioS) / (1 + share)));
+    say(`Speech is made at ${(1 / rtf).toFixed(1)}× real time. It begins in about ${Math.round(waitS)} s.`);
+  }
 }
 
 function finish(run, state, text) {
-  if (text) say(text, state === "error");
-  if (run.numSamples) showResult(run);
+  if (text || state === "error") say(text, state === "error");
+  if (run.numSamples) {
+    run.isComplete = true;
+    run.tell({ isComplete: true });
+    showResult(run);
+  }
   setState(state);
+  showPosition(run);
 }
 
 // ---------------------------------------------------------------- result
+
+const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+
+function showPosition(run) {
+  const rate = page.model.sample_rate;
+  const positionS = run.position / rate;
+  $("play").disabled = $("position").disabled = !run.numSamples;
+  $("play").textContent = run.isPlaying ? "Pause" : "Play";
+  $("position").max = run.audioS;
+  $("position").value = positionS;
+  $("position").setAttribute("aria-valuetext", `${positionS.toFixed(1)} of ${run.audioS.toFixed(1)} seconds`);
+  $("time").textContent = `${clock(positionS)} / ${clock(run.audioS)}`;
+}
 
 function showResult(run) {
   const link = $("download");
@@ -222,7 +314,7 @@ function draw() {
   const numBars = Math.floor(width / step);
   const peaks = page.run?.peaks ?? [];
   const perBar = Math.max(1, peaks.length / numBars);
-  const playedBars = (page.run?.played ?? 0) / (PEAK_S * (page.model?.sample_rate ?? 1)) / perBar;
+  const playedBars = (page.run?.position ?? 0) / (PEAK_S * (page.model?.sample_rate ?? 1)) / perBar;
   for (let bar = 0; bar < numBars; bar++) {
     const from = Math.floor(bar * perBar);
     const loudest = Math.max(0, ...peaks.slice(from, Math.max(from + 1, Math.floor((bar + 1) * perBar))));
@@ -246,6 +338,7 @@ async function toggleRecording() {
       await endRecording();
       const clip = (sample) => Math.max(-32768, Math.min(32767, Math.round(32768 * sample)));
       setRecording(wavOf(parts.map((part) => Int16Array.from(part, clip)), sampleRate));
+      $("file").value = "";
     } else {
       await beginRecording();
     }
@@ -293,33 +386,100 @@ function showRecording() {
   $("record").textContent = recording.parts ? "Stop recording" : "Record";
 }
 
+// What is sent: the one recording or file that came last, or nothing.
 function setRecording(blob) {
   if (recording.blob) URL.revokeObjectURL($("preview").src);
   recording.blob = blob;
-  $("preview").src = URL.createObjectURL(blob);
-  $("preview").hidden = false;
+  $("preview").hidden = !blob;
+  if (blob) $("preview").src = URL.createObjectURL(blob);
+  else $("preview").removeAttribute("src");
 }
 
-async function saveVoice() {
+async function saveVoice(mayReplace = false) {
   if (!recording.blob) throw new Error("record something, or choose a file");
+  const name = $("voice-name").value.trim();
   const form = new FormData();
-  form.append("name", $("voice-name").value.trim());
+  form.append("name", name);
   form.append("consent", "confirmed on the page");
   form.append("ref_text", $("transcript").value.trim());
+  form.append("overwrite", String(mayReplace));
   form.append("audio_sample", recording.blob, "recording.wav");
   say("checking and encoding…", false, "voice-status");
-  const voice = await (await ask("/v1/audio/voices", { method: "POST", body: form })).json();
+  let answer;
+  try {
+    answer = await ask("/v1/audio/voices", { method: "POST", body: form });
+  } catch (error) {
+    if (error.status !== 409 || mayReplace) throw error;
+    say("", false, "voice-status");
+    const isWanted = await question(`There is a voice ${name} already. Replace it?`, "Replace");
+    return isWanted ? saveVoice(true) : undefined;
+  }
+  const voice = await answer.json();
   await showVoices(voice.name);
   $("voice-dialog").close();
   say(`voice ${voice.name} is saved`);
 }
 
+// ---------------------------------------------------------------- changes of a voice
+
+// Asks, and resolves to whether the answer was yes.
+function question(text, yes) {
+  $("question").textContent = text;
+  $("question-yes").textContent = yes;
+  const dialog = $("question-dialog");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    // the event comes a moment after its dialog has closed, and may belong to the question before
+    dialog.onclose = () => { if (!dialog.open) resolve(dialog.returnValue === "yes"); };
+  });
+}
+
+function openVoiceDialog(name) {
+  setRecording(null);
+  $("file").value = "";
+  $("voice-title").textContent = name ? `Replace voice ${name}` : "New voice";
+  $("voice-name").value = name;
+  $("transcript").value = "";
+  $("consent").checked = false;
+  say("", false, "voice-status");
+  $("voice-dialog").showModal();
+}
+
+const voicePath = (name) => `/v1/audio/voices/${encodeURIComponent(name)}`;
+
+async function renameVoice() {
+  const name = $("voice").value;
+  const answer = await ask(voicePath(name), {
+    method: "PATCH",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ name: $("new-name").value.trim() }),
+  });
+  const renamed = (await answer.json()).name;
+  await showVoices(renamed);
+  $("rename-dialog").close();
+  say(`voice ${name} is now called ${renamed}`);
+}
+
+async function deleteVoice() {
+  const name = $("voice").value;
+  if (!await question(`Delete voice ${name}? Nothing can bring it back.`, "Delete")) return;
+  await ask(voicePath(name), { method: "DELETE" });
+  await showVoices();
+  say(`voice ${name} is deleted`);
+}
+
 // ---------------------------------------------------------------- events
 
-const tellVoice = (promise) => promise.catch((error) => say(error.message, true, "voice-status"));
+const telling = (where, promise) => promise.catch((error) => say(error.message, true, where));
 
 $("form").addEventListener("submit", (event) => { event.preventDefault(); speak(); });
-$("stop").addEventListener("click", () => { page.run.stop(); finish(page.run, "done", "stopped"); });
+$("stop").addEventListener("click", () => page.run.stop());
+$("play").addEventListener("click", () => page.run.play(!page.run.isPlaying));
+$("position").addEventListener("input", () => {
+  page.run.tell({ position: Math.round(Number($("position").value) * page.model.sample_rate) });
+});
+$("keep-seed").addEventListener("click", () => { $("seed").value = $("used-seed").textContent; });
 $("speed").addEventListener("input", () => {
   $("speed-value").textContent = `${Number($("speed").value).toFixed(1)}×`;
 });
@@ -329,14 +489,27 @@ $("key-form").addEventListener("submit", (event) => {
   sessionStorage.setItem("key", page.key);
   start();
 });
-$("new-voice").addEventListener("click", () => { say("", false, "voice-status"); $("voice-dialog").showModal(); });
+$("voice").addEventListener("change", showVoiceButtons);
+$("new-voice").addEventListener("click", () => openVoiceDialog(""));
+$("replace-voice").addEventListener("click", () => openVoiceDialog($("voice").value));
+$("delete-voice").addEventListener("click", () => telling("status", deleteVoice()));
+$("rename-voice").addEventListener("click", () => {
+  $("new-name").value = $("voice").value;
+  say("", false, "rename-status");
+  $("rename-dialog").showModal();
+});
+$("rename-cancel").addEventListener("click", () => $("rename-dialog").close());
+$("rename-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  telling("rename-status", renameVoice());
+});
 $("voice-cancel").addEventListener("click", () => $("voice-dialog").close());
-$("record").addEventListener("click", () => tellVoice(toggleRecording()));
+$("record").addEventListener("click", () => telling("voice-status", toggleRecording()));
 $("voice-dialog").addEventListener("close", endRecording);
-$("file").addEventListener("change", () => { if ($("file").files[0]) setRecording($("file").files[0]); });
-$("voice-form").addEventListener("submit", (event) => { event.preventDefault(); tellVoice(saveVoice()); });
+$("file").addEventListener("change", () => setRecording($("file").files[0] ?? null));
+$("voice-form").addEventListener("submit", (event) => { event.preventDefault(); telling("voice-status", saveVoice()); });
 document.addEventListener("keydown", (event) => {
-  if ($("voice-dialog").open) return;
+  if (document.querySelector("dialog[open]")) return;
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();
   if (event.key === "Escape" && !$("stop").disabled) $("stop").click();
 });

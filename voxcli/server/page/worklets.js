@@ -1,47 +1,64 @@
-// Runs on the audio thread. Player: plays what it is sent, without a gap, and counts where it ran
-// dry. Recorder: hands on what the microphone gives.
+// Runs on the audio thread. Player: keeps what it is sent, plays it from any place, and counts where
+// it ran dry. Recorder: hands on what the microphone gives.
+
+const BLOCKS_A_MESSAGE = 8; // some 20 ms
 
 class Player extends AudioWorkletProcessor {
-  constructor(options) {
+  constructor() {
     super();
-    this.lead = options.processorOptions.lead; // samples to wait for before the first one sounds
-    this.queue = [];
-    this.offset = 0; // in the first chunk of the queue
-    this.waiting = 0; // samples in the queue
-    this.played = 0;
+    this.chunks = []; // { from, samples }, 16 bit, in order
+    this.at = 0; // the chunk that is played
+    this.position = 0; // the next sample
+    this.total = 0;
     this.gaps = 0;
-    this.isStarted = false;
+    this.isPlaying = false;
     this.isComplete = false;
     this.isDry = false;
-    this.port.onmessage = ({ data }) => {
-      if (data === "end") this.isComplete = true;
-      else { this.queue.push(data); this.waiting += data.length; }
-    };
+    this.blocks = 0;
+    this.port.onmessage = ({ data }) => this.heed(data);
+  }
+
+  heed({ samples, isComplete, isPlaying, position }) {
+    if (samples) {
+      this.chunks.push({ from: this.total, samples });
+      this.total += samples.length;
+    }
+    if (isComplete) this.isComplete = true;
+    if (position !== undefined) {
+      this.position = Math.max(0, Math.min(position, this.total));
+      this.at = Math.max(0, this.chunks.findLastIndex(({ from }) => from <= this.position));
+      this.isDry = false;
+    }
+    if (isPlaying !== undefined) this.isPlaying = isPlaying;
+    this.tell();
   }
 
   process(inputs, outputs) {
+    if (!this.isPlaying) return true;
     const out = outputs[0][0];
-    if (!this.isStarted) {
-      if (this.waiting < this.lead && !this.isComplete) return true;
-      this.isStarted = true;
-    }
     let filled = 0;
-    while (filled < out.length && this.queue.length) {
-      const chunk = this.queue[0];
-      const count = Math.min(chunk.length - this.offset, out.length - filled);
-      out.set(chunk.subarray(this.offset, this.offset + count), filled);
+    while (filled < out.length && this.at < this.chunks.length) {
+      const { from, samples } = this.chunks[this.at];
+      const offset = this.position - from;
+      const count = Math.min(samples.length - offset, out.length - filled);
+      for (let i = 0; i < count; i++) out[filled + i] = samples[offset + i] / 32768;
       filled += count;
-      this.offset += count;
-      if (this.offset === chunk.length) { this.queue.shift(); this.offset = 0; }
+      this.position += count;
+      if (offset + count === samples.length) this.at += 1;
     }
-    this.waiting -= filled;
-    this.played += filled;
-    const isOver = this.isComplete && this.waiting === 0;
+    const isOver = this.isComplete && this.position === this.total;
     const isDry = filled < out.length && !isOver;
     if (isDry && !this.isDry) this.gaps += 1;
     this.isDry = isDry;
-    this.port.postMessage({ played: this.played, gaps: this.gaps, isOver });
-    return !isOver;
+    if (isOver) this.isPlaying = false;
+    this.blocks += 1;
+    if (isOver || this.blocks % BLOCKS_A_MESSAGE === 0) this.tell();
+    return true;
+  }
+
+  tell() {
+    const { position, gaps, isPlaying } = this;
+    this.port.postMessage({ position, gaps, isPlaying });
   }
 }
 
