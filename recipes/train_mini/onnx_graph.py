@@ -10,14 +10,15 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import torch
 import torch.nn.functional as F
-from onnx import helper, numpy_helper
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    import onnx  # of the teachers alone
 
 MAX_HOST_NUMBERS = 64  # of an integer constant that stays on the host
 TYPES = {
@@ -285,6 +286,8 @@ def _range(values: Values, _: Attributes) -> Tensor:
 
 
 def _filled(values: Values, attributes: Attributes) -> Tensor:
+    from onnx import numpy_helper
+
     value = attributes.get("value")
     like = (
         torch.zeros(1) if value is None else torch.from_numpy(numpy_helper.to_array(value).copy())
@@ -375,11 +378,15 @@ class _Reader:
     """A quantised model's nodes and constants, in float."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
+        from onnx import numpy_helper
+
         self.arrays = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
         self.constants: dict[str, np.ndarray] = dict(self.arrays)
         self.nodes = [self._node(node) for node in model.graph.node]
 
     def _node(self, proto: onnx.NodeProto) -> Node:
+        from onnx import helper
+
         attributes = {each.name: helper.get_attribute_value(each) for each in proto.attribute}
         node = Node(
             proto.op_type, list(proto.input), list(proto.output), attributes, proto.name
@@ -466,6 +473,8 @@ class Graph:
         device: torch.device,
         replaced: Sequence[Node] = (),
     ) -> None:
+        import onnx
+
         reader = _Reader(onnx.load(path))
         self.device, self.outputs = device, list(outputs)
         nodes = self._needed(reader.nodes, replaced)

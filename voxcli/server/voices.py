@@ -19,6 +19,7 @@ from voxcli.server.service import Service
 from voxcli.utterance import Mode
 from voxcli.voices import MAX_TEXT_CHARS, VoiceStore
 from voxcli.voices.file import SUFFIX, read_card
+from voxcli.voices.store import bundled_folder
 
 router = APIRouter()
 MAX_CONSENT = 1000
@@ -117,14 +118,14 @@ def _row(store: VoiceStore, name: str) -> VoiceRow:
 
 @lru_cache(maxsize=1024)
 def _row_of(path: Path, state: tuple[int, int, int]) -> VoiceRow:
-    name = path.name.removesuffix(SUFFIX)
+    name, is_own = path.name.removesuffix(SUFFIX), path.parent != bundled_folder()
     try:
         voice = read_card(path)
     except VoiceFileError as err:
-        return VoiceRow(name=name, is_own=True, problem=http_message(err))
+        return VoiceRow(name=name, is_own=is_own, problem=http_message(err))
     return VoiceRow(
         name=name,
-        is_own=True,
+        is_own=is_own,
         created_at=_seconds(voice.created),
         created=voice.created,
         consent=voice.consent,
