@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 SPEAKS := $(VENV)/.speaks
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-CPU_TORCH := https://download.pytorch.org/whl/cpu
 
 # Hundreds of processes start here; each would compile all of voxcli again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -54,17 +53,14 @@ test-speech: $(READY)
 test-speech-full: $(READY)
 	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s
 
-# What speaking needs. Linux without an NVIDIA card gets torch's CPU build, unless pip was told of another index.
+# What speaking needs. `make hello TORCH_INDEX=ADDRESS` takes torch from another index, such as that of its CPU build.
 $(SPEAKS): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/native*.[ch])
 	@echo "1/4 Making a Python environment in $(VENV) (20 MB, some seconds)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@index=; size="190 MB"; \
-	case "$$(uname -s)" in Linux) \
-	  if command -v nvidia-smi > /dev/null; then size="3 GB with CUDA"; \
-	  elif ! $(PIP) config list | grep -qE 'index-url|find-links'; then index="--index-url $(CPU_TORCH)"; fi;; \
-	esac; \
-	echo "2/4 Installing torch ($$size to download, a minute or some)"; \
-	$(PIP) -qq install torch -c constraints.txt $$index
+	@size="190 MB"; \
+	case "$$(uname -s)" in Linux) test -n "$(TORCH_INDEX)" || size="up to 3 GB with CUDA; README says how to get the CPU build";; esac; \
+	echo "2/4 Installing torch ($$size; a minute or some)"
+	@$(PIP) -qq install torch -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@echo "3/4 Installing voxcli and what it needs (80 MB to download, and a minute to compile for the CPU)"
 	@$(PIP) -qq install -e . -c constraints.txt
 	@touch $@

@@ -182,12 +182,13 @@ Rule = tuple[int, Tiles | None]  # up to so many rows these tiles, or those of o
 _FEW = Tiles(2, 1, 32)  # of any number up to 32
 _SOME = Tiles(2, 1, 48)
 TABLE: dict[Size, tuple[Rule, ...]] = {
-    # LocDiT of two and four streams, and of more than 32; LocEnc of up to sixteen
-    (1024, 2048, False): ((48, replace(_SOME, parts=8)), (704, None), (1408, Tiles(2, 1, 176, 2))),
-    (1024, 4096, False): ((48, replace(_SOME, parts=8)), (704, None), (1408, Tiles(2, 2, 176, 4))),
+    # LocDiT of two, four and from 16 streams; LocEnc of up to sixteen. Where a last wave would be
+    # half empty cuBLAS is left
+    (1024, 2048, False): ((48, replace(_SOME, parts=8)), (1056, None), (1408, Tiles(2, 1, 176, 2))),
+    (1024, 4096, False): ((48, replace(_SOME, parts=8)), (1056, None), (1408, Tiles(2, 2, 176, 4))),
     (4096, 1024, True): (
         (48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96)), (176, None), (352, Tiles(2, 1, 176)),
-        (1408, Tiles(2, 2, 176)),
+        (528, None), (704, Tiles(2, 2, 176)), (1056, None), (1408, Tiles(2, 2, 176)),
     ),
     # language models of up to 32 and of 64 streams, and prompts
     (2048, 2048, False): ((32, replace(_FEW, parts=4)),),
