@@ -72,6 +72,8 @@ EXAMPLES = [
     ("1 000 000", "one million"),
     ("1.000.000", "one million"),
     ("1-2-3", "one, two, three"),
+    ("4-8-15-16-23-42", "four, eight, fifteen, sixteen, twenty-three, forty-two"),
+    ("a Core i7-9700K chip", "a Core i seven nine thousand seven hundred K chip"),
     ("50/50", "fifty fifty"),
     ("the 2019/20 season", "the twenty nineteen to twenty season"),
     ("a 401(k)", "a four oh one K"),

@@ -44,7 +44,7 @@ _SPACED = re.compile(
     r"copies|words|soldiers|inhabitants|votes|francs|pounds|dollars|euros|troops|tons|tonnes|"
     r"steps|items)\b))(?![\d,-]| \d|\.\d)"
 )
-_CHAIN = re.compile(r"(?<![\w.,/-])\d(?:-\d){2,6}(?![\w/-])")
+_CHAIN = re.compile(r"(?<![\w.,/-])(?:\d(?:-\d){2,6}|\d{1,2}(?:-\d{1,2}){3,8})(?![\w/-])")
 _LIST = re.compile(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
 _PAIR = re.compile(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
@@ -138,7 +138,12 @@ def _signed(match: re.Match[str]) -> str | None:
 _AFTER_NUMBER = re.compile(r"(?<=\d)\+(?!\w)")
 
 
-def _scale(match: re.Match[str]) -> str:
+_OF_A_MODEL = re.compile(r"[A-Za-z]\d{0,6}-$")  # "i7-9700K" has no thousands
+
+
+def _scale(match: re.Match[str]) -> str | None:
+    if led(match, _OF_A_MODEL):
+        return None
     scale = {"k": "thousand", "bn": "billion", "mn": "million", "mil": "million"}[
         match["scale"].lower()
     ]
