@@ -7,9 +7,7 @@ packages.
 from __future__ import annotations
 
 import re
-import shlex
 import sys
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,6 +45,8 @@ def missing(module: str, what: str = "this") -> MissingPackageError:
 
 def install_command(requirement: str) -> str:
     """What installs a requirement where this voxcli is, whichever tool installed it."""
+    import shlex
+
     return f"{shlex.join(_installer(Path(sys.prefix)))} '{requirement}'"
 
 
@@ -69,6 +69,8 @@ def _shortest(path: Path) -> Path:
 
 def _extra_with(package: str) -> str | None:
     """The extra of voxcli that brings a package; None where none does."""
+    from importlib import metadata  # brings a dozen modules, for an error alone
+
     try:
         requirements = metadata.requires("voxcli") or []
     except metadata.PackageNotFoundError:  # run from a folder of sources

@@ -321,7 +321,7 @@ def test_ctrl_c_writes_what_was_measured_and_ends_with_130(tmp_path: Path) -> No
     command = [VOXCLI, "-v", "bench", "--prompts", "short", "--repeats", "500", "--warmup", "0"]
     command += ["--json", "b.json", "--csv", "b.csv", "--save-audio", "audio"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=os.environ | {"OMP_WAIT_POLICY": "passive"},
+        command, cwd=tmp_path, env=os.environ | {"OMP_WAIT_POLICY": "passive", "VOXCLI_DEBUG": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None

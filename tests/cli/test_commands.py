@@ -63,7 +63,7 @@ def commands_in(page: Path) -> list[str]:
     """The lines of its sh blocks, but set-up and what needs downloads, other hosts or a film."""
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    left_out = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS|http://|--host |^export |film\."
+    left_out = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS|http://|--host |^export |film\.|recipes"
     return [line for line in lines if line and not re.search(left_out, line)]
 
 
@@ -80,7 +80,7 @@ def example_environment(**changes: str) -> dict[str, str]:
 def finish(command: str, folder: Path, environ: dict[str, str]) -> None:
     """Run a line of shell to its end, which has to be a good one."""
     done = subprocess.run(
-        ["sh", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=PATIENCE_S
+        ["bash", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
 
@@ -165,7 +165,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(
     is_heard = any("voxcli stream" in command for command in commands)
     sound = request.getfixturevalue("sink").env if is_heard else {}
     place = request.getfixturevalue("hot_place")
-    environ = example_environment(**sound, VOXCLI_ENGINE="auto", XDG_RUNTIME_DIR=place)
+    environ = example_environment(**sound) | {"VOXCLI_ENGINE": "auto", "XDG_RUNTIME_DIR": place}
     for command in commands:
         finish(command, tmp_path, environ)
 

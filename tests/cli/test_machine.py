@@ -20,9 +20,11 @@ VOXCLI = [sys.executable, "-m", "voxcli"]
 TEXT = "Łódź is a city – ça, 東京 and 🙂."
 ENCODINGS = [
     {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "cp1252"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]  # fmt: skip
+MORE_ENCODINGS = [
     {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "shift_jis"},
     {"PYTHONIOENCODING": "ascii:strict"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
-    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 ]  # fmt: skip
 
 
@@ -43,7 +45,11 @@ def ids(environ: dict[str, str]) -> str:
 # ---------------------------------------------------------------- encodings
 
 
-@pytest.mark.parametrize("environ", ENCODINGS, ids=ids)
+@pytest.mark.parametrize(
+    "environ",
+    [*ENCODINGS, *(pytest.param(each, marks=pytest.mark.long) for each in MORE_ENCODINGS)],
+    ids=ids,
+)
 def test_no_encoding_of_a_stream_makes_a_command_fail(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

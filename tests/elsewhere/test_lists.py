@@ -224,7 +224,7 @@ def test_a_batch_asks_each_server_for_its_word_once(run: Run, pair: tuple[Replay
     code, _, err = run("batch", "rows.csv", "-o", "out", "--engine", spec_of(*pair))
     assert code == 0, err
     assert [num_words(replay) for replay in pair] == [1, 1]
-    assert "spoken by 2 servers" in err
+    assert "asking 2 servers to speak" in err
 
 
 def test_what_is_said_of_servers_counts_those_that_speak(
@@ -233,7 +233,7 @@ def test_what_is_said_of_servers_counts_those_that_speak(
     pair[1].close()
     code, _, err = run("speak", "Hello there.", "-o", "a.wav", "--engine", spec_of(*pair))
     assert code == 0, err
-    assert "spoken by 1 of 2 servers" in err
+    assert "asking 1 of 2 servers to speak" in err
 
 
 def test_a_model_that_was_typed_is_sent_as_typed_even_if_it_is_the_default(

@@ -191,7 +191,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "too short for the text": ({"max_seconds": 0.1}, "needs at least"),
     "too short for the model": (
         {"input": "Go.", "max_seconds": 0.3},
-        "'max_seconds' is 0.3, but this model speaks 0.64 s or more",
+        "'max_seconds' is 0.30, but this model speaks 0.64 s or more",
     ),
 }
 

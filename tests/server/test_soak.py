@@ -25,6 +25,7 @@ def check(report: Report) -> None:
     assert after.idle_load < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_nothing_of_clients_is_left_in_a_real_server(tmp_path: Path) -> None:
     check(soak(9.0, tmp_path))

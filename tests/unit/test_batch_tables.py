@@ -504,7 +504,7 @@ def test_times_are_seconds_or_clock_times(
     "cells",
     [
         {"start": "2", "end": "1"}, {"start": "2", "duration": "0"}, {"end": "1"},
-        {"start": "1", "end": "2", "duration": "1"}, {"speed": "3"}, {"speed": "nan"},
+        {"start": "1", "end": "2", "duration": "1"}, {"speed": "5"}, {"speed": "nan"},
         {"seed": "1.5"}, {"seed": str(2**63)}, {"start": "9" * 20},
         {"max_seconds": "0"}, {"max_seconds": "long"},
         {"start": "999:00:00", "duration": "2:00:00"}, {"start": "0", "end": "1001:00:00"},

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files as resource_files
 from pathlib import Path
 
 from voxcli.audio import files, names
@@ -22,7 +21,7 @@ from voxcli.voices.profile import Voice, VoiceCard, check_name, same_name_key
 @cache
 def bundled_folder() -> Path:
     """Where the voices that come with voxcli were installed."""
-    return Path(str(resource_files("voxcli"))) / "assets" / "voices"
+    return Path(__file__).resolve().parents[1] / "assets" / "voices"
 
 
 class VoiceStore:
