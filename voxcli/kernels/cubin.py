@@ -64,6 +64,13 @@ def cache_folder() -> Path:
     return user_cache_path("voxcli", appauthor=False) / "kernels"
 
 
+@cache
+def source_of(name: str) -> str:
+    """The CUDA C++ of a kernel of this package, behind what all of them share."""
+    folder = Path(__file__).parent
+    return (folder / "hopper.cuh").read_text() + (folder / f"{name}.cu").read_text()
+
+
 def compiled(source: bytes, options: Sequence[str], folder: Path) -> bytes:
     """The cubin of a source; from a folder of earlier ones if it is there.
 

@@ -7,14 +7,6 @@
 //
 // The sum may be cut into parts, which are added up elsewhere. Blocks stay and take one tile after
 // the other. `dense.py` writes `wgmma` for the size in front of this.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#ifndef PATIENCE
-#define PATIENCE 20000000000LL  // clocks, about ten seconds: a wait that long is a fault
-#endif
 
 constexpr int FEATURES = 64 * DEEP * WARPGROUPS;
 constexpr int SLICE = 128;  // bytes of a row or a feature in a stage
@@ -35,32 +27,6 @@ struct Params {
 };
 static_assert(sizeof(Params) == PARAMS_BYTES, "as dense.py has it");
 
-__device__ __forceinline__ u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void bar_init(u32 bar, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
-}
-__device__ __forceinline__ void bar_expect(u32 bar, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
-               : "memory");
-}
-__device__ __forceinline__ bool bar_is_done(u32 bar, int parity) {
-  u32 done;
-  asm volatile(
-      "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-      : "=r"(done)
-      : "r"(bar), "r"(parity)
-      : "memory");
-  return done;
-}
-__device__ __forceinline__ void bar_wait(u32 bar, int parity) {
-  if (bar_is_done(bar, parity)) return;
-  const long long since = clock64();
-  while (!bar_is_done(bar, parity))
-    if (clock64() - since > PATIENCE) __trap();
-}
-__device__ __forceinline__ void bar_arrive(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
 __device__ __forceinline__ void copy_2d(u32 to, const Map* map, int x, int y, u32 bar) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
@@ -79,18 +45,6 @@ __device__ __forceinline__ void copy_4d(u32 to, const Map* map, int x, int group
 // An operand whose rows of 128 bytes are swizzled in blocks of eight.
 __device__ __forceinline__ u64 operand(u32 address) {
   return (u64)(address >> 4 & 0x3FFF) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
-}
-__device__ __forceinline__ u32 pack(float a, float b) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  return both;
-}
-// Of eight features times eight rows, a pair of rows of one feature in: a pair of features of one
-// row out.
-__device__ __forceinline__ u32 transposed(u32 v) {
-  u32 t;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
-  return t;
 }
 
 struct Tile {

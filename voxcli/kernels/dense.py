@@ -16,13 +16,12 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from voxcli.kernels import capability, compiling_alone
-from voxcli.kernels.cubin import CubinError, Function, compiling, tensor_map
+from voxcli.kernels.cubin import CubinError, Function, compiling, source_of, tensor_map
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +121,7 @@ def wgmma(num_rows: int) -> str:
 
 def source(tiles: Tiles) -> bytes:
     """`dense.cu` with the product of a size in front."""
-    text = Path(__file__).with_suffix(".cu").read_text()
-    return (wgmma(tiles.rows) + text).encode()
+    return (wgmma(tiles.rows) + source_of("dense")).encode()
 
 
 def compile_options(tiles: Tiles, *, is_swiglu: bool) -> tuple[str, ...]:

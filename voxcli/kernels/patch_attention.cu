@@ -4,9 +4,6 @@
 // so pairs are rotated where they are; which features the tensor cores see side by side is free for
 // queries and keys, and for values it decides that a lane ends with eight neighbouring features of
 // the result. `patch_attention.py` says what is computed.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
 
 constexpr int T = TOKENS, H = HEADS, G = KV_HEADS, C = 128, WIDTH = (H + 2 * G) * C, WARPS = 4,
               GROUPS = C / 32;
@@ -20,22 +17,6 @@ struct Params {
   float scale;
 };
 
-__device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ u32 pack(float a, float b) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  return both;
-}
-__device__ __forceinline__ u32 transposed(u32 v) {
-  u32 t;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
-  return t;
-}
 __device__ __forceinline__ u32 turned(u32 pair, float cos, float sin) {
   const float a = __uint_as_float(pair << 16), b = __uint_as_float(pair & 0xFFFF0000u);
   return pack(a * cos - b * sin, b * cos + a * sin);

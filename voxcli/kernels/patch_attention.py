@@ -12,8 +12,8 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+from concurrent.futures import Future
 from functools import cache
-from pathlib import Path
 
 import torch
 import triton
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from voxcli.kernels import capability, compiling_alone
 from voxcli.kernels.attention import load_rotated, split_heads
-from voxcli.kernels.cubin import CubinError, Function, compiling
+from voxcli.kernels.cubin import CubinError, Function, compiling, source_of
 from voxcli.kernels.dense import CAPABILITY, SWITCH
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows, new_rows, quantized, store_pair
 from voxcli.kernels.launch import launch, options, wait
@@ -170,17 +170,17 @@ def compile_options(num_tokens: int, num_heads: int, num_kv_heads: int) -> tuple
     )  # fmt: skip
 
 
-def source() -> bytes:
-    return Path(__file__).with_suffix(".cu").read_bytes()
+def _compiling(num_tokens: int, num_heads: int, num_kv_heads: int) -> Future[bytes]:
+    options = compile_options(num_tokens, num_heads, num_kv_heads)
+    return compiling(source_of("patch_attention").encode(), options)
 
 
 @cache
 def _function(
     num_tokens: int, num_heads: int, num_kv_heads: int, device: torch.device
 ) -> Function | None:
-    options = compile_options(num_tokens, num_heads, num_kv_heads)
     try:
-        cubin = compiling(source(), options).result()
+        cubin = _compiling(num_tokens, num_heads, num_kv_heads).result()
         return Function(cubin, "attend", 32 * WARP_HEADS, 0, device)
     except CubinError as err:
         logger.info("attention of many patches is left to Triton: %s", err)
@@ -203,7 +203,7 @@ def compile_ahead(
 ) -> None:
     """Begin to compile what many patches of so many tokens will launch; returns at once."""
     if device.type == "cuda" and _has_warps(device, num_tokens, num_heads, head_dim):
-        compiling(source(), compile_options(num_tokens, num_heads, num_kv_heads))
+        _compiling(num_tokens, num_heads, num_kv_heads)
 
 
 def _warp_kernel(qkv: Tensor, num_heads: int, num_kv_heads: int) -> Function | None:

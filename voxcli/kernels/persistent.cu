@@ -24,14 +24,6 @@
 //
 // Rows: 24, of them 12 each for the conditional and the unconditional half: two of mu, time, four
 // of the condition, four of the patch, and one that is padding.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#ifndef PATIENCE
-#define PATIENCE 20000000000LL  // clocks, about ten seconds: a wait that long is a fault
-#endif
 
 constexpr int TEAM = 8, D = 1024, HALF = 12, PATCH = 4, LATENT = 64;
 constexpr int POSITIONS = ENCODER ? 1 + PATCH : 3 + 2 * PATCH;
@@ -75,37 +67,9 @@ static_assert(STAGES * CHUNK + ACTS + 2 * PARTS + 4 * (8 * 24 + 32 + 16 + 256) +
                   SHARED_BYTES,
               "persistent.py says otherwise");
 
-__device__ __forceinline__ u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void give_up(long long since) {
-  if (clock64() - since > PATIENCE) __trap();
-}
 __device__ __forceinline__ float wide(u16 v) { return __uint_as_float((u32)v << 16); }
 
 // --- weights ----------------------------------------------------------------------------------
-__device__ __forceinline__ void bar_init(u32 bar, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
-}
-__device__ __forceinline__ void bar_arrive(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-__device__ __forceinline__ void bar_expect(u32 bar, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
-               : "memory");
-}
-__device__ __forceinline__ bool bar_is_done(u32 bar, int parity) {
-  u32 done;
-  asm volatile(
-      "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-      : "=r"(done)
-      : "r"(bar), "r"(parity)
-      : "memory");
-  return done;
-}
-__device__ __forceinline__ void bar_wait(u32 bar, int parity) {
-  if (bar_is_done(bar, parity)) return;
-  const long long since = clock64();
-  while (!bar_is_done(bar, parity)) give_up(since);
-}
 __device__ __forceinline__ void copy_in(u32 to, const void* from, int bytes, u32 bar, u64 policy) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
@@ -239,17 +203,6 @@ __device__ __forceinline__ void product(float (&d)[12], u32 a, int features, u32
   for (int step = 0; step < STEPS; step++)
     wgmma(d, from_a + step * features * 2, from_b + step * CORE / 8, !is_first || step);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ u32 pack(float a, float b) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  return both;
 }
 // `a`, `b`: feature lane / 4 of rows 2 (lane % 4) and the next. Lanes below 8 get all eight
 // features of row `2 (lane % 4) + lane / 4`.

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from voxcli.kernels import capability
-from voxcli.kernels.cubin import CubinError, Function, compiled
+from voxcli.kernels.cubin import CubinError, Function, compiled, source_of
 
 CAPABILITY = (9, 0)
 BLOCKS, TEAM = 128, 8
@@ -154,12 +154,11 @@ def pack_output(weight: Tensor, norm: Tensor) -> Tensor:
 
 @cache
 def _cubin(folder: Path, is_encoder: bool) -> bytes:
-    source = Path(__file__).with_suffix(".cu").read_bytes()
     options = (
         "--gpu-architecture=sm_90a", "--std=c++17", f"-DSHARED_BYTES={SHARED_BYTES}",
         f"-DPARAMS_BYTES={ctypes.sizeof(_Params)}", f"-DENCODER={int(is_encoder)}",
     )  # fmt: skip
-    return compiled(source, options, folder)
+    return compiled(source_of("persistent").encode(), options, folder)
 
 
 class _Persistent:
