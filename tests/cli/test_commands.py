@@ -25,6 +25,8 @@ from voxcli.cli import docs
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 from voxcli.hub import files as hub
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(VOXCLI).parent
 
@@ -93,26 +95,6 @@ def hot_place() -> Iterator[str]:
         finish("voxcli serve --port 0 --background", Path(name), environ)
         yield name
         finish("voxcli serve --stop", Path(name), environ)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings, models and voices of the person who runs the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
 
 
 @pytest.mark.parametrize("path", [path for path, _ in every_command()])

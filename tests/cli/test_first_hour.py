@@ -15,7 +15,6 @@ import soundfile
 from needs import PATIENCE_S
 from shell import VOXCLI
 
-from voxcli import cli
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.cli import output
 from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_USAGE
@@ -25,25 +24,9 @@ from voxcli.voices.store import bundled_folder
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings, models and voices of the person who runs the tests; an empty present folder."""
-    for name in ("DATA", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    monkeypatch.setenv("VOXCLI_CACHE_DIR", str(tmp_path / "hub"))
+def empty_present_folder(own_home: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def text_of(words: list[str], **stdin: Any) -> subprocess.CompletedProcess[str]:
