@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from fakes import fake_engine
+from fakes import fake_engine, num_frames
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import (
@@ -507,18 +507,19 @@ def test_a_command_goes_on_by_itself_unless_something_has_left(
         engine = StandInEngine(remote, lambda: own, notes.append)
         if when == "plan":
             kill(running)
-        plan = engine.plan(Utterance(TEXT))
+        plan = engine.plan(Utterance(LONG))
         if when == "begin":
             kill(running)
         if when == "stream":
             running.model.gate.clear()
+        if when == "middle":  # its first segment is whole then, and its last has no slot yet
+            running.model.steps_left = num_frames(plan.text.segments[0].text) + 4
         engine.begin(plan)
         if when == "stream":
             threading.Timer(0.3, lambda: kill(running)).start()
         with engine.stream(plan, is_live=is_live) as stream:
             first = next(stream)
             if when == "middle":
-                running.model.gate.clear()
                 kill(running)
                 with pytest.raises(EngineFaultError):
                     list(stream)
