@@ -130,9 +130,9 @@ def test_a_stop_lets_what_is_spoken_end_and_refuses_what_waits() -> None:
 
 def test_a_stop_without_grace_cuts_short_and_says_how_many() -> None:
     with run_server(grace_s=0.0) as running:
+        running.model.steps_left = 20
         spoken = begin(running, LONG)
         assert spoken.recv(1)
-        running.model.gate.clear()
         running.stop()
         until(lambda: running.worker.state is State.STOPPED)
         running.model.gate.set()
