@@ -28,7 +28,7 @@ from running import WAIT_S, Running, run_server, until
 from voxcli import cli
 from voxcli.audio.pcm import quantise
 from voxcli.cli import serve
-from voxcli.config import EngineConfig, SamplingParams
+from voxcli.config import DEFAULT_MODEL, EngineConfig, SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.choose import open_engine
 from voxcli.engine.remote import find
@@ -206,12 +206,25 @@ def test_a_server_that_does_not_fit_is_not_used(hot: Running, wanted: Wanted, wh
 
 
 def test_a_url_has_to_answer_and_to_fit(hot: Running) -> None:
-    found = connect_to(hot.url, replace(WANTED, model="fake"))
-    assert found.synthesize([utterance()])[0].samples.tobytes() == own().tobytes()
+    for model in ("fake", None):  # None is whichever it has
+        found = connect_to(hot.url, replace(WANTED, model=model))
+        assert found.synthesize([utterance()])[0].samples.tobytes() == own().tobytes()
     with pytest.raises(UsageError, match="serves model 'fake', not 'mini'"):
         connect_to(hot.url, WANTED)
     with pytest.raises(EngineError, match="no voxcli server answers"):
         connect_to("http://127.0.0.1:1", WANTED)
+
+
+@pytest.mark.parametrize("is_several", [False, True])
+def test_a_server_elsewhere_speaks_with_its_model_unless_one_is_named(
+    hot: Running, is_several: bool
+) -> None:
+    config, rows = EngineConfig(DEFAULT_MODEL), 2 if is_several else None
+    with open_engine(hot.url, config, rows_a_server=rows) as engine:
+        engine.start([])
+        assert engine.synthesize([utterance()])[0].samples.tobytes() == own().tobytes()
+    with pytest.raises(UsageError, match="serves model 'fake', not 'mini'"):
+        open_engine(hot.url, config, rows_a_server=rows, is_model_named=True)
 
 
 OTHERS = {

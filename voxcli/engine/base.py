@@ -144,13 +144,14 @@ class Wanted:
     """What a command would load itself; a running engine compares it with what it has.
 
     Attributes:
+        model: as a command names it; None means whichever the engine has.
         cache_dir: the hub cache; None means the engine's own.
         folder: where the command runs, for a model that is given as a relative path.
         is_near: whether the command runs on this machine, so that its files can be compared.
         parameters: settings that the command knows it will ask for.
     """
 
-    model: str
+    model: str | None
     device: str = "auto"
     precision: str = "auto"
     eager: bool = False

@@ -96,11 +96,11 @@ def open_engine(
             on_note(f"the running server is not used: {why_not}")
     elif spec not in (NATIVE, VLLM_OMNI):
         wanted = wanted_by(config, settings)
-        is_any = config.model == DEFAULT_MODEL and not is_model_named
+        if config.model == DEFAULT_MODEL and not is_model_named:
+            wanted = replace(wanted, model=None)
         return _open_servers(
-            _urls(spec), wanted, settings.api_key,
-            is_any=is_any, rows_a_server=rows_a_server, on_note=on_note,
-        )  # fmt: skip
+            _urls(spec), wanted, settings.api_key, rows_a_server=rows_a_server, on_note=on_note
+        )
     from voxcli.hub import resolve_model
 
     if files is None:
@@ -133,7 +133,6 @@ def _open_servers(
     wanted: Wanted,
     api_key: str | None,
     *,
-    is_any: bool,
     rows_a_server: int | None,
     on_note: Callable[[str], None],
 ) -> SpeechEngine:
@@ -147,16 +146,12 @@ def _open_servers(
                 return connect_to(urls[0], wanted, api_key)
         except (OtherProgramError, BusyError):
             pass
-    openers = {url: partial(_open_server, url, wanted, api_key, is_any=is_any) for url in urls}
+    openers = {url: partial(_open_server, url, wanted, api_key) for url in urls}
     return open_fleet(openers, rows_a_server=rows_a_server, on_note=on_note)
 
 
-def _open_server(url: str, wanted: Wanted, api_key: str | None, *, is_any: bool) -> NewsEngine:
-    """Who answers at a URL, whichever program it is.
-
-    Args:
-        is_any: another program may have any model.
-    """
+def _open_server(url: str, wanted: Wanted, api_key: str | None) -> NewsEngine:
+    """Who answers at a URL, whichever program it is."""
     from voxcli.engine.remote.find import OtherProgramError, connect_to
 
     with _told_scheme(url):
@@ -168,8 +163,7 @@ def _open_server(url: str, wanted: Wanted, api_key: str | None, *, is_any: bool)
             from voxcli.engine.fleet.cap import MAX
             from voxcli.engine.openai.engine import open_server
 
-            model = None if is_any else wanted.model
-            engine = open_server(url, model, api_key, shared_loop(), max_streams=MAX)
+            engine = open_server(url, wanted.model, api_key, shared_loop(), max_streams=MAX)
             if engine is None:  # a voxcli server that does not speak as this one does
                 raise err
             return engine

@@ -40,10 +40,12 @@ def mismatch(engine: NativeEngine, wanted: Wanted) -> str | None:
     setup = engine.setup
     if wanted.eager:
         return "--eager asks for an engine of its own"
-    if not wanted.is_near:
+    if wanted.model is None:
+        pass
+    elif not wanted.is_near:
         if wanted.model != setup.model:
             return f"it serves model '{setup.model}', not '{wanted.model}'"
-    elif not _has_same_files(engine, wanted):
+    elif not _has_same_files(engine, wanted.model, wanted):
         return f"it serves another model than '{wanted.model}': {setup.model}"
     if wanted.is_near or wanted.device != "auto":
         try:
@@ -70,11 +72,10 @@ def _lacks_graph(engine: NativeEngine, wanted: Wanted) -> str | None:
     return None
 
 
-def _has_same_files(engine: NativeEngine, wanted: Wanted) -> bool:
+def _has_same_files(engine: NativeEngine, name: str, wanted: Wanted) -> bool:
     served = engine.files
     if served is None:
-        return wanted.model == engine.facts.model
-    name = wanted.model
+        return name == engine.facts.model
     if wanted.folder is not None and name != served.name:
         folder = Path(wanted.folder) / name
         name = str(folder) if folder.is_dir() else name

@@ -38,7 +38,7 @@ from voxcli.utterance import Mode, Recording, SegmentReport, Use, Utterance, Voi
 if TYPE_CHECKING:
     import numpy as np
 
-PROTOCOL = 3
+PROTOCOL = 4
 PROTOCOL_HEADER, VERSION_HEADER = "X-Voxcli-Protocol", "X-Voxcli-Version"
 HEADERS = {PROTOCOL_HEADER: str(PROTOCOL), VERSION_HEADER: __version__}
 MEDIA_TYPE = "application/msgpack"
