@@ -16,6 +16,7 @@ from typing import Any
 
 _AGAIN_S = 0.01
 _UNWIND_S = 5.0  # after SIGTERM; then the process ends wherever it is
+_waiting: set[int] = set()  # signals that could not be raised yet
 
 
 class _Terminated(SystemExit):
@@ -27,14 +28,18 @@ def _take(number: int, frame: FrameType | None) -> None:
     """KeyboardInterrupt, or an end by SIGTERM, but not in a function of torch's own.
 
     That may be called by C++, or call C++, which ends the process where an exception comes out of
-    Python, or raises one of its own instead.
+    Python, or raises one of its own instead. Nor in this function: on a busy machine it may still
+    be at work for such a one when the signal comes again.
     """
     module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
-    if module.partition(".")[0] == "torch":
+    if module.partition(".")[0] == "torch" or module == __name__:
         _send_again(number)
     elif number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)
-        _send(number, _UNWIND_S)
+        main_thread = threading.main_thread().ident
+        end = threading.Timer(_UNWIND_S, signal.pthread_kill, (main_thread, number))
+        end.daemon = True
+        end.start()
         raise _Terminated
     else:
         raise KeyboardInterrupt
@@ -52,14 +57,16 @@ def _take_unraisable(unraisable: Any) -> None:
 
 def _send_again(number: int) -> None:
     """Let a signal that cannot be raised now come a moment later."""
-    _send(number, _AGAIN_S)
+    _waiting.add(number)
+    signal.signal(signal.SIGALRM, _take_waiting)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
-def _send(number: int, wait_s: float) -> None:
-    main_thread = threading.main_thread().ident
-    again = threading.Timer(wait_s, signal.pthread_kill, (main_thread, number))
-    again.daemon = True
-    again.start()
+def _take_waiting(_: int, frame: FrameType | None) -> None:
+    numbers = sorted(_waiting, reverse=True)  # SIGTERM first: it ends the process
+    _waiting.clear()
+    for number in numbers:
+        _take(number, frame)
 
 
 def main() -> int:
