@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 SPEAKS := $(VENV)/.speaks
 READY := $(VENV)/.ready
 PLAIN := not gpu and not weights and not speech and not long
-ALONE := (interrupt or ctrl_c)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # Hundreds of processes start here; each would compile all of voxcli again.
@@ -23,11 +22,10 @@ hello: $(SPEAKS)
 	@echo "  voxcli speak \"Good morning.\" --voice emma -o morning.wav"
 
 # Tests run in an order of their own each time: `pytest --randomly-seed=N`, with the N that was shown, repeats it.
-# Two workers, below a folder of a short name, since sockets lie there. They ignore Ctrl-C, so what tests it follows.
+# Two workers, below a folder of a short name, since sockets lie there.
 test: lint type
-	@folder=$$(mktemp -dt vXXXX); $(BIN)/pytest -n 2 --dist worksteal --basetemp=$$folder -m "$(PLAIN)" -k "not $(ALONE)"; \
+	@folder=$$(mktemp -dt vXXXX); $(BIN)/pytest -n 2 --dist worksteal --basetemp=$$folder -m "$(PLAIN)"; \
 	code=$$?; rm -rf $$folder; exit $$code
-	$(BIN)/pytest -m "$(PLAIN)" -k "$(ALONE)"
 
 # What takes most of a minute a test: killed servers and replicas under load.
 test-long: $(READY)
