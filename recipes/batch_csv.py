@@ -13,6 +13,7 @@ it a third time, and reads the reports. Expected:
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -38,6 +39,9 @@ def counted(report: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     (ROOT / "out").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="batch-", dir=ROOT / "out"))
     table, out = folder / "lines.csv", folder / "lines"

@@ -9,6 +9,7 @@ line a cue with the seconds of speech beside the seconds of its slot.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -19,7 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
-    cues = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "samples" / "dubbing.srt"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    example = ROOT / "samples" / "dubbing.srt"
+    parser.add_argument("cues", type=Path, nargs="?", default=example, help="SRT or VTT")
+    cues = parser.parse_args().cues
     (ROOT / "out").mkdir(exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cues-", dir=ROOT / "out"))
     command = [sys.executable, "-m", "voxcli", "batch", str(cues), "-o", str(out), "--seed", "1"]

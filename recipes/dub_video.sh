@@ -8,6 +8,7 @@
 # the cues' times, the tone 12 dB lower under it; and out/dubbed.srt with what was spoken and when.
 # To replace the old sound instead, leave out --bed.
 set -eu
+case ${1:-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 mkdir -p out
 video=${1:-out/test.mp4} cues=${2:-samples/dubbing.srt} dubbed=${3:-out/dubbed.mp4}

@@ -1,4 +1,4 @@
-"""A table to try a batch with: so many rows of a few words to three sentences.
+"""Prints a CSV table to try `voxcli batch` with. A row has one to three short sentences.
 
 python recipes/rows.py 1000 > rows.csv
 """
@@ -17,8 +17,10 @@ SENTENCES = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("num_rows", type=int)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("num_rows", type=int, help="how many rows")
     options = parser.parse_args()
     numbers = random.Random(1)
     writer = csv.writer(sys.stdout)

@@ -32,7 +32,11 @@ IS_UNFINISHED = 75  # sysexits' EX_TEMPFAIL
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="recipes.train_mini", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="recipes.train_mini",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("step", choices=[*STEPS, "pack", "unpack"])
     parser.add_argument("settings", type=Path)
     parser.add_argument("folder", type=Path, nargs="?", help="of pack and unpack")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-RECIPES = Path(__file__).resolve().parents[2] / "recipes"
-sys.path.insert(0, str(RECIPES))
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
 
 from fleet.servers import SERVICES, Service, SimulatedServer  # noqa: E402
 from fleet.world import Client, Fault, World, longest_first, table  # noqa: E402
@@ -112,8 +112,8 @@ def test_every_row_ends_whatever_happens(service: Service, faults: list[Fault], 
     assert outcome.num_failed == 0 or sum(each.what != "refuses" for each in faults) > 1
 
 
-def test_the_recipe_shows_its_tables() -> None:
-    command = [sys.executable, str(RECIPES / "simulate_fleet.py")]
+def test_the_tool_shows_its_tables() -> None:
+    command = [sys.executable, str(TOOLS / "simulate_fleet.py")]
     words = ["replicas", "--service", "0.6B", "--rows", "30", "--most", "2"]
     text = subprocess.run([*command, *words], check=True, capture_output=True, text=True).stdout
     rows = [line for line in text.splitlines() if line.startswith(("| 1 ", "| 2 "))]

@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The script and the bundled files, laid out as in the repository."""
-    (tmp_path / "recipes").mkdir()
-    shutil.copy(ROOT / "recipes" / "update_mini.py", tmp_path / "recipes")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "update_mini.py", tmp_path / "tools")
     shutil.copytree(catalog.bundled_folder(), tmp_path / "voxcli" / "assets" / "mini")
     return tmp_path
 
 
 def run(clone: Path, *words: str) -> dict[str, object]:
-    command = [sys.executable, str(clone / "recipes" / "update_mini.py"), *words]
+    command = [sys.executable, str(clone / "tools" / "update_mini.py"), *words]
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
     manifest = clone / "voxcli" / "assets" / "mini" / catalog.MANIFEST_NAME
     return dict(json.loads(manifest.read_text("utf-8")))

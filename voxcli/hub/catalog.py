@@ -1,7 +1,7 @@
 """The models voxcli knows by name: where they come from, their files with hashes, best settings.
 
 All rows are data of one form. The bundled voice's is `assets/mini/manifest.json`, the only place
-that names its files; `recipes/update_mini.py` writes it. The others are in `hub/models.json`, which
+that names its files; `tools/update_mini.py` writes it. The others are in `hub/models.json`, which
 a model joins when it works. This module does not look for files beyond these two, and knows of
 families what they publish.
 """

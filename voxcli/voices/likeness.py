@@ -2,7 +2,7 @@
 
     similarity(spoken, 24_000, reference, 16_000)     1 for the same recording
 
-The weights are bundled (`recipes/update_speaker.py`). It hears timbre and pitch, not the words. One
+The weights are bundled (`tools/update_speaker.py`). It hears timbre and pitch, not the words. One
 short clip says little: average several. Knows no model and no utterance. Letters: `S` samples,
 `T` frames, `M` mel bands, `W` windows.
 

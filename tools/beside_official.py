@@ -1,6 +1,6 @@
 """voxcli and the official `voxcpm` package on the bundled voice, one after the other, same machine.
 
-    python recipes/beside_official.py --official path/to/python
+    python tools/beside_official.py --official path/to/python
 
 `path/to/python` is an interpreter of another environment that has torch, voxcpm 2.0.3 and what it
 imports. Each side runs in a process of its own, warms up once, then speaks the sentence `--repeats`
@@ -26,7 +26,7 @@ ROUNDS = 3
 SETTINGS = ((6, 1.0), (10, 2.0))
 
 
-def official(steps: int, cfg: float, repeats: int) -> list[float]:
+def official(steps: int, guidance: float, repeats: int) -> list[float]:
     for name in ("torchaudio", "torchaudio.functional"):  # imported, never called for this model
         sys.modules[name] = ModuleType(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
@@ -38,16 +38,16 @@ def official(steps: int, cfg: float, repeats: int) -> list[float]:
     for _ in range(1 + repeats):
         started = time.perf_counter()
         samples = model.generate(
-            TEXT, cfg_value=cfg, inference_timesteps=steps, retry_badcase=False, max_len=60
+            TEXT, cfg_value=guidance, inference_timesteps=steps, retry_badcase=False, max_len=60
         )
         rates.append((time.perf_counter() - started) / (len(samples) / 24000))
     return rates[1:]
 
 
-def voxcli(steps: int, cfg: float, repeats: int) -> list[float]:
+def voxcli(steps: int, guidance: float, repeats: int) -> list[float]:
     from voxcli import EngineConfig, SamplingParams, Utterance, open_engine
 
-    told = {"steps": steps, "guidance_scale": cfg}
+    told = {"steps": steps, "guidance_scale": guidance}
     with open_engine("native", EngineConfig(device="cpu")) as engine:
         rates = []
         for seed in range(1 + repeats):
@@ -57,28 +57,31 @@ def voxcli(steps: int, cfg: float, repeats: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--official", default=sys.executable)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--role", choices=("official", "voxcli"))
-    parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--cfg", type=float, default=1.0)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--official", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--repeats", type=int, default=5, help="of each round")
+    one = parser.add_argument_group("one side alone, as the table's processes are started")
+    one.add_argument("--role", choices=("official", "voxcli"))
+    one.add_argument("--steps", type=int, default=6)
+    one.add_argument("--guidance", type=float, default=1.0)
     options = parser.parse_args()
     if options.role:
         measure = {"official": official, "voxcli": voxcli}[options.role]
-        print(json.dumps(measure(options.steps, options.cfg, options.repeats)))
+        print(json.dumps(measure(options.steps, options.guidance, options.repeats)))
         return
     print("| steps, guidance | official voxcpm RTF | voxcli RTF | times |\n|---|---|---|---|")
-    for steps, cfg in SETTINGS:
+    for steps, guidance in SETTINGS:
         rates: dict[str, list[float]] = {"official": [], "voxcli": []}
         for _ in range(ROUNDS):
             for role, python in (("official", options.official), ("voxcli", sys.executable)):
-                command = [python, __file__, "--role", role, "--steps", steps, "--cfg", cfg]
-                command += ["--repeats", options.repeats]
+                command = [python, __file__, "--role", role, "--steps", steps]
+                command += ["--guidance", guidance, "--repeats", options.repeats]
                 done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True)
                 rates[role] += json.loads(done.stdout.splitlines()[-1])
         theirs, ours = (statistics.median(rates[role]) for role in ("official", "voxcli"))
-        print(f"| {steps}, {cfg} | {theirs:.3f} | {ours:.3f} | {theirs / ours:.1f} |")
+        print(f"| {steps}, {guidance} | {theirs:.3f} | {ours:.3f} | {theirs / ours:.1f} |")
 
 
 if __name__ == "__main__":

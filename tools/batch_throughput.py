@@ -1,6 +1,6 @@
 """300 rows side by side beside the same rows one at a time: how much faster, and are they equal?
 
-    python recipes/batch_throughput.py [--rows 300]
+    python tools/batch_throughput.py [--rows 300]
 
 Three rounds, each with all rows as `voxcli batch` speaks them and then a third of them with
 `--slots 1`, so that a machine whose speed drifts slows both. Loading the model is not counted,
@@ -57,8 +57,10 @@ def speed(parts: list[dict[str, float]]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=300)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=300, help="how many rows")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="throughput-"))
     sentences = islice(product(WHEN, WHERE, DOES, WHO), options.rows)

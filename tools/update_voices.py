@@ -1,6 +1,6 @@
 """Make the bundled voices again: recordings of `samples/voices` as profiles in the package.
 
-    python recipes/update_voices.py
+    python tools/update_voices.py
 
 A profile is encoded for the bundled model, so it has to be made again when that model is replaced.
 Some recordings are slowed down, which lowers pitch and formants: the model speaks men higher than
@@ -9,6 +9,7 @@ they are recorded. Expected result: one line a voice, then `voxcli voices list` 
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def prepared(source: Source) -> Voice:
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     bundled_folder().mkdir(exist_ok=True)
     with open_engine("native", EngineConfig("mini"), is_speaking=False) as engine:
         for source in SOURCES:

@@ -90,7 +90,7 @@ SERVICES = (
     ),
     Service(
         "voxcli mini 2 cores",
-        "README.md, recipes/batch_throughput.py, commit 9412f4a: one at a time and 64 at once",
+        "README.md, tools/batch_throughput.py, commit 9412f4a: one at a time and 64 at once",
         0.16, steps(0.16, {1: 28.8, 64: 71.8}), 0.0, 16, 24_000, FLOAT32, ready_s=3.0,
     ),
     Service(

@@ -1,7 +1,7 @@
 """Make the speaker encoder's weights from the package they come from.
 
     pip download --no-deps Resemblyzer==0.1.4
-    python recipes/update_speaker.py Resemblyzer-0.1.4-py3-none-any.whl
+    python tools/update_speaker.py Resemblyzer-0.1.4-py3-none-any.whl
 
 Takes what its forward pass uses, in half precision: cosines change by less than 0.0002. Nothing of
 the package is imported. Expected result: one line with the file's size and SHA-256.
@@ -9,9 +9,9 @@ the package is imported. Expected result: one line with the file's size and SHA-
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import io
-import sys
 import zipfile
 from pathlib import Path
 
@@ -21,7 +21,12 @@ from safetensors.torch import save
 ASSET = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "speaker.safetensors"
 
 
-def main(wheel: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("wheel", type=Path, help="the package as it was downloaded")
+    wheel = parser.parse_args().wheel
     with zipfile.ZipFile(wheel) as archive:
         checkpoint = archive.read("resemblyzer/pretrained.pt")
     weights = torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
@@ -30,12 +35,10 @@ def main(wheel: str) -> None:
         for name, value in weights["model_state"].items()
         if name.startswith(("lstm.", "linear."))
     }
-    data = save(kept, {"source": f"{Path(wheel).name}, resemblyzer/pretrained.pt"})
+    data = save(kept, {"source": f"{wheel.name}, resemblyzer/pretrained.pt"})
     ASSET.write_bytes(data)
     print(f"{ASSET}: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(sys.argv[1])
+    main()

@@ -1,7 +1,7 @@
 """Many streams at once on a running server: no error, no lost or repeated sample, flat memory.
 
     voxcli serve --background --max-streams 32
-    python recipes/load_server.py --streams 32 --rounds 5 --seconds 60
+    python tools/load_server.py --streams 32 --rounds 5 --seconds 60
 
 Each stream asks for the same sentences with fixed seeds and compares what arrives, sample by
 sample, with what the server made offline (not streamed). Rounds follow each other on the same
@@ -103,7 +103,9 @@ class Load:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--host", default="127.0.0.1:8091")
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,6 +1,6 @@
 """Replace the bundled voice: copy a checkpoint folder into the package and rewrite its manifest.
 
-    python recipes/update_mini.py FOLDER --settings '{"parameters": {"steps": 6}, "max_chars": 150}'
+    python tools/update_mini.py FOLDER --settings '{"parameters": {"steps": 6}, "max_chars": 150}'
 
 `voxcli/assets/mini/manifest.json` is the only place that names the bundled files and their hashes.
 Without FOLDER the files already there are hashed again. Settings that are not given keep the value
@@ -54,8 +54,10 @@ def updated(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Replace the bundled voice.")
-    parser.add_argument("folder", type=Path, nargs="?", default=ASSETS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=ASSETS, help="the checkpoint")
     parser.add_argument("--settings", type=json.loads, default={}, metavar="JSON")
     given = parser.parse_args()
     missing = [name for name in NAMES if not (given.folder / name).is_file()]

@@ -1,6 +1,6 @@
 """How many rows an hour a batch over N servers makes, what is busy first, and what faults cost.
 
-    python recipes/simulate_fleet.py [replicas|policies|faults] [--service NAME] [--rows 200]
+    python tools/simulate_fleet.py [replicas|policies|faults] [--service NAME] [--rows 200]
 
 Simulated time, real decisions: rows go through the dispatcher of `voxcli batch --engine URL,URL` to
 servers with measured step times (`fleet/servers.py`). What one client can take is a table too:
@@ -24,7 +24,7 @@ from fleet.world import Client, Fault, Outcome, World, longest_first, table
 
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server, ServerState
 
-# recipes/client_cost.py, bundled voice at 24 kHz, two servers on the same two busy cores; at 48 kHz
+# tools/client_cost.py, bundled voice at 24 kHz, two servers on the same two busy cores; at 48 kHz
 # a second of audio has twice the samples, and is taken to cost twice as much
 CPU_ROW_S, CPU_SAMPLE_S = 4.7e-3, 2.95e-3 / 24_000
 PLAN_S = 1e-3  # a row's question to a server in the same network

@@ -1,7 +1,7 @@
 """What a batch over servers costs the machine it is started on, a second of audio.
 
     voxcli serve --no-socket --port 8101 --background
-    python recipes/client_cost.py http://127.0.0.1:8101[,URL...] [--model mini] [--rows 200]
+    python tools/client_cost.py http://127.0.0.1:8101[,URL...] [--model mini] [--rows 200]
 
 Three runs of `voxcli batch` over the same servers: a fifth of the rows, all of them, and all of
 them with long texts. What differs between them is what a row costs, and what a second of audio
@@ -54,7 +54,9 @@ def measure(servers: str, model: str, num_rows: int, text: str, folder: Path) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("servers", help="URLs with commas between, as for --engine")
     parser.add_argument("--model", default="mini")
     parser.add_argument("--rows", type=int, default=200, help="of the longer run")
