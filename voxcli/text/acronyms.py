@@ -11,6 +11,7 @@ import re
 
 from voxcli.text import lexicon
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 from voxcli.text.tagger import CAPITAL, Recogniser
 from voxcli.text.words import ROADS, TITLES, spaced
 
@@ -47,24 +48,24 @@ _SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
 _CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
 # A line of capitals: three words or more, numbers and marks between them. "I" and "A" count.
 _LOUD = rf"(?:{_CAPITALS}|I['’](?:LL|VE|M|D)|[IA](?![\w.'’]))(?!\w)"
-_LOUD_PAIR = re.compile(r"[A-Z][A-Z](?:[\W\d]|[.!?]?\Z)")
-_SHOUT = re.compile(
+_LOUD_PAIR = pattern_of(r"[A-Z][A-Z](?:[\W\d]|[.!?]?\Z)")
+_SHOUT = pattern_of(
     rf"(?<![\w.&]){_LOUD}(?:[\"')]?[ ,!?.:;\-\n]{{1,3}}[\"'(]?(?:{_LOUD}|\d{{1,9}}(?![\w.,]\w|"
     rf"\w))){{2,400}}(?!\w)"
 )
 # Two words that are a whole line.
-_PAIR = re.compile(rf"^{_LOUD} {_LOUD}(?=[.!?]{{0,3}}[ \t]*$)", re.MULTILINE)
-_CONTRACTION = re.compile(r"(?<![\w'’])[A-Z]{1,8}(?:['’](?:LL|VE|RE|M)|(?<=N)['’]T)(?![\w'’])")
-_TITLE = re.compile(
+_PAIR = pattern_of(rf"^{_LOUD} {_LOUD}(?=[.!?]{{0,3}}[ \t]*$)", re.MULTILINE)
+_CONTRACTION = pattern_of(r"(?<![\w'’])[A-Z]{1,8}(?:['’](?:LL|VE|RE|M)|(?<=N)['’]T)(?![\w'’])")
+_TITLE = pattern_of(
     r"(?<![\w.&])(?:(?:MRS?|MS|DR|PROF|ST)\.(?=\s[A-Z])|(?:FIGS?|VOL|NOS?)\.(?=\s?\d))"
 )
-_NUMERAL = re.compile(r"(?!(?:I|LI)\b)(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{1,3}|V)|X{2,3}|LX{1,3}")
-_NEXT = re.compile("\\s(?P<word>[A-Z]+)(?![\\w'’])")
-_ACRONYM = re.compile(
+_NUMERAL = pattern_of(r"(?!(?:I|LI)\b)(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{1,3}|V)|X{2,3}|LX{1,3}")
+_NEXT = pattern_of("\\s(?P<word>[A-Z]+)(?![\\w'’])")
+_ACRONYM = pattern_of(
     r"(?<!\w)(?<!\w['’])(?P<letters>[A-Z]{2,30})(?P<suffix>s|['’]s|['’]d)?(?![^\W²³]|['’]\w)"
 )
-_IT = re.compile(r"\bIT(?![\w'’])(?<!\.IT)")
-_VOWEL = re.compile("[AEIOUY]")
+_IT = pattern_of(r"\bIT(?![\w'’])(?<!\.IT)")
+_VOWEL = pattern_of("[AEIOUY]")
 
 
 def _shout(match: re.Match[str]) -> str | None:
@@ -111,7 +112,7 @@ def _is_short_for(letters: str) -> bool:
     return len(letters) < 5 and letters.isalpha() and not lexicon.is_word(letters)
 
 
-_PLACED = re.compile(
+_PLACED = pattern_of(
     r"(?P<lead>\A|\b(?:ON|AT|TO|FROM|NEAR|OFF|ALONG|ACROSS|AND|\d{1,5}) )(?P<name>[A-Z]+) \Z"
 )
 _WHEN = frozenset(["TODAY", "TONIGHT", "TOMORROW", "YESTERDAY"])
@@ -120,7 +121,7 @@ _BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {
     "PREMIER",
     "LEADER",
 }
-_LAST_WORD = re.compile(r"(?P<word>[A-Z]+)[ ,]{1,2}\Z")
+_LAST_WORD = pattern_of(r"(?P<word>[A-Z]+)[ ,]{1,2}\Z")
 
 
 def _is_street(match: re.Match[str], after: str) -> bool:
@@ -163,7 +164,7 @@ def _is_plainly_word(letters: str) -> bool:
     return letters in _SHORT_WORDS or is_long
 
 
-_TITLED_NAME = re.compile(r"(?:(?<=[A-Z][a-z]\. )|(?<=\b[MDS][rst] )|(?<=\bMrs ))[a-z]")
+_TITLED_NAME = pattern_of(r"(?:(?<=[A-Z][a-z]\. )|(?<=\b[MDS][rst] )|(?<=\bMrs ))[a-z]")
 _ONSETS_LIST = (
     "bl br ch chr cl cr dr dw fl fr gh gl gn gr kl kn kr ll ph phr pl pr ps pt rh sc sch scr "
     "sh shr sk "
@@ -177,7 +178,7 @@ _CODAS_LIST = (
     "wl wn xt zz lz nz rz"
 )
 _CODAS = frozenset(_CODAS_LIST.upper().split())
-_EDGES = re.compile(r"(?P<onset>[^AEIOUY]*)(?P<rest>[A-Z]*?)(?P<coda>[^AEIOUY]*)\Z")
+_EDGES = pattern_of(r"(?P<onset>[^AEIOUY]*)(?P<rest>[A-Z]*?)(?P<coda>[^AEIOUY]*)\Z")
 
 
 def _is_unsayable(letters: str) -> bool:
@@ -230,8 +231,8 @@ def shout(draft: Draft) -> None:
         draft.sub(_CONTRACTION, _contraction, "capitals")
 
 
-_HAS_CAPITALS = re.compile("[A-Z]{2}")
+_HAS_CAPITALS = pattern_of("[A-Z]{2}")
 ACRONYMS = (
-    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=re.compile(r"IT(?<!\w..)(?!\w)")),
+    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=pattern_of(r"IT(?<!\w..)(?!\w)")),
     Recogniser("acronym", CAPITAL, _ACRONYM, _acronym, search=_HAS_CAPITALS),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.acronyms import acronym
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, number, year
 from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, OneOf, Recogniser
 
@@ -23,16 +24,16 @@ _EXTENSIONS = (
     "mp4|flac|ogg"
 )
 _PATH = r"(?:/[^\s<>\"“”,;]{0,1000})?"
-_EMAIL = re.compile(
+_EMAIL = pattern_of(
     r"(?<![\w+-])(?<!\w\.)(?:mailto:)?(?P<user>[A-Za-z0-9_.+&-]{1,64})"
     rf"@(?P<host>[A-Za-z0-9-]{{1,63}}(?:\.[A-Za-z0-9-]{{1,63}}){{1,5}})(?P<path>{_PATH})"
 )
-_URL = re.compile(
+_URL = pattern_of(
     r"(?<![\w@])(?:(?P<scheme>https?|ftp|file|wss?)://(?:www\.)?|www\.)"
     r"(?P<rest>[^\s<>\"“”]{1,2000})",
     re.I,
 )
-_DOMAIN = re.compile(
+_DOMAIN = pattern_of(
     rf"(?<![\w@./-])(?P<rest>(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,4}}(?:{_TLDS})"
     rf"(?![\w-]|\.\w|\s?@)(?::\d{{2,5}})?{_PATH})"
 )
@@ -42,52 +43,52 @@ _GOING_ON = (
     "with|as|at|by|if|my|his|her|no|not|do|be|am|pm|m)"
 )
 # Small letters on both sides of a point: "db01.internal", "test.abc"; no sentence begins so.
-_HOST = re.compile(
+_HOST = pattern_of(
     rf"(?<![\w@./-])(?P<rest>[a-z0-9][a-z0-9-]{{1,62}}\.(?!{_GOING_ON}\b)[a-z]{{2,5}})(?![\w.-]|\s?@)"
 )
-_FILE = re.compile(
+_FILE = pattern_of(
     r"(?<![\w.-])(?P<name>[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,32}){0,3})"
     rf"\.(?P<ext>{_EXTENSIONS})\b(?!\.\w)"
 )
-_UNIX_PATH = re.compile(
+_UNIX_PATH = pattern_of(
     r"(?<![\w/.~)\]$€£¥])(?:~|\.{1,2})?(?:/\.?[\w@+-][\w.@+-]{0,100}){1,30}/?(?<![.])"
 )
-_WINDOWS_PATH = re.compile(
+_WINDOWS_PATH = pattern_of(
     r"(?<!\w)(?P<drive>[A-Za-z]):(?P<rest>(?:\\[^\\/:*?\"<>|\s]{1,100}){1,30}\\?)"
 )
-_VERSION = re.compile(
+_VERSION = pattern_of(
     r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,5}(?:\.\d{1,5}){2,4})"
     r"(?P<suffix>-(?:alpha|beta|rc|dev)\.?\d{0,3}|:\d{2,5}|/\d{1,2})?(?![\w.]?\d|\w)",
     re.I,
 )
-_DATE = re.compile(
+_DATE = pattern_of(
     r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|"
     r"[12]\d|3[01])"
 )
-_GROUPED = re.compile(r"[1-9]\d{0,2}(?:\.\d{3}){2}|[1-9]\d{0,2}(?:\.000){2,}")  # 1.000.000
-_V_NUMBER = re.compile(
+_GROUPED = pattern_of(r"[1-9]\d{0,2}(?:\.\d{3}){2}|[1-9]\d{0,2}(?:\.000){2,}")  # 1.000.000
+_V_NUMBER = pattern_of(
     r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
 )
-_DOTTED = re.compile(
+_DOTTED = pattern_of(
     rf"(?<![\w.…/])\.(?!(?<=[)\]\"'”’]\.){_GOING_ON}\b)"
     r"(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
     r"(?<![\w.])\.NET\b"
 )
-_AFTER_QUOTED = re.compile(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then).and"
-_HANDLE = re.compile(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
-_HASHTAG = re.compile(
+_AFTER_QUOTED = pattern_of(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then).and"
+_HANDLE = pattern_of(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
+_HASHTAG = pattern_of(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
     r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}(?!-?\d)|\d{1,4}[A-Za-z]\w{0,60})"
 )
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+_CAMEL = pattern_of(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
 SIGNS = {
     ".": "dot", "/": "slash", "\\": "backslash", "-": "dash", "_": "underscore",
     "?": "question mark", "=": "equals", "&": "ampersand", "#": "hash", "%": "percent",
     "~": "tilde", ":": "colon", "+": "plus", "@": "at",
 }  # fmt: skip
-_PART = re.compile(r"\d+|[^\W\d_]+|[^\w\s]|_")
-_SPELLED = re.compile(r"[b-df-hj-np-tv-xz]{2,5}|html?", re.I)
+_PART = pattern_of(r"\d+|[^\W\d_]+|[^\w\s]|_")
+_SPELLED = pattern_of(r"[b-df-hj-np-tv-xz]{2,5}|html?", re.I)
 _COUNTRIES = frozenset(
     [
         "io",
@@ -115,7 +116,7 @@ _COUNTRIES = frozenset(
         "fi",
     ]
 )
-_TRAILING = re.compile(r"[.,;:!?'\")\]}*]+$")
+_TRAILING = pattern_of(r"[.,;:!?'\")\]}*]+$")
 _SAID = {"txt": "text", "json": "jason", "yaml": "yaml", "zip": "zip", "log": "log", "java": "java",
          "jpeg": "J peg"}  # fmt: skip
 
@@ -248,8 +249,8 @@ def _hashtag(match: re.Match[str]) -> str:
 
 _WORD = CAPITAL + SMALL + DIGIT
 _HAS_SCHEME = OneOf("://", "www.", ignores_case=True)
-_HAS_TWO_STOPS = re.compile(r"\.(?<=\d\.)\d{1,5}\.\d")
-_HAS_INNER_STOP = re.compile(r"\.(?<=\w\.)\w")
+_HAS_TWO_STOPS = pattern_of(r"\.(?<=\d\.)\d{1,5}\.\d")
+_HAS_INNER_STOP = pattern_of(r"\.(?<=\w\.)\w")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),
@@ -272,7 +273,7 @@ ADDRESSES = (
         _V_NUMBER,
         lambda m: f"version {number(m['number'])}",
         DIGIT,
-        re.compile(r"[vV]\.? ?\d"),
+        pattern_of(r"[vV]\.? ?\d"),
     ),
     Recogniser("address", ".", _DOTTED, lambda m: f" dot {_ending(m['name'] or 'net')}"),
     Recogniser("punctuation", ".", _AFTER_QUOTED, lambda m: ". "),

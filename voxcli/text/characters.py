@@ -13,55 +13,56 @@ from collections.abc import Callable
 from html.entities import html5
 
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 
 RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
 
-_NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028]")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
-_SOFT_CUT = re.compile("(?<=[^\\W\\d_])\u00ad[ \\t]{0,4}\n\\s{0,20}(?=[^\\W\\d_])")
-_INVISIBLE = re.compile(
+_NEWLINES = pattern_of(r"\r\n?|[\x0b\x0c\x85\u2028]")
+_CONTROL = pattern_of(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
+_SOFT_CUT = pattern_of("(?<=[^\\W\\d_])\u00ad[ \\t]{0,4}\n\\s{0,20}(?=[^\\W\\d_])")
+_INVISIBLE = pattern_of(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
     "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
 )
-_JOINERS = re.compile("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+_JOINERS = pattern_of("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
+_ENTITY = pattern_of(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 # UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
-_MOJIBAKE = re.compile("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
-_WIDE = re.compile("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
-_WIDE_WORDS = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
-_STYLED = re.compile(
+_MOJIBAKE = pattern_of("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+_WIDE = pattern_of("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
+_WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
+_STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
 )
-_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
+_SPACES = pattern_of("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
 # A space that does not break between figures parts thousands; a quotation opens after a stop.
-_SPACED_FIGURES = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
-_OPENING = re.compile("(?<=[^\\W\\d_][.,!?])(?=[“«])|(?<=[”»])(?=[“«])")
+_SPACED_FIGURES = pattern_of("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
+_OPENING = pattern_of("(?<=[^\\W\\d_][.,!?])(?=[“«])|(?<=[”»])(?=[“«])")
 
 _PICTURE = (
     "\U0001f000-\U0001faff\u2600-\u2668\u266a-\u266c\u2670-\u27bf\u2b00-\u2bff\u231a\u231b\u2328\u23cf\u23e9-\u23fa"
     "\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2934\u2935\u3297\u3299"
 )
-_EMOJI = re.compile(
+_EMOJI = pattern_of(
     "(?P<key>[#*0-9])\ufe0f?\u20e3|"
     f"[{_PICTURE}][{_PICTURE}\ufe0e\ufe0f\u200d\U000e0020-\U000e007f]*"
 )
-_EMOTICON = re.compile(
+_EMOTICON = pattern_of(
     r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3(?=\s*(?:[.,!?\n]|$))|"
     r"\^_?\^)(?=[\s.,!?]|$)"
 )
 
-_STAR = re.compile(r"(?<=\d)[ -]?★(?!★)")
-_HEART = re.compile(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
+_STAR = pattern_of(r"(?<=\d)[ -]?★(?!★)")
+_HEART = pattern_of(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
 _MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
 
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fromkeys("“”„‟″«»「」『』", '"')})
-_TEX_QUOTE = re.compile("``|''")  # ``so''
-_QUOTE = re.compile("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
-_ELLIPSIS = re.compile(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
-_HYPHEN = re.compile("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
-_ANY_DASH = re.compile("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
-_DASH = re.compile(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
+_TEX_QUOTE = pattern_of("``|''")  # ``so''
+_QUOTE = pattern_of("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
+_ELLIPSIS = pattern_of(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
+_HYPHEN = pattern_of("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
+_ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
+_DASH = pattern_of(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
 
 
 def has_content(text: str) -> bool:
@@ -168,7 +169,7 @@ def _compatible(match: re.Match[str]) -> str:
 
 # Scripts with letters for sounds, whose Latin spelling an English reader can guess.
 _ALPHABETS = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN")
-_SPOKEN = re.compile(r"[^\s]+")
+_SPOKEN = pattern_of(r"[^\s]+")
 
 
 def fold(draft: Draft, can_say: Callable[[str], bool]) -> Counter[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from voxcli.text.changes import Draft
 from voxcli.text.characters import RAISED
+from voxcli.text.patterns import pattern_of
 from voxcli.text.units import alternatives, with_prefixes
 
 _PREFIXES = {
@@ -35,23 +36,23 @@ _UNITS = with_prefixes(_BASES, _PREFIXES) | {
 _SIGN = alternatives(set(_UNITS))
 _POWER = r"(?:[²³]|⁻[¹²³])?"
 _PART = rf"(?:{_SIGN}){_POWER}"
-_MEASURE = re.compile(
+_MEASURE = pattern_of(
     rf"(?<=[\d{RAISED}])\s?(?P<unit>{_PART}(?:[·⋅ ]{_PART}){{0,3}}"
     rf"(?:/{_PART}|/\({_PART}(?:[·⋅]{_PART}){{1,2}}\)){{0,3}})"
     r"(?![A-Za-z0-9²³^⁻/])"
 )
-_PARTS = re.compile(rf"(?P<sign>{_SIGN})(?P<power>{_POWER})")
+_PARTS = pattern_of(rf"(?P<sign>{_SIGN})(?P<power>{_POWER})")
 _DAILY = r"(?:[kdcmn]?m|[kmn]g|m?L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
 # Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
-_KNOWN = re.compile(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
-_RAISED = re.compile(
+_KNOWN = pattern_of(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
+_RAISED = pattern_of(
     rf"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[{RAISED}]{{1,3}}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
-_SPAN = re.compile(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
-_FRACTION = re.compile(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
-_ABOUT = re.compile(r"(?<![\w~])[~∼≈]\s?(?=\d)")
+_SPAN = pattern_of(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
+_FRACTION = pattern_of(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
+_ABOUT = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=\d)")
 _FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
-_SENTENCE = re.compile(r"[^\n。！？；]{1,400}[。！？；]*")
+_SENTENCE = pattern_of(r"[^\n。！？；]{1,400}[。！？；]*")
 
 
 def write_out(draft: Draft) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, plural
 from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser, ends_sentence, led
 
@@ -18,7 +19,7 @@ _ZONE = (
     rf"(?P<zone>Z\b|(?:{_ZONES}|ET|PT)\b|(?:\+|(?<=\s)-|(?<=:\d\d:\d\d)-)(?:0\d|1[0-4]):?[0-5]\d\b"
     r"|(?<=[Mm][. ])(?i:[ECMP]\.?[SD]\.?T\b\.?)|(?<=[Mm]\. )(?i:[ECMP]\.?[SD]\.?T\b\.?))"
 )
-_TIME = re.compile(
+_TIME = pattern_of(
     r"(?:(?<![\w:.])|(?<=\dT))(?:(?P<from>(?:1[0-2]|0?[1-9])"
     r"(?::[0-5]\d)?)\s?[-–]\s?(?=[\d:]{1,5}\s?[AaPp]\.?\s?[Mm]\b))?"
     r"(?:(?P<hour>[01]?\d|2[0-4])(?::|\.(?=[0-5]\d\s?[ap]\.?m\b)"
@@ -26,30 +27,30 @@ _TIME = re.compile(
     rf"(?:\s?(?P<half>{_HALF}))?(?:\s?{_ZONE})?"
     rf"|(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>{_HALF})(?:\s?(?P<only_zone>(?:{_ZONES})\b))?)"
 )
-_RATIO_BEFORE = re.compile(
+_RATIO_BEFORE = pattern_of(
     r"\b(?:ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|dilution|"
     r"diluted)"
     r"(?:\s(?:of|at|is|was|in|by|to|the|a|it|them))?\s",
     re.I,
 )
-_RATIO_AFTER = re.compile(
+_RATIO_AFTER = pattern_of(
     r"\s?-?(?:ratio|aspect|odds|mix|scale|screen|display|monitor|dilution|video|split|format)\b",
     re.I,
 )
-_BASIC = re.compile(  # after the date of "20260304T103000Z"
+_BASIC = pattern_of(  # after the date of "20260304T103000Z"
     r"(?<=\d{8}T)(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"
     r"(?:\.(?P<fraction>\d{1,6}))?(?P<zone>Z|[-+]\d\d(?:\d\d)?)?(?!\w)"
 )
-_MILITARY = re.compile(
+_MILITARY = pattern_of(
     r"(?<![\w.,])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?:\s(?=hours\b|hrs\b)|(?P<h>h)\b|"
     r"(?P<zulu>Z)\b)"
 )
-_SHIFT = re.compile(
+_SHIFT = pattern_of(
     r"(?<!\w)(?P<zone>UTC|GMT)\s?(?P<sign>[-+−±])"
     r"\s?(?P<hours>\d{1,2})(?::?(?P<minutes>[0-5]\d))?(?!\w)"
 )
-_FROM_NOON = re.compile(r"(?<!\w)(?P<word>(?i:noon|midnight))\s?[-–]\s?(?=\d)")
-_HALF_ALONE = re.compile(r"(?<![\w.])(?P<half>[AaPp]\.\s?[Mm]\.)")
+_FROM_NOON = pattern_of(r"(?<!\w)(?P<word>(?i:noon|midnight))\s?[-–]\s?(?=\d)")
+_HALF_ALONE = pattern_of(r"(?<![\w.])(?P<half>[AaPp]\.\s?[Mm]\.)")
 
 
 def _time(match: re.Match[str]) -> str | None:
@@ -75,7 +76,7 @@ def _time(match: re.Match[str]) -> str | None:
     return lead + " ".join(filter(None, (words, half, zone))) + stop
 
 
-_AT = re.compile(
+_AT = pattern_of(
     r"(?:\b(?:[Aa]t|[Bb]y|[Uu]ntil|[Tt]ill|[Ff]rom|[Ss]ince|[Aa]round|[Bb]efore|"
     r"[Aa]fter)\s|\dT|\d\s)$"
 )
@@ -180,6 +181,6 @@ TIMES = (
     ),
     Recogniser("time", DIGIT, _MILITARY, _military),
     Recogniser(
-        "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", re.compile(r"[mM]\.")
+        "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", pattern_of(r"[mM]\.")
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
 from voxcli.text.tagger import (
     CAPITAL,
@@ -45,87 +46,87 @@ _AFTER_DAY = (
     r"there|my|our|his|her|twenty|nineteen)\b))"
 )
 
-_ISO = re.compile(
+_ISO = pattern_of(
     r"(?<![\w./-])(?P<year>\d{4})(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)"
     r"(?P<day>0[1-9]|[12]\d|3[01]|[1-9])(?:(?P<time>T(?=\d\d:\d\d))|(?![\w./-]*\d))"
 )
 # Without signs between: "20260304T103000Z"; and a week of a year: "2026-W10", "2026-W10-3".
-_ISO_BASIC = re.compile(
+_ISO_BASIC = pattern_of(
     r"(?<!\w)(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
     r"(?P<time>T(?=\d{4}(?:\d\d)?(?:\.\d{1,6})?(?:Z|[+-]\d\d)?))"
 )
-_ISO_WEEK = re.compile(
+_ISO_WEEK = pattern_of(
     r"(?<![\w-])(?P<year>(?:19|20)\d\d)-?W(?P<week>[0-5]\d)(?:-(?P<day>[1-7]))?(?![\w-])"
 )
 _WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_NUMERIC = re.compile(
+_NUMERIC = pattern_of(
     r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[/.-])(?P<b>\d{1,2})(?P=sep)(?P<year>\d{4}|"
     r"\d{2})(?![\w/-]|\.\d)"
 )
-_MONTH_DAYS = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY}{_TO}(?!\w|-)(?:,\s{_YEAR})?")
-_MONTH_DAY_YEAR = re.compile(
+_MONTH_DAYS = pattern_of(rf"(?<!\w){_MONTH}[\s-]{_DAY}{_TO}(?!\w|-)(?:,\s{_YEAR})?")
+_MONTH_DAY_YEAR = pattern_of(
     rf"(?<!\w){_MONTH}[\s-]{_DAY}(?:,?[\s-]|,(?=[12]))(?P<year>\d{{4}})(?!\d|,\d)"
 )
-_DAY_MONTH = re.compile(
+_DAY_MONTH = pattern_of(
     rf"(?<![\w.,/$£€-]){_DAY}(?:{_TO})?"
     rf"(?:\s?(?P<of>of\s)|[\s/-]|\.\s(?=\w{{3,9}}\.?\s\d{{4}})){_MONTH}(?!\w)(?:,?[\s/-]{_YEAR})?"
 )
-_MONTH_DAY = re.compile(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
-_MONTH_YEAR = re.compile(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
-_DAY_NUMERIC = re.compile(
+_MONTH_DAY = pattern_of(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
+_MONTH_YEAR = pattern_of(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
+_DAY_NUMERIC = pattern_of(
     r"(?<!\w)(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])(?![\w/%]|[.,]\d)(?!\s(?:of|inch|"
     r"cup|mile)\b)"
 )
-_DATED = re.compile(
+_DATED = pattern_of(
     r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s"
 )
-_MONTH_OF = re.compile(
+_MONTH_OF = pattern_of(
     r"(?<![\w/.-])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
 )
-_QUARTER = re.compile(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)")
+_QUARTER = pattern_of(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)")
 
 
-_DECADE = re.compile(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s(?!\w)")
+_DECADE = pattern_of(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s(?!\w)")
 # Parted by mistake: "the 1980 s"; a time in seconds is led by what lasts.
-_SPACED_DECADE = re.compile(r"(?<![\w.,])(?P<number>1[89]\d0|20[0-3]0) s(?![\w²³^/'’-])")
-_OF_A_DECADE = re.compile(
+_SPACED_DECADE = pattern_of(r"(?<![\w.,])(?P<number>1[89]\d0|20[0-3]0) s(?![\w²³^/'’-])")
+_OF_A_DECADE = pattern_of(
     r"(?:\b(?:his|her|their|my|your|our|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|to|or|"
     r"through)[ -]|['’]|"
     r"s\s?[-–]\s?)",
     re.I,
 )
-_LASTING = re.compile(
+_LASTING = pattern_of(
     r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|over|"
     r"than|up to|by|a|an|per|timeout|of|at|only|just|another|≈|~)(?: of| for| to)?[ =:]\s?$",
     re.I,
 )
-_IN = re.compile(r"(?<!the )\bin $")  # "in 20s" lasts
-_SEVERAL = re.compile(
+_IN = pattern_of(r"(?<!the )\bin $")  # "in 20s" lasts
+_SEVERAL = pattern_of(
     r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all) $"
 )
-_STYLED = re.compile(
+_STYLED = pattern_of(
     r"\s(?:kids?|music|movies?|films?|style|fashion|era|songs?|hits?|pop|rock|band|bands|child|"
     r"children|babies|baby|party|night|nostalgia|vibes?|show|shows|sitcoms?|generation)\b"
 )
-_YEARS = re.compile(
+_YEARS = pattern_of(
     r"(?<![\w.,/-])(?P<a>1\d{3}|20\d\d)(?:\s?[-–]\s?|/(?=(?:\d\d|20\d\d|"
     r"1\d{3})\b))(?P<b>1[1-9]\d\d|20\d\d|"
     r"\d\d)(?![\w/-]|[.,]\d|\s(?:kg|km|m|g|lb|lbs|ft|miles|people|feet|MB|GB|Hz|W|V|K)\b)"
 )
-_YEARS_LED = re.compile(
+_YEARS_LED = pattern_of(
     r"(?P<lead>[Ff]rom|[Bb]etween)\s(?P<a>1\d{3}|20\d\d)\s(?P<to>to|and|until|till|"
     r"through)\s(?P<b>1\d{3}|20\d\d)"
     r"(?![\w/-]|[.,]\d|\s(?:feet|miles|men|dollars|pounds|people|euros|meters|steps|words|kg|"
     r"km|m)\b)"
 )
-_ERA = re.compile(
+_ERA = pattern_of(
     r"(?<![\w.,])(?:(?P<from>\d{1,4})\s?[-–]\s?)?(?P<number>\d{1,4})\s?(?P<era>B\.?C\.?E?\.?|"
     r"C\.?E\.|A\.?D\.?)(?!\w)"
 )
-_AD = re.compile(r"(?<!\w)A\.?D\.?\s(?P<year>\d{1,4})\b")
-_SHORT_YEAR = re.compile(r"'(?P<number>\d\d)(?![\w'])")
-_CIRCA = re.compile(r"(?<!\w)ca?\.\s?(?=\d{3,4}(?![\w,.]\d|\w))")
-_ABOUT_YEAR = re.compile(
+_AD = pattern_of(r"(?<!\w)A\.?D\.?\s(?P<year>\d{1,4})\b")
+_SHORT_YEAR = pattern_of(r"'(?P<number>\d\d)(?![\w'])")
+_CIRCA = pattern_of(r"(?<!\w)ca?\.\s?(?=\d{3,4}(?![\w,.]\d|\w))")
+_ABOUT_YEAR = pattern_of(
     r"(?<!\w)(?P<word>[Ii]n|[Ss]ince|[Uu]ntil|[Yy]ear|[Bb]y|[Cc]irca|[Bb]efore|[Aa]fter|"
     r"[Oo]f)\s(?P<year>10\d\d|(?<=[Yy]ear )[1-9]\d{3})(?![\w,.]\d|\w|\s[a-z]+s\b)"
 )
@@ -194,8 +195,8 @@ def _month_day(match: re.Match[str]) -> str | None:
     return None if _is_word(match) else f"{_month(match)} {ordinal(int(match['day']))}"
 
 
-_THE = re.compile(r"\b[Tt]he\s")
-_AFTER_MONTH = re.compile(rf"\b{_MONTH}\s", re.I)
+_THE = pattern_of(r"\b[Tt]he\s")
+_AFTER_MONTH = pattern_of(rf"\b{_MONTH}\s", re.I)
 
 
 def _day_month(match: re.Match[str]) -> str | None:
@@ -317,7 +318,7 @@ DATES = (
         _YEARS_LED,
         lambda m: f"{m['lead']} {year(int(m['a']))} {m['to']} {year(int(m['b']))}",
         DIGIT,
-        re.compile(r"(?:rom|etween) \d"),
+        pattern_of(r"(?:rom|etween) \d"),
     ),
     Recogniser("date", DIGIT, _ERA, _era, CAPITAL),
     Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", DIGIT),
@@ -328,7 +329,7 @@ DATES = (
         _ABOUT_YEAR,
         lambda m: f"{m['word']} {year(int(m['year']))}",
         DIGIT,
-        re.compile(r"[a-z] [1-9]\d{3}"),
+        pattern_of(r"[a-z] [1-9]\d{3}"),
     ),
 )
 SHORT_YEARS = (Recogniser("date", "'", _SHORT_YEAR, lambda m: _short(m["number"])),)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from voxcli.text.changes import DIRECTION, Draft
+from voxcli.text.patterns import pattern_of
 
 _LENGTH = r"\d{1,5}(?:[.,]\d{1,3})?\s?(?:ms|s|secs?|seconds?|milliseconds?)?"
 _PAUSE = (
@@ -26,43 +27,43 @@ _SOUND = (
     r"sob(?:s|bing)?|hum(?:s|ming)?|"
     r"snor(?:e|es|ing)|music|applause|inaudible|crosstalk"
 )
-_BRACKETED = re.compile(
+_BRACKETED = pattern_of(
     rf"\s?(?:\[\[?(?:{_PAUSE}|{_SOUND})\]?\]|\{{\{{?(?:{_PAUSE})\}}?\}}|\((?:pause|break|"
     rf"silence)\s?[ :=]\s?{_LENGTH}\)"
     r")(?!\()",
     re.I,
 )
 # Around words that stay.
-_SPANNING = re.compile(
+_SPANNING = pattern_of(
     r"\[/?(?:emphasis|prosody|whisper|slow|slowly|fast|loud|"
     r"soft)(?:[ =:][^\[\]\n]{0,40})?\](?!\()",
     re.I,
 )
-_EMPTY = re.compile(
+_EMPTY = pattern_of(
     r"\s?</?(?:break|pause|silence|mark|audio|bookmark|lexicon|laugh|laughter|laughs|sigh|"
     r"sighs|breath|cough|gasp|sniff|yawn|groan|chuckle|giggle|sob|hum)"
     r"(?:\s[^<>\n]{0,300})?/?>",
     re.I,
 )
-_AROUND = re.compile(
+_AROUND = pattern_of(
     r"</?(?:emphasis|prosody|speak|voice|say-as|phoneme|sub|speechify|express-as|"
     r"amazon:[a-z-]{1,20}|mstts:[a-z-]{1,30}|google:[a-z]{1,20}|lang)"
     r"(?:\s[^<>\n]{0,300})?/?>",
     re.I,
 )
-_VALUED = re.compile(
+_VALUED = pattern_of(
     r"<(?P<name>pitch|rate|speed|volume|tempo|energy)\s{0,3}=[^<>\n]{0,60}>"
     r"|</(?:pitch|rate|speed|volume|tempo|energy)>",
     re.I,
 )
-_HTML = re.compile(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page uses for its own ends
+_HTML = pattern_of(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page uses for its own ends
 
 
-_PAIRED = re.compile(r"\[(?P<tag>[a-z]{2,12})\](?P<words>[^\[\]\n]{1,300})\[/(?P=tag)\]")
-_LENGTH_SIGN = re.compile(r"\s?<#\d{1,3}(?:\.\d{1,3})?#>")
+_PAIRED = pattern_of(r"\[(?P<tag>[a-z]{2,12})\](?P<words>[^\[\]\n]{1,300})\[/(?P=tag)\]")
+_LENGTH_SIGN = pattern_of(r"\s?<#\d{1,3}(?:\.\d{1,3})?#>")
 
 
-_NAME = re.compile(r"[<\[{(/\s]*(?P<name>[a-z-]+)(?=[\s:=/>\])}]|$)", re.I)
+_NAME = pattern_of(r"[<\[{(/\s]*(?P<name>[a-z-]+)(?=[\s:=/>\])}]|$)", re.I)
 _REASONS = {
     "emphasis prosody pitch rate speed volume tempo energy slow slowly fast loud soft whisper "
     "express-as speechify": "how words sound is the model's choice; see --speed and --style",

@@ -11,6 +11,7 @@ import unicodedata
 
 from voxcli.text.changes import Draft, apart
 from voxcli.text.characters import RAISED
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import number
 from voxcli.text.units import alternatives
 
@@ -26,44 +27,44 @@ _LOW = r"(?:[₀-₉ₙₓ₊₋]{1,6}(?:\.[₀-₉]{1,3})?(?![₀-₉]|[/⁄][�
 _ATOM = rf"(?:[A-Z]\u0307?[a-z]?(?:{_LOW}|(?![a-z])))"  # NOTE: the dot is V̇O₂'s, a rate
 _PART = rf"(?:{_ATOM}|\({_ATOM}{{1,9}}\){_LOW}?)"
 _NO_LETTER = r"(?<![^\W\d_])"
-_LOWERED = re.compile(
+_LOWERED = pattern_of(
     rf"{_NO_LETTER}(?P<mass>[{RAISED}]{{2,3}}ᵐ?|[²³](?=H)|[³⁴](?=He)|[⁶⁷](?=Li)|⁷(?=Be))?"
     rf"(?P<formula>{_PART}{{1,12}}(?:[·⋅]\d{{0,2}}{_PART}{{1,12}})?)"
     rf"(?P<charge>[{RAISED}]?[⁺⁻](?![\w⁺⁻{RAISED}]))?",
     re.ASCII,  # a Chinese character beside is no part of it
 )
-_EVIDENCE = re.compile(f"[₀-₉ₓ{RAISED}⁺⁻]")
-_CANDIDATE = re.compile(
+_EVIDENCE = pattern_of(f"[₀-₉ₓ{RAISED}⁺⁻]")
+_CANDIDATE = pattern_of(
     f"[0-9(+^−₀-₉ₓ{RAISED}⁺⁻CBOASIFNP-](?:(?<=[{RAISED}])ᵐ?[A-Z]|(?<=[A-Za-z)].)(?<![CBOASIFNP])|"
     "(?<=[a-zA-Z]C)[lN]|(?<=[a-zA-Z]B)r|(?<=[a-zA-Z]O)H|(?<=[a-zA-Z]A)s|"
     "(?<=[a-z][OSIFNPC])(?![a-z]))"
 )
-_SYMBOL = re.compile("[A-Z][a-z]?")
-_FIGURE = re.compile("[₀-₉]")
+_SYMBOL = pattern_of("[A-Z][a-z]?")
+_FIGURE = pattern_of("[₀-₉]")
 _COUNT = r"(?:[2-9]|[1-9]\d)"
 _UNIT = rf"{_ELEMENT}{_COUNT}?"
 _GROUP = rf"\((?:{_UNIT}){{2,6}}\){_COUNT}"
-_PLAIN = re.compile(
+_PLAIN = pattern_of(
     rf"(?<![\w.^/])(?=[A-Za-z]{{1,9}}[\d(])(?P<formula>(?:{_UNIT}|{_GROUP}){{2,12}})"
     r"(?P<charge>\^?\d?\+|\^\d?-)?(?![\w(+^])",
     re.ASCII,
 )
-_LONG_ROW = re.compile(r"[A-Z]{4,}\d+")
+_LONG_ROW = pattern_of(r"[A-Z]{4,}\d+")
 _METALS = "Na|Li|Mg|Ca|Sr|Ba|Al|Cr|Mn|Fe|Ni|Cu|Zn|Ag|Cd|Hg|Pb"
-_ION = re.compile(rf"(?<![\w.])(?:(?:{_METALS})\^?[2-4]?\+(?![\w+])|(?:Cl|Br)-(?![\w-]))", re.ASCII)
+_ION = pattern_of(rf"(?<![\w.])(?:(?:{_METALS})\^?[2-4]?\+(?![\w+])|(?:Cl|Br)-(?![\w-]))", re.ASCII)
 _POLYATOMIC = (
     "SO4|SO3|HSO4|S2O3|CO3|HCO3|PO4|HPO4|H2PO4|NO3|NO2|NH4|ClO4|ClO3|ClO2|ClO|MnO4|CrO4|Cr2O7|"
     "OH|CN|SCN|C2O4|SiO3|"
     "AsO4|BF4|PF6|CH3COO|HCOO|H3O|BO3|IO3|BrO3"
 )
-_CHARGED = re.compile(
+_CHARGED = pattern_of(
     rf"(?<![\w.])(?P<formula>{_POLYATOMIC})(?P<charge>\^?[1-4]?[+\-−])(?![\w+\-−])", re.ASCII
 )
-_SALT = re.compile(
+_SALT = pattern_of(
     rf"(?<!\w)(?:[HK](?:Cl|Br)|(?:{_METALS})(?:Cl|Br|I|F|OH|O|S|CN)|GaAs|GaN|InP|SiC)(?![\w'’])",
     re.ASCII,
 )
-_TOKEN = re.compile(r"[A-Za-z]|\d+(?:\.\d+)?|[·⋅+-]")
+_TOKEN = pattern_of(r"[A-Za-z]|\d+(?:\.\d+)?|[·⋅+-]")
 _SIGNS = {
     "en": {"·": "dot", "⋅": "dot", "+": "plus", "-": "minus"},
     "zh": {"·": "点", "⋅": "点", "+": "正", "-": "负"},

@@ -12,6 +12,8 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
+from voxcli.text.patterns import pattern_of
+
 _SAMPLE = 6000  # characters looked at
 UNKNOWN = "und"
 
@@ -91,14 +93,14 @@ _DISTINCT = {
 _OWN_LETTERS = frozenset(("tr", "pl", "cs", "vi", "hu"))  # one small word is enough beside them
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
 # A Greek letter by itself is a sign ("π r", "Δt"); beside others of its kind it is part of a word.
-GREEK_SIGN = re.compile(
+GREEK_SIGN = pattern_of(
     rf"(?<![{_GREEK}])(?<![{_GREEK}]{{2}} )[\u00b5\u0391-\u03a1\u03a3-\u03a9\u03b1-\u03c9\u03d5]"
     rf"(?![{_GREEK}]| [{_GREEK}]{{2}})"
 )
-_LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_LATIN_WORD = pattern_of("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
+_WORD = pattern_of(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 # A letter by itself is a word only before another word: none in "I/O", "A, E" and "A. Z. Smith".
-_STRICT_WORD = re.compile(
+_STRICT_WORD = pattern_of(
     r"[^\W\d_]{2,}(?:['’][^\W\d_]+)?|[^\W\d_]['’][^\W\d_]+|(?<![\w/&.-])[^\W\d_](?=\s[^\W\d_]{2})"
 )
 _MIN_SCORE = 3

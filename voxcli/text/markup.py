@@ -10,21 +10,22 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 
 _L = re.MULTILINE
-_FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
-_COMMENT = re.compile(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
+_FENCE = pattern_of(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
+_COMMENT = pattern_of(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
 # What a browser does not show either; one that is never closed hides nothing.
-_UNSEEN = re.compile(
+_UNSEEN = pattern_of(
     r"<(?P<name>script|style|template|noscript|head|svg|math|iframe|object|canvas|"
     r"select)\b[^<>\n]{0,300}>"
     r"(?:(?!<(?P=name)\b)[\s\S]){0,20000}?</(?P=name)\s{0,8}>",
     re.I,
 )
-_DECLARATION = re.compile(
+_DECLARATION = pattern_of(
     r"<!doctype\b[^<>]{0,300}>|<\?xml\b[^<>]{0,300}\?>|<!\[CDATA\[|\]\]>", re.I
 )
-_BREAK_TAG = re.compile(
+_BREAK_TAG = pattern_of(
     r"</?(?:address|article|aside|blockquote|body|br|button|caption|center|dd|div|dl|dt|fieldset|"
     r"figcaption|figure|footer|form|h[1-6]|header|hr|html|legend|li|main|nav|ol|option|p|pre|"
     r"section|"
@@ -38,7 +39,7 @@ _ATTRIBUTE = (
     r"|(?:autoplay|checked|controls|default|disabled|hidden|loop|muted|open|readonly|required|"
     r"reversed|selected)\b)"
 )
-_TAG = re.compile(
+_TAG = pattern_of(
     r"</?(?:a|abbr|acronym|audio|b|base|bdi|bdo|big|break|c|cite|code|col|colgroup|data|del|"
     r"details|"
     r"dfn|em|embed|emphasis|font|i|img|input|ins|kbd|label|link|map|mark|meta|output|param|phoneme|"
@@ -49,9 +50,9 @@ _TAG = re.compile(
     re.I,
 )
 # What Perl marks: "C<done>".
-_MARKED = re.compile(r"(?<=\b[BCEFILSX])<(?P<text>[^<>\s]{1,80})>")
+_MARKED = pattern_of(r"(?<=\b[BCEFILSX])<(?P<text>[^<>\s]{1,80})>")
 # "the <script> tag", and the types of a program: "Map<String, Integer>".
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = pattern_of(
     r"</?(?P<name>[A-Z]|[A-Za-z][A-Za-z_:-]{1,30}|"
     r"(?<=\w<)[A-Z]\w{0,30}(?:, ?[A-Z]\w{0,30}){0,4})/?>"
 )
@@ -60,47 +61,47 @@ _TYPE = r"(?:[A-Za-z_]\w[\w:.]{0,30}|[A-Z])(?:\[\]|[*&?])?"
 _TYPES = rf"{_TYPE}(?:,\s?{_TYPE}){{0,4}}"
 for _ in range(2):  # as deep as people nest them
     _TYPES = rf"{_TYPE}(?:<{_TYPES}>)?(?:,\s?{_TYPE}(?:<{_TYPES}>)?){{0,4}}"
-_GENERIC = re.compile(rf"(?<=\w\w)<(?P<types>{_TYPES})>(?!\w)")
-_TABLE_RULE = re.compile(
+_GENERIC = pattern_of(rf"(?<=\w\w)<(?P<types>{_TYPES})>(?!\w)")
+_TABLE_RULE = pattern_of(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
-_TABLE_ROW = re.compile(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
-_RULE = re.compile(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
-_HEADING = re.compile(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
-_SETEXT = re.compile(r"^(?P<text>[^\s\n][^\n]{0,200})\n[ ]{0,3}(?:={2,}|-{3,})[ ]{0,8}$", _L)
-_QUOTED = re.compile(r"^[ ]{0,3}(?:>[ ]?){1,20}(?<!>(?=[\d$€£.-]))(?=[^\n>=])", _L)
-_BULLET = re.compile(
+_TABLE_ROW = pattern_of(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
+_RULE = pattern_of(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
+_HEADING = pattern_of(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
+_SETEXT = pattern_of(r"^(?P<text>[^\s\n][^\n]{0,200})\n[ ]{0,3}(?:={2,}|-{3,})[ ]{0,8}$", _L)
+_QUOTED = pattern_of(r"^[ ]{0,3}(?:>[ ]?){1,20}(?<!>(?=[\d$€£.-]))(?=[^\n>=])", _L)
+_BULLET = pattern_of(
     r"^[ \t]{0,16}(?:[-*+•‣◦▪●·][ \t]{1,4})(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$", _L
 )
-_NUMBERED = re.compile(
+_NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
-_DEFINITION = re.compile(
+_DEFINITION = pattern_of(
     r"^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,80}\]:[ \t]{1,8}(?:https?://|/|#|<)\S*[^\n]*$\n?", _L
 )
-_FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,40}\]:?")
-_LINK = re.compile(
+_FOOTNOTE = pattern_of(r"\[\^[^\[\]\s]{1,40}\]:?")
+_LINK = pattern_of(
     r"!?\[(?P<text>[^\[\]\n]{0,500})\]"
     r"\([^()\n]{0,1000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)"
 )
-_REFERENCE = re.compile(r"(?<!\w)!?\[(?P<text>[^\[\]\n]{0,500})\]\[[^\[\]\n]{0,80}\]")
-_AUTOLINK = re.compile(
+_REFERENCE = pattern_of(r"(?<!\w)!?\[(?P<text>[^\[\]\n]{0,500})\]\[[^\[\]\n]{0,80}\]")
+_AUTOLINK = pattern_of(
     r"<(?P<text>(?:https?://|mailto:)[^<>\s]{1,1000}|"
     r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})>"
 )
-_CODE = re.compile(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
-_STRONG = re.compile(r"(?P<mark>\*\*\*|\*\*|~~|==)(?P<text>[^*~=\n]{1,1000})(?P=mark)")
-_EMPHASIS = re.compile(
+_CODE = pattern_of(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
+_STRONG = pattern_of(r"(?P<mark>\*\*\*|\*\*|~~|==)(?P<text>[^*~=\n]{1,1000})(?P=mark)")
+_EMPHASIS = pattern_of(
     r"(?<![\w*])\*(?P<star>[^\s*](?:[^*\n]{0,1000}[^\s*])?)\*(?![\w*])"
     r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
     r"|(?<!\w)_(?P<one>[^\s_](?:[^_\n]{0,1000}[^\s_])?)_(?!\w)"
 )
-_ESCAPE = re.compile(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
-_ENDED = re.compile(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
+_ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
+_ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
-_LINE_MARK = re.compile(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
+_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 

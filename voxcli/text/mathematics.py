@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import exponent, power_words
 from voxcli.text.spell import number
 from voxcli.text.tagger import (
@@ -17,23 +18,23 @@ from voxcli.text.tagger import (
     Recogniser,
 )
 
-_COUNT = re.compile(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
-_TIMES = re.compile(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
-_CROSS = re.compile(r"(?:(?<=\d)|(?<=\d\s)|(?<=[a-z\"'] )(?=x\s)|(?<=[\"']))[xX](?=\s?\d)")
-_POWER = re.compile(
+_COUNT = pattern_of(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
+_TIMES = pattern_of(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
+_CROSS = pattern_of(r"(?:(?<=\d)|(?<=\d\s)|(?<=[a-z\"'] )(?=x\s)|(?<=[\"']))[xX](?=\s?\d)")
+_POWER = pattern_of(
     r"(?<![\w.])(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)"
     r"?)\s?[x×·*]\s?(?=10(?:[²³^])))?(?P<base>\d+(?:\.\d+)?)(?:(?P<char>[²³])|"
     r"\^(?P<power>[-−]?\d{1,3})))(?![\d²³])"
 )
-_RAISED = re.compile(
+_RAISED = pattern_of(
     r"(?<=[\w)])(?:(?P<char>[²³])|\^(?P<power>[-−]?\d{1,3}|-?[A-Za-z](?!\w)|\([\w+* -]{1,20}\)))"
 )
-_LONE_RAISED = re.compile("[²³]")
-_VARIABLE = re.compile(
+_LONE_RAISED = pattern_of("[²³]")
+_VARIABLE = pattern_of(
     r"(?<![\w.$€£])(?P<number>\d{1,4}(?:\.\d+)?)(?P<name>[a-z]{1,2})(?=\s?[-+=*×^²³)]\s?[\w(]|"
     r"[²³^])"
 )
-_FUNCTION = re.compile(
+_FUNCTION = pattern_of(
     r"(?<![\w.])(?P<name>[fghFGP]'?|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
     r"[a-z](?:, ?[a-z]){1,3})\)(?!\w)"
 )
@@ -59,7 +60,7 @@ def _variable(match: re.Match[str]) -> str | None:
     return f"{number(match['number'])} {match['name']}"
 
 
-_SIZED = re.compile(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
+_SIZED = pattern_of(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
 
 
 def _operator(match: re.Match[str]) -> str | None:
@@ -81,12 +82,12 @@ def _binary(match: re.Match[str]) -> str:
 
 
 # A sign between two operands of an equation or between spaced numbers.
-_BINARY = re.compile(
+_BINARY = pattern_of(
     r"(?:(?<=[\d)²³])|(?<=[\d)²³]\s)|(?<=\d[a-z])|(?<=\d[a-z]\s)|"
     r"(?<=(?<!\w)[a-z]\s))(?P<sign>[-+−])(?:(?=\s[-(]?\d)|(?=\s[a-z](?!\w))|(?=\s?\d{1,6}\s?=)|"
     r"(?<=\+)(?=[\d(]))"
 )
-_COUNTED_BEFORE = re.compile(
+_COUNTED_BEFORE = pattern_of(
     r"\b(?:weeks|pages|pp\.|chapters|days|ages|aged|years|grades|verses|lines|steps|levels|"
     r"rooms|hours|minutes|between|from|of|items|"
     r"questions|parts|sections|volumes|figures|tables|numbers|nos?\.|months|units|sizes|"
@@ -131,12 +132,12 @@ def _function(match: re.Match[str]) -> str:
 
 MATHEMATICS = (
     Recogniser("symbol", SMALL + CAPITAL, _FUNCTION, _function, "("),
-    Recogniser("number", DIGIT, _POWER, power_words, search=re.compile("[²³^]")),
+    Recogniser("number", DIGIT, _POWER, power_words, search=pattern_of("[²³^]")),
     Recogniser("number", DIGIT, _VARIABLE, _variable, search=LETTER_BEHIND),
     Recogniser("symbol", "²³^", _RAISED, _raised),
     Recogniser("number", "²³", _LONE_RAISED, lambda m: "two" if m.group() == "²" else "three"),
     Recogniser("symbol", "*×·÷", _TIMES, _operator, DIGIT),
-    Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT, re.compile(r"[xX]\s?\d")),
+    Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT, pattern_of(r"[xX]\s?\d")),
     Recogniser(
         "number", DIGIT, _COUNT, lambda m: ", ".join(map(number, re.findall(r"\d", m.group())))
     ),

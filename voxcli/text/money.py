@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import NO_FRACTION, NUM, SIGNS, START
 from voxcli.text.spell import cardinal, number, plural
 from voxcli.text.tagger import (
@@ -78,22 +79,22 @@ _EUROPEAN = (
 )
 _AMOUNT = rf"(?:(?P<european>{_EUROPEAN})|(?P<number>{NUM})(?:\.[-–—](?!\d))?)"
 _PER = rf"(?:\s?/\s?(?P<per>{PER_UNIT}|month|mo|week|day|hour|year|night|person)\b\.?(?![²³\^]))?"
-_MONEY = re.compile(
+_MONEY = pattern_of(
     r"(?P<sign>[-−+±](?<![\w)\]^].))?(?P<currency>(?:US\s(?=\$)|(?:US|CA|C|AU|A|NZ|NT|HK|MX|Mex|"
     rf"S)(?=\$))?{_SYMBOLS}|R\$|(?:{_CODES}|Rs|kr|RM)(?=\.?\s?[-−]?\d)\.?)"
     rf"\s?(?P<minus>[-−])?{_AMOUNT}"
     rf"(?:{_SHORT}\s?(?:-|–|to)\s?(?P<again>{_SYMBOLS})?(?P<to>{NUM})(?!\d|\s?(?:[¢%]|cents?\b|"
     rf"percent\b)))?{_SCALE}{_NOUN}{_PER}"
 )
-_AFTER = re.compile(
+_AFTER = pattern_of(
     rf"{START}{NO_FRACTION}{_AMOUNT}(?:\s?[-–]\s?(?P<to>{NUM}))?{_SCALE}\s?"
     rf"(?P<currency>[€£¥₹₩₽₿¢₱₦₫฿₺₴₪₸]|\$(?!\d)|(?:{_CODES}|zł|kr|Euro)\b|(?<=,\d\d )(?:euros|"
     rf"pounds|dollars|rupees)\b)(?!\w){_PER}"
 )
-_PENCE = re.compile(rf"{START}(?P<number>\d{{1,3}})p(?!\w)")
-_CENTS = re.compile(rf"{START}(?P<number>\d{{1,2}})c(?!\w)")
-_BARE_PER = re.compile(rf"(?P<currency>{_SYMBOLS})\s?/\s?(?P<per>{PER_UNIT})(?!\w|[²³^])")
-_HALF = re.compile(r"(?P<upper>1)/(?P<lower>[234])\s?(?P<currency>[€£$])(?!\d)")
+_PENCE = pattern_of(rf"{START}(?P<number>\d{{1,3}})p(?!\w)")
+_CENTS = pattern_of(rf"{START}(?P<number>\d{{1,2}})c(?!\w)")
+_BARE_PER = pattern_of(rf"(?P<currency>{_SYMBOLS})\s?/\s?(?P<per>{PER_UNIT})(?!\w|[²³^])")
+_HALF = pattern_of(r"(?P<upper>1)/(?P<lower>[234])\s?(?P<currency>[€£$])(?!\d)")
 
 
 def _group(match: re.Match[str], name: str) -> str:
@@ -177,7 +178,7 @@ def _dollars_and_cents(amount: str, name: str, cent: str) -> str:
     return " and ".join(parts)
 
 
-_COSTING = re.compile(
+_COSTING = pattern_of(
     r"\b(?:for|of|costs?|at|only|just|about|under|worth|each|paid|an extra|save[ds]?)\s$"
 )
 
@@ -206,10 +207,10 @@ def _bare_per(match: re.Match[str]) -> str:
 
 
 # A sign or a code behind letters or a sign, and one behind an amount.
-_HAS_LED = re.compile(
+_HAS_LED = pattern_of(
     rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=[-−+±A-Za-z]\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
 )
-_HAS_FOLLOWING = re.compile(
+_HAS_FOLLOWING = pattern_of(
     rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"
 )
 MONEY = (

@@ -13,28 +13,29 @@ import re
 
 from voxcli.text.changes import Draft
 from voxcli.text.characters import RAISED
+from voxcli.text.patterns import pattern_of
 from voxcli.text.words import ABBREVIATIONS, NUMBERED, SENTENCE_ENDING
 
-_RAISED_ANY = re.compile(f"[{RAISED}]")
+_RAISED_ANY = pattern_of(f"[{RAISED}]")
 _MARKS = rf"(?P<marks>[{RAISED}]{{1,3}}(?:[,˒⁻–][{RAISED}]{{1,3}})*)"
 _STOPS = ".,;:!?…。！？"
 _CJK = "\u3040-\u30ff\u3400-\u9fff"
 # No word, number, charge or fraction goes on after a mark, but a sentence may ("one.¹Next").
 _END = rf"(?![^\WA-Z{_CJK}]|[⁺⁻⁄]|/[₀-₉])"
-_AFTER_SIGN = re.compile(
+_AFTER_SIGN = pattern_of(
     rf"(?:(?<=[\w\"”’»)\]%][.,:;!?…])|(?<=[{_STOPS}][\"“”’»)\]])|(?<=[\w{_STOPS}][ \u00a0\u202f]»)"
     rf"|(?<=\w[\"“”»])|(?<=[$€£¥%。，、；：！？」』])|(?<=[{_CJK}])(?<!米)"
     rf"|(?P<price>[$€£¥]\d{{1,9}}(?:[.,]\d{{1,3}})*)){_MARKS}{_END}"
 )
-_NOTE_ITSELF = re.compile(
+_NOTE_ITSELF = pattern_of(
     rf"^(?P<mark>[{RAISED}]{{1,3}})(?: (?=[^\W\d])|(?=[A-Z][a-z]{{2}}))", re.MULTILINE
 )
 _PLAIN = f"[^\\W_{RAISED}₀-ₜ¼-¾⅐-⅞]"  # a letter or a digit that is neither raised nor lowered
-_AFTER_WORD = re.compile(
+_AFTER_WORD = pattern_of(
     rf"(?<!{_PLAIN})(?:(?P<label>[A-Za-z]{{1,9}})\.?[ \u00a0])?"
     rf"(?P<lead>\d{{1,9}}[.,:]|[^\W\d_]{{2,9}}-|['’])?(?P<base>{_PLAIN}{{1,40}}){_MARKS}{_END}"
 )
-_AFTER_BRACKET = re.compile(rf"(?P<bracket>[(（][^()（）\n]{{1,80}}[)）]){_MARKS}{_END}")
+_AFTER_BRACKET = pattern_of(rf"(?P<bracket>[(（][^()（）\n]{{1,80}}[)）]){_MARKS}{_END}")
 
 _NUMBERED_LIST = (
     "act appendix article book box ch chapter day episode eq equation exhibit fig figs figure "
@@ -44,10 +45,10 @@ _NUMBERED_LIST = (
     "september oct october nov november dec december"
 )
 _NUMBERED = frozenset(_NUMBERED_LIST.split())
-_YEAR = re.compile(r"1\d{3}|20\d\d")
+_YEAR = pattern_of(r"1\d{3}|20\d\d")
 _SQUARED_YEARS = ("1000", "1024", "2048")  # sizes that are squared more often than noted
-_DATED = re.compile(r"\d{1,4}(?:st|nd|rd|th)|\d{3}0s")  # 19th, 1990s
-_NAMED = re.compile(r"[^\W\d]{2,}\d+|[^\W\d]+\d+[^\W\d]+\d*")  # MP3, H1N1
+_DATED = pattern_of(r"\d{1,4}(?:st|nd|rd|th)|\d{3}0s")  # 19th, 1990s
+_NAMED = pattern_of(r"[^\W\d]{2,}\d+|[^\W\d]+\d+[^\W\d]+\d*")  # MP3, H1N1
 _SHORT_WORDS_LIST = "as by do go he if is it me my no of on so to up us we eu uk un"
 _SHORT_WORDS = frozenset(_SHORT_WORDS_LIST.split())
 _POWERED_LIST = (
@@ -56,10 +57,10 @@ _POWERED_LIST = (
 )
 _POWERED = frozenset(_POWERED_LIST.split())
 _LENGTHS = ("meter", "meters", "metre", "metres")  # with their prefixes
-_LONG_WORD = re.compile(rf"[^\W\d_]{{4,}}|[A-Z]{{3,}}|[{_CJK}]+")
-_SIGN_BEFORE = re.compile(r"[=+×·⋅*÷≈√∑∫/−][ \u00a0]?\Z")
-_SIGN_AFTER = re.compile(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
-_OPERATOR = re.compile(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")
+_LONG_WORD = pattern_of(rf"[^\W\d_]{{4,}}|[A-Z]{{3,}}|[{_CJK}]+")
+_SIGN_BEFORE = pattern_of(r"[=+×·⋅*÷≈√∑∫/−][ \u00a0]?\Z")
+_SIGN_AFTER = pattern_of(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
+_OPERATOR = pattern_of(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")
 
 
 _CITED = r"\[\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,8}\]"
@@ -76,12 +77,12 @@ _WORDED = (
 )
 _ANY_NOTE = rf"(?:{_CITED}|{_WORDED})"
 # In a row, as a list, as a range: "[1][2]", "[7]-[9]", "[1,2] and [5]".
-_BRACKETED = re.compile(
+_BRACKETED = pattern_of(
     rf"(?:(?<=[^\W\d_]{{2}})|(?<=[\d%€$£.,;:!?\"”’)。，！？])|"
     rf"(?P<space>(?<=[\w.,;:!?\"”’)€$£%])[ \u00a0]))(?P<all>{_ANY_NOTE}(?:\s?(?:[-–,;]|and|"
     rf"&)?\s?{_ANY_NOTE}){{0,8}})(?!\(|\w{{0,30}}\]|\[)"
 )
-_REFERRED = re.compile(
+_REFERRED = pattern_of(
     r"(?:\b(?:[Ss]ee|[Ii]n|[Bb]y|[Ff]rom|[Oo]f|[Rr]efs?|[Rr]eferences?|[Tt]o|[Cc]f|[Ww]ith|"
     r"[Uu]sing|[Cc]ompare|[Ee]q|[Ff]ig)\.?)$"
 )
@@ -92,8 +93,8 @@ _NEEDING_LIST = (
     "player exercise problem answer"
 )
 _NEEDING = frozenset(_NEEDING_LIST.split()) | _NUMBERED
-_LAST_WORD = re.compile(r"(?<![^\W_])(?P<word>[A-Za-z]{1,12})\.?$")
-_NEXT_NOUN = re.compile(r" (?P<word>[a-z]{1,20})(?![\w'’])")
+_LAST_WORD = pattern_of(r"(?<![^\W_])(?P<word>[A-Za-z]{1,12})\.?$")
+_NEXT_NOUN = pattern_of(r" (?P<word>[a-z]{1,20})(?![\w'’])")
 # Words that may go on after a note, as no noun does that a number counts.
 _GOING_ON_LIST = (
     "and or but nor so yet too also as because that which who whose while when where whereas "
@@ -103,12 +104,12 @@ _GOING_ON_LIST = (
     "it they we you i not however thus hence therefore here there"
 )
 _GOING_ON = frozenset(_GOING_ON_LIST.split())
-_WIDE = re.compile(f"[{_CJK}]")
-_ZERO = re.compile(r"\[0")
-_LETTER = re.compile(r"\[[a-z]\]")
-_ASSIGNED = re.compile(r"\s?(?:[-+*/]?=|\[)")
-_INDEXED = re.compile(r"(?:(?<![\d.,])\d{1,3}|\w_\w{1,30}|\b(?:array|arr|argv|args|matrix))$")
-_LISTED = re.compile(r"^\s*\[1\]\s", re.MULTILINE)
+_WIDE = pattern_of(f"[{_CJK}]")
+_ZERO = pattern_of(r"\[0")
+_LETTER = pattern_of(r"\[[a-z]\]")
+_ASSIGNED = pattern_of(r"\s?(?:[-+*/]?=|\[)")
+_INDEXED = pattern_of(r"(?:(?<![\d.,])\d{1,3}|\w_\w{1,30}|\b(?:array|arr|argv|args|matrix))$")
+_LISTED = pattern_of(r"^\s*\[1\]\s", re.MULTILINE)
 
 
 def _is_needed(match: re.Match[str], language: str, is_listed: bool) -> bool:
@@ -148,9 +149,9 @@ def citations(draft: Draft, language: str) -> None:
     draft.sub(_BRACKETED, cited, "markup")
 
 
-_STOP_AND_FIGURE = re.compile(r"[.!?\"”)][1-9]")
+_STOP_AND_FIGURE = pattern_of(r"[.!?\"”)][1-9]")
 # In plain figures, glued to the end of a sentence by a page that lost its raised ones.
-_GLUED = re.compile(
+_GLUED = pattern_of(
     r"(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"
     r"(?P<marks>[1-9]\d{0,2}(?:[,–-][1-9]\d{0,2}){0,4})"
     r"(?=\s+[\"“‘(]?[A-Z]|\s*\Z|\s*\n)"
@@ -176,7 +177,7 @@ def notes(draft: Draft, language: str) -> None:
     draft.sub(_NOTE_ITSELF, lambda m: f"{m['mark'].translate(_FIGURES)}, ", "markup")
 
 
-_NUMERAL = re.compile("[IVX]{2}")
+_NUMERAL = pattern_of("[IVX]{2}")
 _FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import NUM, START, amount
 from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordinal, plain, plural
 from voxcli.text.tagger import (
@@ -27,65 +28,65 @@ _VULGAR = {
     "⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅐": "1/7",
     "⅑": "1/9", "⅒": "1/10",
 }  # fmt: skip
-_VULGAR_PATTERN = re.compile(f"(?P<whole>(?<=\\d) ?)?(?P<char>[{''.join(_VULGAR)}])")
-_SWISS = re.compile(r"(?<![\w.,])\d{1,3}(?:'\d{3}){1,4}(?!\w)")  # 1'250'000
-_UNDERSCORED = re.compile(r"(?<![\w.])\d{1,3}(?:_\d{3}){1,5}(?!\w)")  # 1_000_000
+_VULGAR_PATTERN = pattern_of(f"(?P<whole>(?<=\\d) ?)?(?P<char>[{''.join(_VULGAR)}])")
+_SWISS = pattern_of(r"(?<![\w.,])\d{1,3}(?:'\d{3}){1,4}(?!\w)")  # 1'250'000
+_UNDERSCORED = pattern_of(r"(?<![\w.])\d{1,3}(?:_\d{3}){1,5}(?!\w)")  # 1_000_000
 # Thousands parted by spaces, and decimals: "1 234 567,89".
-_SPACED_DECIMAL = re.compile(
+_SPACED_DECIMAL = pattern_of(
     r"(?<![\w.,+-])(?<!\d )(?P<whole>[1-9]\d{0,2}(?: \d{3}){1,4})[.,]"
     r"(?P<part>\d{1,2})(?![\w,]|\.\d)"
 )
-_PAGES = re.compile(r"(?<=\b[Pp]ages )\d{1,4},(?=\d{1,4}(?!\d|,\d|\.\d))|(?<=[\[])\d,(?=\d\])")
-_SLASH = re.compile("(?<=\\d)[\u2044\u2215](?=\\d)")
-_SCIENTIFIC = re.compile(r"(?<![\w.])(?P<a>\d{1,9}(?:\.\d{1,9})?)[eE](?P<b>[-+]?\d{1,3})(?!\w)")
-_SPACED = re.compile(
+_PAGES = pattern_of(r"(?<=\b[Pp]ages )\d{1,4},(?=\d{1,4}(?!\d|,\d|\.\d))|(?<=[\[])\d,(?=\d\])")
+_SLASH = pattern_of("(?<=\\d)[\u2044\u2215](?=\\d)")
+_SCIENTIFIC = pattern_of(r"(?<![\w.])(?P<a>\d{1,9}(?:\.\d{1,9})?)[eE](?P<b>[-+]?\d{1,3})(?!\w)")
+_SPACED = pattern_of(
     r"(?<![\w.,+-])(?<!\d )[1-9]\d{0,2}(?:(?: \d{3}){2,4}|(?: 000)|(?: \d{3})(?= (?:people|"
     r"years|men|women|times|"
     r"copies|words|soldiers|inhabitants|votes|francs|pounds|dollars|euros|troops|tons|tonnes|"
     r"steps|items)\b))(?![\d,-]| \d|\.\d)"
 )
-_CHAIN = re.compile(r"(?<![\w.,/-])(?:\d(?:-\d){2,6}|\d{1,2}(?:-\d{1,2}){3,8})(?![\w/-])")
-_LIST = re.compile(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
-_PAIR = re.compile(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
-_DECIMAL_COMMA = re.compile(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
-_EUROPEAN = re.compile(
+_CHAIN = pattern_of(r"(?<![\w.,/-])(?:\d(?:-\d){2,6}|\d{1,2}(?:-\d{1,2}){3,8})(?![\w/-])")
+_LIST = pattern_of(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
+_PAIR = pattern_of(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
+_DECIMAL_COMMA = pattern_of(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
+_EUROPEAN = pattern_of(
     r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
 )
-_TENS_OF = re.compile(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
-_LETTERED = re.compile(  # 2.5x
+_TENS_OF = pattern_of(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
+_LETTERED = pattern_of(  # 2.5x
     r"(?<![\w.])\d+\.\d+(?=[^\W\d_])"
 )
-_SCALE = re.compile(
+_SCALE = pattern_of(
     rf"{START}(?:(?P<from>{NUM})\s?[-–]\s?)?(?P<number>{NUM})\s?(?P<scale>k|K(?=\s[a-z])|bn|mn|"
     r"mil(?=\s[a-z]))\b(?!/|['’])"
 )
-_ORDINAL = re.compile(
+_ORDINAL = pattern_of(
     r"(?<![\w.])(?<!\d,)(?<!\d/)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?P<nth>st|nd|rd|"
     r"th)(?P<more>['’]s)?(?!\w)",
     re.I,
 )
-_SHORT_ORDINAL = re.compile(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
-_OVER = re.compile(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
-_MANY_TIMES = re.compile(
+_SHORT_ORDINAL = pattern_of(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
+_OVER = pattern_of(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
+_MANY_TIMES = pattern_of(
     r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
 )
-_FRACTION = re.compile(
+_FRACTION = pattern_of(
     r"(?<![\w./])(?:(?P<whole>\d{1,6})(?: |"
     r"-(?=\d/\d)))?(?P<upper>\d{1,5})(?P<space>\s?)/(?P=space)(?P<lower>\d{1,5})(?P<nth>(?:st|"
     r"nd|rd|th)s?(?!\w))?(?![\w/]|\.\d)",
     re.I,
 )
-_SIGN = re.compile(r"(?<!\w)[-−+±](?=\.?[\d²³])")
+_SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
 # A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
-_RANGE_OF_UNITS = re.compile(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
-_DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
-_INNER_STOP = re.compile(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
-_NTH_RANGE = re.compile(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
-_RANGE = re.compile(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
-_APPROXIMATE = re.compile(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
-_NUMBER_SIGN = re.compile(r"(?:(?<!\w)|(?<=\b[A-Z]{2})|(?<=[a-z]))#\s?(?=\d|[A-Z]-?\d)|№\s?")
-_NUMBER_WORD = re.compile(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
-_COUNTED = re.compile(
+_RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
+_DOTS = pattern_of(r"(?<=\d)\.\.(?=\d)")
+_INNER_STOP = pattern_of(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
+_NTH_RANGE = pattern_of(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
+_RANGE = pattern_of(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
+_APPROXIMATE = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
+_NUMBER_SIGN = pattern_of(r"(?:(?<!\w)|(?<=\b[A-Z]{2})|(?<=[a-z]))#\s?(?=\d|[A-Z]-?\d)|№\s?")
+_NUMBER_WORD = pattern_of(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
+_COUNTED = pattern_of(
     r"\s(?:feet|miles|men|women|dollars|pounds|years|people|euros|meters|metres|steps|times|"
     r"words|pages|"
     r"votes|jobs|troops|soldiers|items|points|copies|students|workers|employees|homes|calories|"
@@ -93,9 +94,9 @@ _COUNTED = re.compile(
     r"kilometres|tons|tonnes|acres|copies|cars|units|members|patients|cases|deaths|square|"
     r"cubic|million)\b"
 )
-_PLAIN = re.compile(rf"(?<!\w)(?!(?<=\.)\.){NUM}(?!\w)")
-_FIGURES = re.compile("[0-9]+")
-_REST = re.compile(r"\d+")
+_PLAIN = pattern_of(rf"(?<!\w)(?!(?<=\.)\.){NUM}(?!\w)")
+_FIGURES = pattern_of("[0-9]+")
+_REST = pattern_of(r"\d+")
 
 
 def canonical(draft: Draft) -> None:
@@ -135,10 +136,10 @@ def _signed(match: re.Match[str]) -> str | None:
     return {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus "}[match.group()]
 
 
-_AFTER_NUMBER = re.compile(r"(?<=\d)\+(?!\w)")
+_AFTER_NUMBER = pattern_of(r"(?<=\d)\+(?!\w)")
 
 
-_OF_A_MODEL = re.compile(r"[A-Za-z]\d{0,6}-$")  # "i7-9700K" has no thousands
+_OF_A_MODEL = pattern_of(r"[A-Za-z]\d{0,6}-$")  # "i7-9700K" has no thousands
 
 
 def _scale(match: re.Match[str]) -> str | None:
@@ -168,11 +169,11 @@ def _ordinal(match: re.Match[str]) -> str | None:
 
 
 _FIXED = {(24, 7), (9, 11), (50, 50), (20, 20), (7, 11), (365, 24)}
-_PAIRED = re.compile(
+_PAIRED = pattern_of(
     r"[ -](?:split|rule|mix|blend|chance|odds|beat|beats|time|meter|metre|bar|bars|signature|"
     r"rhythm|vision|hearing|raid|attack|attacks|season)\b"
 )
-_PRESSURE = re.compile(r"\b(?:blood pressure|BP)(?: of| was| is)? $")
+_PRESSURE = pattern_of(r"\b(?:blood pressure|BP)(?: of| was| is)? $")
 
 
 def _is_calculated(match: re.Match[str]) -> bool:
@@ -212,7 +213,7 @@ def _fraction(match: re.Match[str]) -> str | None:
     return fraction(upper, lower)
 
 
-_OF_A_CASE = re.compile(r"\b[Nn]o\.\s$")
+_OF_A_CASE = pattern_of(r"\b[Nn]o\.\s$")
 
 
 def _range(match: re.Match[str]) -> str:
@@ -240,7 +241,7 @@ def _in_context(match: re.Match[str]) -> str:
     return number(match.group()) if counted else plain(match.group())
 
 
-_AMOUNT_BEFORE = re.compile(
+_AMOUNT_BEFORE = pattern_of(
     r"(?:\b(?:about|over|nearly|almost|roughly|around|than|approximately|total of|worth)\s|~|"
     r"[<>] ?)$"
 )
@@ -262,7 +263,7 @@ COUNTED = (
         DIGIT,
         _SPACED,
         lambda m: number(m.group().replace(" ", "")),
-        search=re.compile(r" (?<=\d )\d{3}"),
+        search=pattern_of(r" (?<=\d )\d{3}"),
     ),
     Recogniser(
         "number",

@@ -12,19 +12,20 @@ import unicodedata
 
 from voxcli.text import lexicon
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 
 _HYPHENS = "-\u2010"
 _HANGS = "und|oder|bzw|and|or|to|et|ou|y|o|e"  # "Vor- und Nachteile"
-_CUT = re.compile(
+_CUT = pattern_of(
     r"(?<![^\W\d_])(?<![^\W_]-)(?P<head>[^\W\d_]{1,40})"
     rf"[{_HYPHENS}][ \t]{{0,4}}\n\s{{0,20}}(?!(?:{_HANGS})\b(?!-))"
     r"(?P<tail>[^\W\d_]{1,40})"
 )
-_BROKEN = re.compile(
+_BROKEN = pattern_of(
     rf"(?P<hyphen>(?<=\w)[-–])[ \t]{{0,4}}\n[ \t]{{0,20}}(?:(?P<hangs>(?=(?:{_HANGS})\b(?!-)))|"
     r"(?=[^\W_]))"
 )
-_COMPOUND = re.compile(r"[^\W\d_]{2,40}-[^\W\d_]{2,40}")
+_COMPOUND = pattern_of(r"[^\W\d_]{2,40}-[^\W\d_]{2,40}")
 
 
 def join_cut_words(draft: Draft, language: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from voxcli.errors import TextError
 from voxcli.text.changes import PAUSE, Change, Draft, Silence
+from voxcli.text.patterns import pattern_of
 from voxcli.text.prepared import Segment
 from voxcli.text.segmenter import UNSPACED_SCRIPTS, segment
 
@@ -26,7 +27,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 # A mark while rules run: of a plane for private use, the mark's place in the row of all of them.
 _FIRST, _LAST = 0xF0000, 0xFFFFD
-PLACEHOLDER = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+PLACEHOLDER = pattern_of(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 
 _NUMBER = r"(?:\d{1,6}(?:[.,]\d{1,6})?|[.,]\d{1,6})"
 _UNIT = r"(?:ms|msecs?|milliseconds?|s|secs?|seconds?|min|minutes?)"
@@ -38,7 +39,7 @@ _SPOKEN = (  # as in brackets
     rf"|(?P<{{0}}before>{_LENGTH})\s(?:pause|break|silence)"
 )
 _QUOTE = "[\"'“”‘’]"
-MARK = re.compile(
+MARK = pattern_of(
     rf"[ \t]{{0,8}}(?:\[\[?\s?(?:{_SPOKEN.replace('{0}', 'a_')})\s?\]?\](?!\()"
     rf"|\{{\{{?\s?(?:{_SPOKEN.replace('{0}', 'b_')})\s?\}}?\}}"
     rf"|\((?:pause|break|silence)\s?[ :=]\s?(?P<round>{_LENGTH})\)"
@@ -47,17 +48,17 @@ MARK = re.compile(
     r"(?:\s{0,8}</(?P=tag)>)?)",
     re.I,
 )
-_TOLD = re.compile(
+_TOLD = pattern_of(
     rf"(?P<what>time|duration|dur|length|value|msec|ms|strength)\s?=\s?{_QUOTE}?\s?"
     rf"(?P<value>[^\"'“”‘’\s]{{1,40}}(?:\s{_UNIT})?)\s?{_QUOTE}?",
     re.I,
 )
-_AMOUNT = re.compile(rf"\+?(?P<number>{_NUMBER})\s?(?P<unit>{_UNIT})?", re.I)
+_AMOUNT = pattern_of(rf"\+?(?P<number>{_NUMBER})\s?(?P<unit>{_UNIT})?", re.I)
 _CLOSING = ".,;:!?…。，、；：！？)]}»”’」』）】"
 _OPENING = "([{«“‘「『（【"
-_WORD = re.compile(f"[{UNSPACED_SCRIPTS}]|[^\\W{UNSPACED_SCRIPTS}]+")
-_PIECES = re.compile(f"[{UNSPACED_SCRIPTS}]|[^\\W{UNSPACED_SCRIPTS}]+|{PLACEHOLDER.pattern}")
-_WORD_END = re.compile(f"[^\\w\\s{re.escape(_OPENING)}]*(?:[ \\t]+[—–-]+(?=\\s))?")
+_WORD = pattern_of(f"[{UNSPACED_SCRIPTS}]|[^\\W{UNSPACED_SCRIPTS}]+")
+_PIECES = pattern_of(f"[{UNSPACED_SCRIPTS}]|[^\\W{UNSPACED_SCRIPTS}]+|{PLACEHOLDER.pattern}")
+_WORD_END = pattern_of(f"[^\\w\\s{re.escape(_OPENING)}]*(?:[ \\t]+[—–-]+(?=\\s))?")
 _REACH = 16  # words that a rule may say differently for a mark in their middle
 
 

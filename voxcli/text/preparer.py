@@ -16,13 +16,14 @@ from voxcli.text import characters, directions, markup, pauses, symbols
 from voxcli.text.changes import Draft, Silence
 from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
 from voxcli.text.normaliser import normalise
+from voxcli.text.patterns import pattern_of
 from voxcli.text.prepared import PreparedText, Unspeakable
 from voxcli.text.segmenter import segment
 
 # What a rewrite could take away: markup, entities, addresses, directions in brackets.
-_MARKED = re.compile(r"[<>\[\]{}\\`~&:](?:(?<![&:])|(?<=&)[#\w]|(?<=:)//)")
-_ASIDE = re.compile(r"\([^()]{0,200}\)")
-_WORD = re.compile("[A-Za-z]{3}")
+_MARKED = pattern_of(r"[<>\[\]{}\\`~&:](?:(?<![&:])|(?<=&)[#\w]|(?<=:)//)")
+_ASIDE = pattern_of(r"\([^()]{0,200}\)")
+_WORD = pattern_of("[A-Za-z]{3}")
 
 
 def prepare(

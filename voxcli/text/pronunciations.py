@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from voxcli.errors import TextError, UsageError
 from voxcli.text.changes import Change, Draft
 from voxcli.text.decode import decode_text
+from voxcli.text.patterns import pattern_of
 from voxcli.text.pauses import has_mark
 from voxcli.text.segmenter import UNSPACED_SCRIPTS
 
@@ -40,8 +41,8 @@ WORD, EXPRESSION = "word", "regex"
 EXPRESSIONS_S = 1.0  # of processor time for all on one text, and again for each `PER_CHARACTERS`
 PER_CHARACTERS = 100_000
 
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}")
-_SPACED = re.compile(f"[^\\W{UNSPACED_SCRIPTS}]")  # a letter of a word that ends at a space
+_LANGUAGE = pattern_of(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}")
+_SPACED = pattern_of(f"[^\\W{UNSPACED_SCRIPTS}]")  # a letter of a word that ends at a space
 _APOSTROPHES = str.maketrans("‘’ʼ", "'''")  # each as long as what it stands for
 
 

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
 from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser
 from voxcli.text.units import (
@@ -47,12 +48,12 @@ _PER_ONE = rf"(?:{DIVISOR})(?:{_RAISED}|(?<=[ms])[23](?!\d))?"
 _PER = rf"\s?/\s?(?:(?:100\s)?{_PER_ONE}(?!\w)|\({_PER_ONE}(?:[·⋅*× ]{_PER_ONE}){{1,2}}\))"
 _INVERSE = rf"(?:{DIVISOR})\^-[123](?!\d)"
 _TAIL = rf"(?:{_PER}|[ ·⋅*]?{_INVERSE}){{0,3}}"
-_TAIL_PART = re.compile(
+_TAIL_PART = pattern_of(
     rf"(?P<hundred>100\s)?(?P<unit>{DIVISOR})(?:\^-?)?(?P<power>[²³123])?(?!\w)"
 )
 # Units multiplied: "N·m", "kg·m²/s²".
 _TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
-_TIMES_PART = re.compile(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
+_TIMES_PART = pattern_of(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
 _LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅])"
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
 # Its words are those of a number times a power of ten: "3 × 10⁸", "10²³".
@@ -60,7 +61,7 @@ _SCALED = (
     r"(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)?)\s?[x×·*]\s?(?=10[²³^]))?(?P<base>\d+)"
     r"(?:(?P<char>[²³])|\^(?P<power>-?\d{1,3})))"
 )
-_MEASURE = re.compile(
+_MEASURE = pattern_of(
     rf"{SIGN}"
     rf"(?:(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)\s?(?P<between>-|–|to|x|×|by|and|"
     r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
@@ -71,64 +72,64 @@ _MEASURE = re.compile(
     rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
-_FREQUENCY = re.compile(rf"{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)")
+_FREQUENCY = pattern_of(rf"{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)")
 # "12/kg" is so many of something unnamed.
-_NUMBER_PER = re.compile(
+_NUMBER_PER = pattern_of(
     rf"{START}(?P<number>{NUM})"
     rf"(?P<tail>/(?:{alternatives(set(UNITS) - {'in', 'm', 'g', 's', 'h', 'l'})}))(?!\w)"
 )
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
-_BARE = re.compile(
+_BARE = pattern_of(
     r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
     rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )
-_BARE_TAIL = re.compile(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
-_POWERED_TAIL = re.compile(r"[²³^(]|[ms][23]")
-_PER_ALONE = re.compile(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
+_BARE_TAIL = pattern_of(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
+_POWERED_TAIL = pattern_of(r"[²³^(]|[ms][23]")
+_PER_ALONE = pattern_of(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
 # Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
-_THINGS = re.compile(
+_THINGS = pattern_of(
     rf"\b(?!(?:this|his|was|yes|less|class|hours|hrs|mins|secs|days|weeks|months|years|yrs)\b)"
     rf"(?P<things>[a-z]{{3,20}}s|people|two|three|four|six|O)/(?P<tail>{'|'.join(TIMES)}|mL|µL|"
     r"L|km|kg|kWh)(?!\w)"
 )
-_DEGREES = re.compile(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])|º(?=\W|$)")
-_COORDINATE = re.compile(
+_DEGREES = pattern_of(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])|º(?=\W|$)")
+_COORDINATE = pattern_of(
     r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)"
     r"?)°\s?(?:(?P<minutes>\d{1,2}(?:\.\d+)?)'\s?)?(?:(?P<seconds>\d{1,2}(?:\.\d+)?)(?:\"|'')\s?)?"
     r"(?P<side>[NSEW])?(?!\w)"
 )
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
-_DURATION = re.compile(
+_DURATION = pattern_of(
     rf"{START}(?:(?P<hours>\d{{1,3}})\s?h(?:rs?|ours?)?\s?(?P<minutes>[0-5]?\d)(?:\s?m(?:in)?s?)?"
     r"|(?P<only_minutes>\d{1,3})\s?m(?:ins?)"
     r"?(?=\s?[0-5]?\d\s?s\b))(?:\s?(?P<seconds>[0-5]?\d)\s?s(?:ecs?)?)?(?!\w)"
 )
-_FEET = re.compile(
+_FEET = pattern_of(
     r"(?<![\w.])(?P<feet>\d{1,2})\s?(?:ft|feet)\.?\s(?P<inches>\d{1,2}(?:\.\d)?)\s?(?:in|"
     r"inches)(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
-_FEET_MARK = re.compile(
+_FEET_MARK = pattern_of(
     r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?=\s(?:tall|long|wide|high|"
     r"deep|by|x|and\s\d)\b)|(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
 )
-_INCH_MARK = re.compile(
+_INCH_MARK = pattern_of(
     r"(?<![\w./,])(?P<number>(?:\d{1,3}[ -])?\d{1,2}/\d{1,2}|\d{1,3}(?:\.\d{1,2})?)\"(?!\w)"
     r"|(?<![\w./])(?P<sized>\d{1,3}(?:\.\d{1,2})?)\"(?=x\d)"
 )
-_FEET_INCHES = re.compile(
+_FEET_INCHES = pattern_of(
     r"(?<![\w.])(?P<feet>\d{1,2})' ?(?P<inches>1[01]|\d)(?P<half>½| 1/2)?(?:\"|'')(?!\w)"
     r"|(?<![\w.])(?P<feet2>[4-7])'(?P<inches2>1[01]|\d)(?![\w'\"])"
 )
-_PERCENT = re.compile(
+_PERCENT = pattern_of(
     rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?%?\s?(?:-|–|to)\s?)?"
     rf"(?:(?P<upper>\d{{1,2}})/(?P<lower>\d{{1,2}})|(?P<number>{_ANY}))[\s-]?(?P<unit>%|‰|"
     r"percent\b|pct\b)"
 )
 # After "a" a measure describes what follows: "a 5 km run".
-_ARTICLE = re.compile(r"\b[Aa]n?\s$")
-_NOUN = re.compile(
+_ARTICLE = pattern_of(r"\b[Aa]n?\s$")
+_NOUN = pattern_of(
     r"\s(?!(?:and|or|of|to|in|on|at|by|for|from|with|per|a|an|the|is|was|are|were|away|long|"
     r"wide|tall|high|deep|"
     r"thick|old|later|ago|each|every|than|more|less|as|if|but|so|after|before|up|down|below|above|"
@@ -198,7 +199,7 @@ def _is_attribute(match: re.Match[str]) -> bool:
     return bool(_ARTICLE.search(before) and _NOUN.match(match.string, match.end()))
 
 
-_QUOTE = re.compile(r"\n|\d?\"")
+_QUOTE = pattern_of(r"\n|\d?\"")
 
 
 @lru_cache(maxsize=1)
@@ -266,7 +267,7 @@ def _coordinate(match: re.Match[str]) -> str | None:
     return " ".join([*parts, *([_SIDES[match["side"]]] if match["side"] else [])])
 
 
-_FONT = re.compile(
+_FONT = pattern_of(
     r"\s?(?:font|type|text|size|bold|italic|Arial|Times|Helvetica|Courier|heading|leading|"
     r"spacing|margin)"
 )
@@ -306,7 +307,7 @@ def _measure(match: re.Match[str]) -> str | None:
     return f"{SIGNS[match['sign']]}{words} {said}{_per(match['tail'])}"
 
 
-_LASTING = re.compile(
+_LASTING = pattern_of(
     r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|"
     r"over|than|to|by|an?|"
     r"per|timeout|of|at|is|was|only|just|another|approximately|and|or|runs?|ran|minutes?|"
@@ -314,15 +315,15 @@ _LASTING = re.compile(
     r"each|time|delay|duration|latency|RTT|ping)(?: of| for)?[ =:(]{0,2}~?$|[~≈<>=:(±]\s?$|\dm\s?$",
     re.I,
 )
-_LAST = re.compile(
+_LAST = pattern_of(
     r"[,.;:)]|\s?[-/]|\s(?:delay|timeout|pause|clip|video|audio|break|later|ago|long|into|left|"
     r"interval|countdown|"
     r"window|wait|faster|slower|exposure|of|each|per|to|and|or|for|after|before|ahead|behind)\b"
 )
 
 
-_ANGLE = re.compile(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
-_NAME_BEFORE = re.compile(r"\b[A-Z]\w*\s$")
+_ANGLE = pattern_of(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
+_NAME_BEFORE = pattern_of(r"\b[A-Z]\w*\s$")
 
 
 def _is_lasting(match: re.Match[str]) -> bool:
@@ -411,7 +412,7 @@ QUANTITIES = (
     Recogniser("unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}"),
 )
 BARE_UNITS = (
-    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=re.compile("[²³^·⋅/]")),
+    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=pattern_of("[²³^·⋅/]")),
     Recogniser("unit", "/", _PER_ALONE, lambda m: f" {_per('/' + m['area']).strip()} "),
     Recogniser(
         "unit", SMALL + CAPITAL, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"

@@ -12,35 +12,36 @@ import unicodedata
 
 from voxcli.text.changes import Draft
 from voxcli.text.characters import RAISED
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal
 
 _LETTERS = "ʰ-ʸˡ-ˣᴬ-ᵡᶜ-ᶻⁱⁿ"
 _LOW_LETTERS = "ₐ-ₜᵢ-ᵪⱼ"
 _LETTER = rf"[^\W\d_{RAISED}₀-₉{_LETTERS}{_LOW_LETTERS}]"  # not raised or lowered itself
-_ANY = re.compile(f"[{RAISED}₀-₎⁺⁻{_LETTERS}{_LOW_LETTERS}^]")
+_ANY = pattern_of(f"[{RAISED}₀-₎⁺⁻{_LETTERS}{_LOW_LETTERS}^]")
 _TERM = rf"(?:[{RAISED}]{{1,3}}[{_LETTERS}]?|[{_LETTERS}])"
-_FRACTION = re.compile(
+_FRACTION = pattern_of(
     rf"(?P<before>(?<=\d) ?|(?<=[^\W\d]))?(?P<parts>[{RAISED}₀-₉]{{1,3}}[⁄/][₀-₉]{{1,3}})"
 )
-_WORD = re.compile(rf"[{_LETTERS}]{{2,}}")  # 1ˢᵗ, nᵗʰ, Mᵐᵉ
-_MASS = re.compile(rf"(?<![\w)⁺⁻])[{RAISED}]{{2,3}}")  # ²³⁵U
-_INDEX = re.compile(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
-_SPEED = re.compile("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
-_LOWERED = re.compile("[₀-₎]")
-_CHARGE = re.compile(rf"(?<=[^\W_])(?P<count>[{RAISED}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
+_WORD = pattern_of(rf"[{_LETTERS}]{{2,}}")  # 1ˢᵗ, nᵗʰ, Mᵐᵉ
+_MASS = pattern_of(rf"(?<![\w)⁺⁻])[{RAISED}]{{2,3}}")  # ²³⁵U
+_INDEX = pattern_of(f"(?<=[^\\W_])(?=[₀-₉]*[{_LOW_LETTERS}])[₀-₉{_LOW_LETTERS}₊₋]+")
+_SPEED = pattern_of("(?<![^\\W_])v(?P<index>[₀-₉]{1,2})")  # v₀, which is no version
+_LOWERED = pattern_of("[₀-₎]")
+_CHARGE = pattern_of(rf"(?<=[^\W_])(?P<count>[{RAISED}]?)(?P<sign>[⁺⁻])(?![\w⁺⁻])")
 # After one letter, a digit or a bracket; a negative one after any word ("min⁻¹").
-_EXPONENT = re.compile(
+_EXPONENT = pattern_of(
     rf"(?:(?<=[\d)])|(?<=(?<!{_LETTER}){_LETTER})|"
     rf"(?<={_LETTER})(?=⁻))(?![²³](?![{RAISED}{_LETTERS}⁺⁻]))"
     rf"(?P<power>[⁺⁻]?{_TERM}(?:[⁺⁻]{_TERM})*)"
 )
 
 # A span of powers of ten, and what is taken from a power; a hyphen after a unit joins ("m²-5").
-_SPAN = re.compile(
+_SPAN = pattern_of(
     r"(?P<power>(?<!\w)10(?:[²³]|\^-?\d{1,3}))(?:\s?–\s?|"
     r"-)(?=(?:\d(?:\.\d{1,3})?\s?[×·x]\s?)?10[²³^])"
 )
-_MINUS = re.compile(
+_MINUS = pattern_of(
     rf"(?<=[²³])(?:\s?−\s?|(?<![Mm].)(?:-|\s[-–]\s))(?=\d|\(|{_LETTER}(?!{_LETTER}))"
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, number, ordinal
 from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, led
 
@@ -94,21 +95,21 @@ _BOOK = (
     rf"{'|'.join(sorted((*_BOOKS, *_WHOLE), key=len, reverse=True))})"
 )
 _PLACE = r"\d{1,3}(?::\d{1,3}[a-c]?)?"
-_VERSE = re.compile(
+_VERSE = pattern_of(
     rf"(?<!\w)(?:(?P<nth>[123]|I{{1,3}})\s?)"
     rf"?{_BOOK}\.?\s(?P<place>\d{{1,3}}:\d{{1,3}}[a-c]?(?:(?:\s?[-–—]\s?|,\s?|"
     rf";\s?){_PLACE}(?!\s[A-Z])){{0,6}})(?P<ff>ff?\b\.?)?(?!\w|:\d)"
 )
-_BOOK_CHAPTER = re.compile(rf"(?<!\w)(?P<nth>[123])\s{_BOOK}\.?(?=\s\d|\b)")
-_SHORT_BOOK = re.compile(
+_BOOK_CHAPTER = pattern_of(rf"(?<!\w)(?P<nth>[123])\s{_BOOK}\.?(?=\s\d|\b)")
+_SHORT_BOOK = pattern_of(
     r"(?<!\w)(?P<book>Gen|Exod|Lev|Deut|Josh|Judg|Ps|Pss|Prov|Eccl|Isa|Jer|Ezek|Matt|Rom|Gal|"
     r"Eph|Heb|Rev)\.\s(?=\d)"
 )
-_RATIO = re.compile(
+_RATIO = pattern_of(
     r"(?<![\w.:])(?<!\d,)\d{1,9}(?:,\d{3})"
     r"{0,3}(?:\.\d+)?(?::\d{1,9}(?:,\d{3}){0,3}(?:\.\d+)?){1,4}(?![\w:]|\.\d)"
 )
-_RATIO_BY = re.compile(
+_RATIO_BY = pattern_of(
     r"(?:dilute|ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|"
     r"dilution|diluted)"
     r"(?:\s(?:of|at|is|was|in|by|to|the|a|it|them|about|from|up)){0,2}\s",
@@ -150,7 +151,7 @@ def _ratio_first(match: re.Match[str]) -> str | None:
 
 REFERENCES = (
     Recogniser("number", CAPITAL + DIGIT, _VERSE, _verse, ":"),
-    Recogniser("number", DIGIT, _BOOK_CHAPTER, _book, search=re.compile(r"\b[123] [A-Z]")),
+    Recogniser("number", DIGIT, _BOOK_CHAPTER, _book, search=pattern_of(r"\b[123] [A-Z]")),
     Recogniser("number", CAPITAL, _SHORT_BOOK, lambda m: f"{_BOOKS[m['book']]} ", DIGIT + "."),
     Recogniser("number", DIGIT, _RATIO, _ratio_first, ":"),
 )

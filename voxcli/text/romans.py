@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 
 from voxcli.text.characters import RAISED
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, ordinal, roman, year
 from voxcli.text.tagger import CAPITAL, SMALL, Recogniser
 from voxcli.text.words import SENTENCE_STARTERS
@@ -32,7 +33,7 @@ _SHORT = {
 _SHORTENED = "(?i:" + "|".join(_SHORT) + ")\\."
 _COUNTED_CAPITALS = _COUNTED.upper().replace("\\.", "")
 _LETTERED = frozenset(["appendix", "annex", "exhibit", "schedule"])
-_NUMBERED = re.compile(
+_NUMBERED = pattern_of(
     rf"(?<!\w)(?P<word>{_SHORTENED}|(?:{_COUNTED})|{_COUNTED_CAPITALS}|(?:chapter|part|volume|"
     r"book|act|"
     r"scene|section|figure|table|phase|type|stage|class|level|grade|article|"
@@ -54,7 +55,7 @@ _RULERS = (
     "Menelik|Haile|"
     "Theodoric|Clovis|Pepin|Hugh|Lothair|Conrad|Tuthmosis|Senusret|Pepi|Akbar|Rama|Chulalongkorn"
 )
-_RULER = re.compile(
+_RULER = pattern_of(
     r"(?<!\w)(?P<word>(?:King|Queen|Pope|Emperor|Empress|Tsar|Czar|Prince|Sultan|Pharaoh|"
     rf"Kaiser) (?:[A-Z][a-zéë]{{2,15}})(?: [A-Z][a-z]{{2,15}})?|{_RULERS}) "
     rf"(?P<roman>[IVX]{{2,6}}|[VX]|I(?=['’]s|\s(?!(?:am|have|will|would|can|could|think|know|"
@@ -63,47 +64,47 @@ _RULER = re.compile(
     r"died|became|and [A-Z]\w+|had|and [a-z])\b|[,.;:)]|\s?$))(?P<second>(?:\sand\s|,\s|"
     rf"\sor\s)(?:[IVX]{{2,6}})(?!\w))?{_ENDS}"
 )
-_HEIR = re.compile(
+_HEIR = pattern_of(
     rf"(?<!\w)(?P<word>[A-Z][a-z]{{1,15}} (?:[A-Z]\. ){{1,2}}[A-Z][a-z]{{2,15}},?|(?:[Mm]r|"
     rf"[Dd]r|Sir|Lord|Senator|Captain|Professor)\.? (?:[A-Z][a-z]{{1,15}} )?[A-Z][a-z]{{1,15}}|"
     rf"(?:John|Thomas|Robert|Harry|Davis|Sam|Samuel) (?:[A-Z][a-z]{{2,15}})|"
     rf"Sam),? (?P<roman>II|III|IV){_ENDS}"
 )
 # After "page" and the like small letters count as well.
-_SMALL_NUMERAL = re.compile(
+_SMALL_NUMERAL = pattern_of(
     r"(?<!\w)(?P<word>(?i:pages?|pp?\.|scene|chapter|act|book|part|canto|psalm|section|volume))"
     r"\s(?P<roman>[ivxl]{2,7}|(?<=age )[ivx]|(?<=\. )[ivx])(?:[-–](?P<second>[ivxl]{1,7}))?"
     r"(?!\w|['’])"
 )
-_SMALL_ITEM = re.compile(
+_SMALL_ITEM = pattern_of(
     r"(?:(?<!.)|(?<=\s\()|(?<!.\()(?<=\())(?P<roman>[ivx]{1,6})(?=\))", re.MULTILINE
 )
-_YEAR_NUMERAL = re.compile(r"(?<![\w.])(?P<roman>M[MDCLXVI]{3,12})(?!\w|['’]\w)")
-_WORLD_WAR = re.compile(r"(?<!\w)WW(?P<roman>I{1,3})(?P<rest>['’]s)?(?!\w)")
-_NTH = re.compile(r"(?<!\w)(?P<roman>(?!I[a-z])[IVX]{1,8}|[LC][IVXLC]{1,7})(?:th|st|nd|rd)(?!\w)")
-_CENTURY = re.compile(
+_YEAR_NUMERAL = pattern_of(r"(?<![\w.])(?P<roman>M[MDCLXVI]{3,12})(?!\w|['’]\w)")
+_WORLD_WAR = pattern_of(r"(?<!\w)WW(?P<roman>I{1,3})(?P<rest>['’]s)?(?!\w)")
+_NTH = pattern_of(r"(?<!\w)(?P<roman>(?!I[a-z])[IVX]{1,8}|[LC][IVXLC]{1,7})(?:th|st|nd|rd)(?!\w)")
+_CENTURY = pattern_of(
     r"(?<!\w)(?P<roman>[IVX]{1,5})(?P<word> (?:century|centuries|Century|"
     r"Olympi[a-z]{1,8}|Congress|Legion|Corps|Army|Dynasty|dynasty))"
 )
 # A numeral that opens a line, as a heading does: with a stop and a title, or alone.
-_HEADING = re.compile(
+_HEADING = pattern_of(
     r"(?:(?<=\n)|(?<!.))(?P<roman>[IVXLC]{1,8})(?P<stop>\.(?=\s[A-Z][\w'’-]*(?:[ :,-]|\.?$|"
     r"\.?\n))|\)(?=\s\w)|(?=\.?[ \t]*(?:$|\n))|(?=:\s[A-Z])|(?= [-–—] [A-Z]))",
     re.MULTILINE,
 )
-_DASHED = re.compile(r":\s[A-Z]| [-–—] [A-Z]")
-_TITLE_LINE = re.compile(r"\.\s[A-Z][^\n.!?]{0,60}(?:\.?(?:\n|$)|[:–—])")
+_DASHED = pattern_of(r":\s[A-Z]| [-–—] [A-Z]")
+_TITLE_LINE = pattern_of(r"\.\s[A-Z][^\n.!?]{0,60}(?:\.?(?:\n|$)|[:–—])")
 # "V. Putin spoke.": a surname and a comma, or a sentence that goes on with no word of titles.
-_SURNAME = re.compile(
+_SURNAME = pattern_of(
     rf"\.\s(?!(?:{'|'.join(map(re.escape, SENTENCE_STARTERS))})\b)[A-Z][\w'’-]+(?:,\s[a-z]|\s"
     r"(?!(?:of|and|or|in|on|for|to|the|a|an|with|from|by|at|as|is|are)\b)[a-z][^\n.!?]{0,80}[.!?])"
 )
-_SURE_HEADING = re.compile(r"^(?:I{2,3}|IV|VI{0,3}|IX|XI{0,3})\.\s[A-Z]", re.MULTILINE)
+_SURE_HEADING = pattern_of(r"^(?:I{2,3}|IV|VI{0,3}|IX|XI{0,3})\.\s[A-Z]", re.MULTILINE)
 # After a name that no list has: "Final Fantasy VII", "Rocky IV", "Apollo XI".
-_NAMED = re.compile(
+_NAMED = pattern_of(
     rf"(?P<roman>[IVX]{{2,7}}|V(?=\s[a-z]|[,;:!?)]|\.?\s*$)|L[IVX]{{2,6}}|X[LC][IVX]{{1,5}}){_ENDS}"
 )
-_NAME_BEFORE = re.compile(r"(?:^|[^\w'’.])(?P<name>[A-Z][a-zé]{2,20}|[A-Z]{3,12})\s$")
+_NAME_BEFORE = pattern_of(r"(?:^|[^\w'’.])(?P<name>[A-Z][a-zé]{2,20}|[A-Z]{3,12})\s$")
 _NO_NAMES = frozenset(
     [
         "The",
@@ -291,7 +292,7 @@ def _named(match: re.Match[str]) -> str | None:
     return cardinal(value)
 
 
-_HAS_NUMERAL = re.compile(r"[IVXLCDM](?<!\w.)[IVXLCDM]{0,7}(?![A-Za-z])")
+_HAS_NUMERAL = pattern_of(r"[IVXLCDM](?<!\w.)[IVXLCDM]{0,7}(?![A-Za-z])")
 ROMAN = (
     Recogniser("number", CAPITAL, _HEADING, _heading, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL + SMALL, _NUMBERED, _numbered, search=_HAS_NUMERAL),
@@ -302,18 +303,18 @@ ROMAN = (
         CAPITAL + SMALL,
         _SMALL_NUMERAL,
         _small_numeral,
-        search=re.compile(r" (?<=[a-zA-Z.] )[ivxl]+\b"),
+        search=pattern_of(r" (?<=[a-zA-Z.] )[ivxl]+\b"),
     ),
-    Recogniser("number", SMALL, _SMALL_ITEM, _small_item, ")", re.compile(r"\b[ivx]+\)")),
+    Recogniser("number", SMALL, _SMALL_ITEM, _small_item, ")", pattern_of(r"\b[ivx]+\)")),
     Recogniser("number", CAPITAL, _YEAR_NUMERAL, _year_numeral, search=_HAS_NUMERAL),
     Recogniser(
         "number",
         CAPITAL,
         _WORLD_WAR,
         lambda m: f"World War {cardinal(len(m['roman']))}{m['rest'] or ''}",
-        search=re.compile("WWI"),
+        search=pattern_of("WWI"),
     ),
-    Recogniser("number", CAPITAL, _NTH, _nth, search=re.compile(r"[IVXLC](?:th|st|nd|rd)\b")),
+    Recogniser("number", CAPITAL, _NTH, _nth, search=pattern_of(r"[IVXLC](?:th|st|nd|rd)\b")),
     Recogniser("number", CAPITAL, _CENTURY, _century, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL, _NAMED, _named, search=_HAS_NUMERAL),
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from voxcli.errors import UsageError
+from voxcli.text.patterns import pattern_of
 from voxcli.text.prepared import (
     PAUSE_CLAUSE_S,
     PAUSE_LINE_S,
@@ -38,28 +39,28 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 UNSPACED_SCRIPTS = f"{_CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _CLOSERS = "\"'”’»)\\]」』】）"
 # A mark with its closing quotes, then space; or a CJK mark, which needs none.
-_END = re.compile(
+_END = pattern_of(
     f"[.!?…。！？।؟۔](?:(?<=[.!?…])(?<![.!?…].)[.!?…]*[{_CLOSERS}*_]*(?=\\s)|"
     f"(?<=[。！？…])[。！？…]*[{_CLOSERS}]*|(?<=[।؟۔])[।؟۔]*(?=\\s))"
 )
 _QUOTED = "」』”’"
 # What follows a quotation in the middle of its sentence: 「はい。」と, “好！”他说.
-_REPORTED = re.compile(
+_REPORTED = pattern_of(
     "[とっなのをがはもへに]|[^。！？，、]{1,14}[说道问答喊叫想][他她我你它]?们?(?=[，。：着]|$)"
 )
-_NEXT = re.compile(r"\s+[\"'“‘«(\[¿¡—-]*\s?(?P<char>\S)")
-_WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"[^\s(\[\"'“‘]*\Z")
-_CLAUSE = re.compile(
+_NEXT = pattern_of(r"\s+[\"'“‘«(\[¿¡—-]*\s?(?P<char>\S)")
+_WORD = pattern_of(r"\w+")
+_TOKEN = pattern_of(r"[^\s(\[\"'“‘]*\Z")
+_CLAUSE = pattern_of(
     f"[;:—–；：-](?:(?<=[;:—–])[{_CLOSERS}]*(?=\\s)|(?<=\\s[—–-])(?=\\s)|(?<=[；：]))"
 )
-_COMMA = re.compile(f"[,，、](?:(?<=,)[{_CLOSERS}]*(?=\\s)|(?<=[，、]))")
-_JOINING = re.compile(
+_COMMA = pattern_of(f"[,，、](?:(?<=,)[{_CLOSERS}]*(?=\\s)|(?<=[，、]))")
+_JOINING = pattern_of(
     r"\s(?=(?:and|or|but|nor|so|because|that|which|who|when|while|where|if|as|than|then|until|"
     r"und|oder|aber|weil|dass|et|ou|mais|que|y|o|pero|e|ma|che)\s)"
 )
-_SPACE = re.compile(r"\s")
-_PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
+_SPACE = pattern_of(r"\s")
+_PARAGRAPHS = pattern_of(r"\n[^\S\n]*\n\s*")
 
 
 @dataclass(slots=True)

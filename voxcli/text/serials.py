@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.acronyms import acronym
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
 from voxcli.text.tagger import (
     CAPITAL,
@@ -23,62 +24,62 @@ from voxcli.text.tagger import (
 from voxcli.text.words import spaced
 
 # Parts of figures and parts of letters: "19-cv-1234", "MIG-25/235212-asdg".
-_SERIAL = re.compile(
+_SERIAL = pattern_of(
     r"(?<![\w.,/-])(?=[\w/-]{0,60}[A-Za-z])(?=[\w/-]{0,60}\d)"
     r"[A-Za-z0-9]{1,12}(?:[-/][A-Za-z0-9]{1,12}){2,10}(?![\w/-]|\.\d)"
 )
-_COURSE = re.compile(
+_COURSE = pattern_of(
     r"\d+-\d+-[a-z]{3,12}|\d+-[a-z]{2,12}-[a-z]{2,12}|"
     r"[A-Za-z]{2,12}-[a-z]{1,12}-\d+"
 )  # "6-8-week"
-_CLAUSE = re.compile(
+_CLAUSE = pattern_of(
     r"(?<![\w.])(?P<number>\d{1,4})\((?P<a>[A-Za-z0-9])\)(?:\((?P<b>[A-Za-z0-9]|[ivx]{2,4})\))?"
 )
-_CODED = re.compile(r"(?<=[A-Z]-)\d{3,4}(?!\w|[.,-]\d)")  # B-204, GTX-1080
-_LEADING = re.compile(r"(?<![\w.,/$-])\d{4}(?=-[A-Z]{1,3}\d{0,4}(?![\w-]))")  # 4471-B2
+_CODED = pattern_of(r"(?<=[A-Z]-)\d{3,4}(?!\w|[.,-]\d)")  # B-204, GTX-1080
+_LEADING = pattern_of(r"(?<![\w.,/$-])\d{4}(?=-[A-Z]{1,3}\d{0,4}(?![\w-]))")  # 4471-B2
 # Of a court: its office, the year, the kind and the number of the case.
-_DOCKET = re.compile(r"(?<![\w:.])\d{1,2}:\d\d-(?P<kind>[a-z]{2})-\d{3,6}(?!\w)")
-_OIL = re.compile(r"(?<![\w.,])(?P<cold>\d{1,2})W-(?P<hot>\d{2})(?!\w)")  # 5W-30
-_BITS = re.compile(r"(?<![\w.,])(?P<bit>[01])s(?= and [01]s\b)|(?<=\b[01]s and )(?P<last>[01])s\b")
-_ISOTOPE = re.compile(
+_DOCKET = pattern_of(r"(?<![\w:.])\d{1,2}:\d\d-(?P<kind>[a-z]{2})-\d{3,6}(?!\w)")
+_OIL = pattern_of(r"(?<![\w.,])(?P<cold>\d{1,2})W-(?P<hot>\d{2})(?!\w)")  # 5W-30
+_BITS = pattern_of(r"(?<![\w.,])(?P<bit>[01])s(?= and [01]s\b)|(?<=\b[01]s and )(?P<last>[01])s\b")
+_ISOTOPE = pattern_of(
     r"(?<!\w)(?P<symbol>Cs|Sr|Pu|Co|Ra|Po|Am|Tc|Xe|Kr|Th|Rn|He|Li|Be|Na|Ar|Fe|Ni|Rb|Ru|Ir|Pb|"
     r"Bi|Cf)-(?P<number>\d{1,3})m?(?!\w)"
 )
-_HEX = re.compile(r"(?<!\w)(?:0x[0-9A-Fa-f]{1,16}|#(?=[A-Fa-f]{0,5}\d)[0-9A-Fa-f]{6})(?!\w)")
-_PLAN = re.compile(r"(?<![\w.])(?P<number>401|403|457|501|529)(?P<rest>[kK]|[bB]|[cC]\d?)(?!\w)")
-_STANDARD = re.compile(r"(?<![\w.])802\.(?P<number>\d{1,2})(?P<rest>[a-z]{0,2})(?!\w)")
-_AIRCRAFT = re.compile(  # of two makers; "747-400" is known by itself
+_HEX = pattern_of(r"(?<!\w)(?:0x[0-9A-Fa-f]{1,16}|#(?=[A-Fa-f]{0,5}\d)[0-9A-Fa-f]{6})(?!\w)")
+_PLAN = pattern_of(r"(?<![\w.])(?P<number>401|403|457|501|529)(?P<rest>[kK]|[bB]|[cC]\d?)(?!\w)")
+_STANDARD = pattern_of(r"(?<![\w.])802\.(?P<number>\d{1,2})(?P<rest>[a-z]{0,2})(?!\w)")
+_AIRCRAFT = pattern_of(  # of two makers; "747-400" is known by itself
     r"(?:(?<=Boeing |Airbus )|(?<![\w.,/$-])(?=7[0-8]7-(?:[1-9]00|[89]|10)\b)"
     r"|(?<=\b[Aa] )(?=7[0-8]7\b)|(?<=\b[Tt]he )(?=7[0-8]7\b(?! [a-z]+s\b)))"
     r"(?P<number>\d{3})(?:-(?P<more>\d{1,3}))?(?!\w|[.,]\d)"
 )
 # "RTX 4090", "Form 1040": two figures and two.
-_PRODUCT = re.compile(
+_PRODUCT = pattern_of(
     r"(?:(?<=[A-Z]{2} )|(?<=Form ))(?P<number>[1-9]\d[1-9]\d)(?![\w%]|[.,:/-]\d| [a-z])"
     r"|(?<![\w.,$€£/-])(?P<form>[1-9]\d[1-9]\d)(?= forms?\b)"
 )
-_MODEL = re.compile(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
-_PLAYERS = re.compile(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
-_PLURAL = re.compile(r"(?<![\w.,$€£])(?P<number>\d{1,4})['’]?s(?!\w)")
-_RESOLUTION = re.compile(
+_MODEL = pattern_of(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
+_PLAYERS = pattern_of(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
+_PLURAL = pattern_of(r"(?<![\w.,$€£])(?P<number>\d{1,4})['’]?s(?!\w)")
+_RESOLUTION = pattern_of(
     r"(?<![\w.,])(?P<number>\d{3,4})(?P<scan>[pi])(?:(?P<rate>\d{2,3}))?(?!\w)"
 )
-_NAMED = re.compile(  # PM2.5, iOS17.2
+_NAMED = pattern_of(  # PM2.5, iOS17.2
     r"(?<!\w)(?P<name>[A-Za-z]{1,12})(?P<number>\d{1,9}\.\d{1,9})(?P<unit>[a-z]?)(?!\w|\.\d)"
 )
-_AGE = re.compile(r"(?<![\w.])(?P<number>\d{1,2})\s?-?y/?o(?!\w)")
-_RACE = re.compile(
+_AGE = pattern_of(r"(?<![\w.])(?P<number>\d{1,2})\s?-?y/?o(?!\w)")
+_RACE = pattern_of(
     r"(?<![\w.,$€£])(?P<number>\d{1,3})[kK](?=\s(?:run|race|walk|ride|runner|"
     r"time)\b)"
 )
-_FOUR_K = re.compile(
+_FOUR_K = pattern_of(
     r"(?<![\w.,$€£])(?P<number>[248])[kK](?!\w)(?!\s[a-z]{2,20}s\b)(?!\s(?:people|run|race|"
     r"steps|per|a|or more|in)\b)"
 )
-_MIXED = re.compile(
+_MIXED = pattern_of(
     r"(?<!\w)(?=\w{0,60}\d)\w{2,60}(?:(?:-(?=\w{0,20}\d)|/(?=\w{0,20}[A-Za-z]))\w{1,20}){0,5}(?!\w)"
 )
-_TAIL = re.compile(r"\d+|[^\W\d_]+|_+|[-/]")
+_TAIL = pattern_of(r"\d+|[^\W\d_]+|_+|[-/]")
 
 
 def _plural(match: re.Match[str]) -> str | None:
@@ -191,7 +192,7 @@ def _mixed(match: re.Match[str]) -> str:
 
 _CODE_NOUN = OneOf(" number", " no", " code", ignores_case=True)
 # What a code stands behind, which is dictated.
-_CODE_OF = re.compile(
+_CODE_OF = pattern_of(
     r"\b(?:serial|part|tracking|reference|ref|order|invoice|lot|batch|account|policy|product|case|"
     r"licen[cs]e|booking|confirmation)(?: code| number| no\.?)(?: is| was|:)?\s$",
     re.I,
@@ -273,8 +274,8 @@ def _letters(part: str) -> str:
     )
 
 
-_UNSAID = re.compile("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
-_TWO_JOINTS = re.compile(r"\w[-/]\w{1,12}[-/]\w")
+_UNSAID = pattern_of("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
+_TWO_JOINTS = pattern_of(r"\w[-/]\w{1,12}[-/]\w")
 
 CODES = (  # before dates and units
     Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
@@ -311,7 +312,7 @@ SERIALS = (
     Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
     Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
     Recogniser("number", DIGIT, _PLAYERS, _players),
-    Recogniser("number", DIGIT, _PLURAL, _plural, search=re.compile(r"s(?:(?<=\ds)|(?<=\d['’]s))")),
+    Recogniser("number", DIGIT, _PLURAL, _plural, search=pattern_of(r"s(?:(?<=\ds)|(?<=\d['’]s))")),
 )
 # After ranges.
 MIXED = (Recogniser("number", JOINED, _MIXED, _mixed, DIGIT),)

@@ -12,40 +12,41 @@ from collections.abc import Callable
 from voxcli.text import spell
 from voxcli.text.addresses import SIGNS
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 
 KIND = "ssml"
 
-_DOCUMENT = re.compile(r"<speak(?:\s[^<>]{0,2000})?>", re.I)
-_DOCUMENT_TAG = re.compile(r"</?speak(?:\s[^<>]{0,2000})?/?>", re.I)
-_UNSPOKEN = re.compile(
+_DOCUMENT = pattern_of(r"<speak(?:\s[^<>]{0,2000})?>", re.I)
+_DOCUMENT_TAG = pattern_of(r"</?speak(?:\s[^<>]{0,2000})?/?>", re.I)
+_UNSPOKEN = pattern_of(
     r"<(?P<name>metadata|desc)(?:\s[^<>\n]{0,300})?>(?:(?!<(?P=name)\b)[\s\S]){0,4000}?"
     r"</(?P=name)\s?>",
     re.I,
 )
-_PARAGRAPH = re.compile(r"\s?</?(?:p|paragraph)(?:\s[^<>\n]{0,300})?>\s?", re.I)
-_SENTENCE = re.compile(r"\s?</?(?:s|sentence)(?:\s[^<>\n]{0,300})?>\s?", re.I)
-_NEXT_SENTENCE = re.compile(r"</s>\s{0,8}<s(?:\s[^<>\n]{0,300})?>", re.I)
-_TOKEN = re.compile(r"</?(?:w|token)(?:\s[^<>\n]{0,300})?>", re.I)
+_PARAGRAPH = pattern_of(r"\s?</?(?:p|paragraph)(?:\s[^<>\n]{0,300})?>\s?", re.I)
+_SENTENCE = pattern_of(r"\s?</?(?:s|sentence)(?:\s[^<>\n]{0,300})?>\s?", re.I)
+_NEXT_SENTENCE = pattern_of(r"</s>\s{0,8}<s(?:\s[^<>\n]{0,300})?>", re.I)
+_TOKEN = pattern_of(r"</?(?:w|token)(?:\s[^<>\n]{0,300})?>", re.I)
 _VALUE = (
     r"\s?=\s?(?:\"(?P<{0}>[^\"<>]{1,300})\"|'(?P<{0}1>[^'<>]{1,300})'"
     r"|[“”](?P<{0}2>[^“”<>]{1,300})[“”])"
 )
-_SUB = re.compile(
+_SUB = pattern_of(
     r"<sub\s(?:[^<>]{0,200}?\s)?alias" + _VALUE.replace("{0}", "alias")
     + r"[^<>]{0,100}>(?P<text>[^<>]{0,300})</sub\s?>",
     re.I,
 )  # fmt: skip
-_SAY_AS = re.compile(r"<say-as\s(?P<told>[^<>]{1,300})>(?P<text>[^<>]{1,1000})</say-as\s?>", re.I)
-_ATTRIBUTE = re.compile(r"(?P<name>interpret-as|type|format)\s?=\s?[\"'“”]?(?P<value>[\w:-]{1,40})")
-_UNIT = re.compile(r"\d|[^\W\d_]|[^\w\s]|_")
-_WHOLE = re.compile(r"\d{1,3}(?:,\d{3}){1,5}|\d{1,18}")
-_NUMBER = re.compile(
+_SAY_AS = pattern_of(r"<say-as\s(?P<told>[^<>]{1,300})>(?P<text>[^<>]{1,1000})</say-as\s?>", re.I)
+_ATTRIBUTE = pattern_of(r"(?P<name>interpret-as|type|format)\s?=\s?[\"'“”]?(?P<value>[\w:-]{1,40})")
+_UNIT = pattern_of(r"\d|[^\W\d_]|[^\w\s]|_")
+_WHOLE = pattern_of(r"\d{1,3}(?:,\d{3}){1,5}|\d{1,18}")
+_NUMBER = pattern_of(
     r"(?P<sign>[-−])?\s?(?P<number>(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,18})(?:\.\d{1,9})?)"
 )
-_FRACTION = re.compile(
+_FRACTION = pattern_of(
     r"(?:(?P<whole>\d{1,6})[ +])?(?P<top>\d{1,6})\s?[/⁄]\s?(?P<bottom>[1-9]\d{0,5})"
 )
-_DATE_PARTS = re.compile(r"(\d{1,4})[-/. ](\d{1,4})(?:[-/. ](\d{1,4}))?")
+_DATE_PARTS = pattern_of(r"(\d{1,4})[-/. ](\d{1,4})(?:[-/. ](\d{1,4}))?")
 
 # What rules for the language read by themselves, once the tag is away.
 _READ_ANYWAY = frozenset(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
+
 # Without the last stop; a sentence never ends on one, whatever follows.
 _LISTS = {
     "de": "abb abs abt adr akad allg anm ao art aufl az bd bde bes betr bez bhf bsp bzw ca chr "
@@ -93,22 +95,22 @@ _LISTS = {
     "id": "dr prof ir drs dra jl no hlm tel st kh hj yth a.n u.p d.a",
 }  # fmt: skip
 _LISTED = {language: frozenset(names.split()) for language, names in _LISTS.items()}
-_TOKEN = re.compile(r"[^\s(\[\"'“‘«„]*\Z")
-_ROMAN = re.compile(r"[IVXLCM]+\Z")
+_TOKEN = pattern_of(r"[^\s(\[\"'“‘«„]*\Z")
+_ROMAN = pattern_of(r"[IVXLCM]+\Z")
 # Before "2. Weltkrieg" stands a word that a number of its own would not follow.
 _DETERMINERS = {
-    "de": re.compile(
+    "de": pattern_of(
         r"\b(?:de[rmns]|die|das|des|am|im|vom|zum|zur|beim|bis|ab|seit|jede[rmns]?|"
         r"diese[rmns]?|eine[rmns]?|ein|"
         r"(?:sein|ihr|mein|dein|unser|euer)e?[rmns]?|erste[rmns]?|und|oder|Dezember|Papst|"
         r"König|Kaiser)\s\d{1,3}\.\Z",
         re.I,
     ),
-    "da": re.compile(r"\b(?:de[nt]|d\.|fra|til|og)\s\d{1,2}\.\Z", re.I),
-    "no": re.compile(r"\b(?:de[nt]|d\.|fra|til|og)\s\d{1,2}\.\Z", re.I),
-    "fi": re.compile(r"\b(?:vuoden|se|ja)\s\d{1,2}\.\Z", re.I),
+    "da": pattern_of(r"\b(?:de[nt]|d\.|fra|til|og)\s\d{1,2}\.\Z", re.I),
+    "no": pattern_of(r"\b(?:de[nt]|d\.|fra|til|og)\s\d{1,2}\.\Z", re.I),
+    "fi": pattern_of(r"\b(?:vuoden|se|ja)\s\d{1,2}\.\Z", re.I),
 }  # fmt: skip
-_DASHED = re.compile(r"\s*[—–-]\s*")
+_DASHED = pattern_of(r"\s*[—–-]\s*")
 
 
 def goes_on(line: str, end: int, language: str) -> bool:

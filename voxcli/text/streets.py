@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.serials import house
 from voxcli.text.spell import cardinal, digits, ordinal
 from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, ends_sentence
@@ -36,29 +37,29 @@ _STATES = {
 _WHOLE = "|".join(sorted(set(_KINDS.values()) - {"Court", "Place", "Square"}))
 _KIND = rf"(?P<kind>(?i:{'|'.join(_KINDS)})\b|{_WHOLE})"
 _SIDE = "(?:N|S|E|W|NE|NW|SE|SW)"
-_STREET = re.compile(
+_STREET = pattern_of(
     rf"(?<![\w.,$€£/-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])?\s(?:(?P<side>{_SIDE})\.?\s)?"
     rf"(?P<names>(?:(?:[A-Z][a-z'’]{{1,20}}|\d{{1,3}}(?:st|nd|rd|th))\s){{1,4}}){_KIND}(?P<dot>\.?)"
     rf"(?:\s(?P<last>{_SIDE})\b(?!\.?\s[A-Z][a-z]+\s(?:St|Ave|Rd)))?(?!\w)"
 )
-_STATE = re.compile(
+_STATE = pattern_of(
     rf"(?P<state>(?!ID\b(?<!, ID))(?:{'|'.join(_STATES)}))(?P<gap>,?\s)"  # "my ID 12345"
     r"(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])"
 )
-_STATE_ALONE = re.compile(
+_STATE_ALONE = pattern_of(
     rf"(?<=[a-z], )(?P<state>{'|'.join(_STATES)})(?=[,.;:)]|\s*$|\s*\n|\s(?:and|in|on|to|for|"
     r"is|was|at|when|where|with|before|after|from|has|by)\b)",
     re.MULTILINE,
 )
-_POSTAL = re.compile(
+_POSTAL = pattern_of(
     r"(?<!\w)(?:(?P<state>ON|QC|BC|AB|MB|SK|NS|NB|NL|"
     r"PE)\s)?(?P<first>[A-Z]\d[A-Z])\s(?P<last>\d[A-Z]\d)(?!\w)"
 )
-_BRITISH = re.compile(r"(?<!\w)(?P<first>[A-Z]{1,2}\d[A-Z\d]?)\s(?P<last>\d[A-Z]{2})(?!\w)")
-_ZIP = re.compile(
+_BRITISH = pattern_of(r"(?<!\w)(?P<first>[A-Z]{1,2}\d[A-Z\d]?)\s(?P<last>\d[A-Z]{2})(?!\w)")
+_ZIP = pattern_of(
     r"(?<![\w.,$€£/-])(?P<zip>\d{5}-\d{4}|\d{5}(?=\s(?:area|zip|postal code)\b))(?![\w-]|[.,]\d)"
 )
-_SHORT_STATE = re.compile(
+_SHORT_STATE = pattern_of(
     r"(?<=, )(?P<state>Ala|Ariz|Ark|Calif|Colo|Conn|Del|Fla|Ga|Ill|Ind|Kan|Ky|La|Mass|Md|Mich|"
     r"Minn|Miss|Mo|"
     r"Mont|Neb|Nev|Okla|Ore|Pa|Tenn|Tex|Va|Vt|Wash|Wis|Wyo)\.(?:(?P<gap>\s)(?P<zip>\d{5}))?(?!\w)"
@@ -75,11 +76,11 @@ _PROVINCES = {
     "SK": "Saskatchewan", "NS": "Nova Scotia", "NB": "New Brunswick", "NL": "Newfoundland",
     "PE": "Prince Edward Island",
 }  # fmt: skip
-_SIDE_OF = re.compile(
+_SIDE_OF = pattern_of(
     rf"(?<![\w.])(?<!\d )(?P<side>{_SIDE})\.?(?=\s(?:[A-Z][a-z]{{2,20}}|\d{{1,3}}(?:st|nd|rd|"
     rf"th))\s{_KIND})"
 )
-_ROUTE = re.compile(r"(?<!\w)(?P<road>I|US|SR)-(?P<number>\d{1,3})(?P<side>[NSEW])?(?!\w)")
+_ROUTE = pattern_of(r"(?<!\w)(?P<road>I|US|SR)-(?P<number>\d{1,3})(?P<side>[NSEW])?(?!\w)")
 
 
 def _street(match: re.Match[str]) -> str:
@@ -126,9 +127,9 @@ def _route(match: re.Match[str]) -> str:
     return f"{road}-{cardinal(int(match['number']))}{side}"
 
 
-_HAS_SIDE = re.compile(r"[NSEW](?<!\w.)[NSEW]?\.? [A-Z\d]")
+_HAS_SIDE = pattern_of(r"[NSEW](?<!\w.)[NSEW]?\.? [A-Z\d]")
 STREETS = (
-    Recogniser("address", DIGIT, _STREET, _street, search=re.compile(r"\d [A-Z\d]")),
+    Recogniser("address", DIGIT, _STREET, _street, search=pattern_of(r"\d [A-Z\d]")),
     Recogniser(
         "address",
         CAPITAL,
@@ -142,13 +143,13 @@ STREETS = (
         _STATE_ALONE,
         lambda m: _STATES[m["state"]],
         ",",
-        re.compile(r", [A-Z]{2}\b"),
+        pattern_of(r", [A-Z]{2}\b"),
     ),
     Recogniser("address", CAPITAL, _POSTAL, _postal, DIGIT),
     Recogniser("address", CAPITAL, _BRITISH, _postal, DIGIT),
     Recogniser("address", DIGIT, _ZIP, lambda m: _zip(m["zip"])),
     Recogniser(
-        "address", CAPITAL, _SHORT_STATE, _short_state, ".,", re.compile(r", [A-Z][a-z]+\.")
+        "address", CAPITAL, _SHORT_STATE, _short_state, ".,", pattern_of(r", [A-Z][a-z]+\.")
     ),
     Recogniser("address", CAPITAL, _SIDE_OF, lambda m: _SIDES[m["side"]], search=_HAS_SIDE),
     Recogniser("address", CAPITAL, _ROUTE, _route, "-" + DIGIT),

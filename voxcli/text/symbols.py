@@ -11,38 +11,39 @@ import unicodedata
 
 from voxcli.text.changes import Draft, apart
 from voxcli.text.language import GREEK_SIGN
+from voxcli.text.patterns import pattern_of
 from voxcli.text.tagger import Recogniser
 
 _NAMED = (
-    (re.compile(r"\bC\+\+"), "C plus plus"),
-    (re.compile(r"\b(?P<letter>[A-GJ])#(?=m(?:aj|in)?\d?\b|\d|\W|\Z)"), "{letter} sharp "),
+    (pattern_of(r"\bC\+\+"), "C plus plus"),
+    (pattern_of(r"\b(?P<letter>[A-GJ])#(?=m(?:aj|in)?\d?\b|\d|\W|\Z)"), "{letter} sharp "),
     (
-        re.compile(
+        pattern_of(
             r"(?<=[Pp]ress )#|(?<=\b[Hh]it )#(?!\w)|(?<!\S)#(?= (?:key|sign|symbol|"
             r"button)\b)|(?<=\bthe )#(?!\w)"
         ),
         "pound",
     ),
-    (re.compile(r"\b(?P<letter>[A-G])b(?= (?:major|minor|trumpet|clarinet)\b)"), "{letter} flat"),
-    (re.compile(r"♩(?=\s?=)"), "quarter note"),
-    (re.compile(r"\s?&&\s?"), " and "),
-    (re.compile(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
-    (re.compile(r"\bw/o\b"), "without"),
-    (re.compile(r"\bc/o\b"), "care of"),
-    (re.compile(r"\s?°C\b"), " degrees Celsius"),
-    (re.compile(r"\s?°F\b"), " degrees Fahrenheit"),
-    (re.compile(r"\bw/(?=\s)"), "with"),
-    (re.compile(r"\b(?P<a>[Aa]nd)/(?P<b>or)\b"), "{a} {b}"),
+    (pattern_of(r"\b(?P<letter>[A-G])b(?= (?:major|minor|trumpet|clarinet)\b)"), "{letter} flat"),
+    (pattern_of(r"♩(?=\s?=)"), "quarter note"),
+    (pattern_of(r"\s?&&\s?"), " and "),
+    (pattern_of(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
+    (pattern_of(r"\bw/o\b"), "without"),
+    (pattern_of(r"\bc/o\b"), "care of"),
+    (pattern_of(r"\s?°C\b"), " degrees Celsius"),
+    (pattern_of(r"\s?°F\b"), " degrees Fahrenheit"),
+    (pattern_of(r"\bw/(?=\s)"), "with"),
+    (pattern_of(r"\b(?P<a>[Aa]nd)/(?P<b>or)\b"), "{a} {b}"),
     (
-        re.compile(r"\b(?P<a>[Hh]e|[Ss]he|[Hh]im|[Hh]is|[Hh]er)/(?P<b>she|he|her|his|him)\b"),
+        pattern_of(r"\b(?P<a>[Hh]e|[Ss]he|[Hh]im|[Hh]is|[Hh]er)/(?P<b>she|he|her|his|him)\b"),
         "{a} or {b}",
     ),
-    (re.compile(r"\b[Nn]/[Aa]\b"), "not applicable"),
-    (re.compile(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
-    (re.compile(r"\s?(?:<-+|[←⇐])\s?"), " from "),
+    (pattern_of(r"\b[Nn]/[Aa]\b"), "not applicable"),
+    (pattern_of(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
+    (pattern_of(r"\s?(?:<-+|[←⇐])\s?"), " from "),
 )
-_ANY = re.compile(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
-_FLAT = re.compile(r"b (?<=[A-G]b )(?<!\w...)[a-z]")  # "Bb major"
+_ANY = pattern_of(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
+_FLAT = pattern_of(r"b (?<=[A-G]b )(?<!\w...)[a-z]")  # "Bb major"
 _SIGNS = {
     "&": "and", "@": "at", "+": "plus", "%": "percent", "°": "degrees", "©": "copyright",
     "§": "section", "±": "plus or minus", "×": "times", "÷": "divided by", "≈": "approximately",
@@ -57,12 +58,12 @@ _SIGNS = {
     "∉": "not in", "∏": "product", "∇": "nabla", "⇔": "if and only if", "↔": "to",
     "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
-_SIGN = re.compile(f"[{re.escape(''.join(_SIGNS))}]")
-_EQUALS = re.compile(
+_SIGN = pattern_of(f"[{re.escape(''.join(_SIGNS))}]")
+_EQUALS = pattern_of(
     r"\s?(?P<sign>[<>]=|[!=]=+|=|(?<=[\w\s)])<(?=[\s\w(])|(?<=[\w\s)])>(?=[\s\w(]))\s?"
 )
 # A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
-_BEFORE_NUMBER = re.compile(
+_BEFORE_NUMBER = pattern_of(
     r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
 )
 _AMOUNT = {"<": "less than ", ">": "more than "}
@@ -73,44 +74,44 @@ _COMPARE = {
     ">=": "is at least",
     "!=": "is not equal to",
 }
-_INNER_HASH = re.compile(r"(?<=\w)#(?=\w)")
+_INNER_HASH = pattern_of(r"(?<=\w)#(?=\w)")
 # In a row of signs each of them is named: "/$€#%".
-_ROW_OF_SIGNS = re.compile(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[#/](?!\w)")
-_PART = re.compile(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
-_HASH = re.compile(r"#(?=\w)")
-_SLASH = re.compile(r"(?<=\w)\s?/\s?(?=\w)")
-_BACKSLASH = re.compile(r"\\(?=\w)")
-_PIPE = re.compile(r"\s?(?:[|•·‣◦▪●■¦]\s?)+")
-_UNDERSCORE = re.compile(r"_+")
-_POWER = re.compile(r"(?<=\w)\^(?=\w)")
-_SILENT = re.compile(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
+_ROW_OF_SIGNS = pattern_of(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[#/](?!\w)")
+_PART = pattern_of(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
+_HASH = pattern_of(r"#(?=\w)")
+_SLASH = pattern_of(r"(?<=\w)\s?/\s?(?=\w)")
+_BACKSLASH = pattern_of(r"\\(?=\w)")
+_PIPE = pattern_of(r"\s?(?:[|•·‣◦▪●■¦]\s?)+")
+_UNDERSCORE = pattern_of(r"_+")
+_POWER = pattern_of(r"(?<=\w)\^(?=\w)")
+_SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
 
-_ANY_BRACKET = re.compile("[][(){}（）【】〔〕｛｝]")
-_CALL = re.compile(r"(?<=\w)\(\)")
-_OPTIONAL = re.compile(r"(?<=[^\W\d_])\((?P<s>e?s)\)")
-_OPEN = re.compile(r"[^\S\n]?[(（\[【〔{｛][^\S\n]?")
-_CLOSE = re.compile(r"\s?[)）\]】〕}｝](?P<next>\s?[,.;:!?，。；：！？、]*)")
-_WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff，。！？；：]")
+_ANY_BRACKET = pattern_of("[][(){}（）【】〔〕｛｝]")
+_CALL = pattern_of(r"(?<=\w)\(\)")
+_OPTIONAL = pattern_of(r"(?<=[^\W\d_])\((?P<s>e?s)\)")
+_OPEN = pattern_of(r"[^\S\n]?[(（\[【〔{｛][^\S\n]?")
+_CLOSE = pattern_of(r"\s?[)）\]】〕}｝](?P<next>\s?[,.;:!?，。；：！？、]*)")
+_WIDE = pattern_of("[\u3040-\u30ff\u3400-\u9fff，。！？；：]")
 
 # Whether any of the patterns below can match.
-_UNTIDY = re.compile(
+_UNTIDY = pattern_of(
     r"[!?,;:.\"'](?:(?<=[!?,;:—\s\"'][!?,;:.])|(?<=[!?])\"|(?<=\")\s?\"|(?<=')\s?'|"
     r"(?<=[.!?])\"?[^\W\d_]|(?<=\.)\.\.\w)"
 )
-_UNTIDY_LINE = re.compile(r"^[\s,;:.\-—!?]", re.MULTILINE)
-_REPEATED = re.compile(r"(?P<mark>[!?])[!?]+")
-_SPACE_BEFORE = re.compile(r" +(?=[,.;:!?](?:[\s\"')]|$))")
-_COMMAS = re.compile(r"(?:[,;:] ?){2,}")
-_COMMA_STOP = re.compile(r"[,;:—] ?(?=[.!?])")
-_STOP_COMMA = re.compile(r"(?P<stop>[!?][\"']?),(?=\s|$)")
-_LINE_START = re.compile(r"^[ ,;:.\-—!?]+(?=[\w\"'$])|^[\s,;:.\-—!?]+$", re.MULTILINE)
-_SPACES = re.compile(r" {2,}")
+_UNTIDY_LINE = pattern_of(r"^[\s,;:.\-—!?]", re.MULTILINE)
+_REPEATED = pattern_of(r"(?P<mark>[!?])[!?]+")
+_SPACE_BEFORE = pattern_of(r" +(?=[,.;:!?](?:[\s\"')]|$))")
+_COMMAS = pattern_of(r"(?:[,;:] ?){2,}")
+_COMMA_STOP = pattern_of(r"[,;:—] ?(?=[.!?])")
+_STOP_COMMA = pattern_of(r"(?P<stop>[!?][\"']?),(?=\s|$)")
+_LINE_START = pattern_of(r"^[ ,;:.\-—!?]+(?=[\w\"'$])|^[\s,;:.\-—!?]+$", re.MULTILINE)
+_SPACES = pattern_of(r" {2,}")
 # A sentence that begins without a space: "It ended.Then we left."
-_GLUED = re.compile(
+_GLUED = pattern_of(
     r"(?:(?<=[^\W\d_]{2})[.!?]|(?<=\w)\.\.\.)(?=[A-Z][a-z]+(?![A-Z])|(?<=\.\.\.)\w)|"
     r"(?<=\w)[.!?]\"(?=[a-z]{2})"
 )
-_EMPTY_QUOTES = re.compile(r"\"\"|(?<![\w.,;:!?])\"\s\"(?!\w)|(?<!\w)'\s?'(?!\w)")
+_EMPTY_QUOTES = pattern_of(r"\"\"|(?<![\w.,;:!?])\"\s\"(?!\w)|(?<!\w)'\s?'(?!\w)")
 
 
 def _comparison(match: re.Match[str]) -> str:
@@ -161,7 +162,7 @@ def _letter(match: re.Match[str]) -> str:
 
 
 # Letters of a word that an editor set in brackets; a closed set, since "f(x)" is no word.
-_INSIDE = re.compile(
+_INSIDE = pattern_of(
     r"(?<!\w)\[(?P<first>[A-Z])\](?=[a-z])|(?<=[a-z]{2})(?<!sin|cos|tan|log|exp)\((?P<middle>[a-w]{1,3})\)"
     r"(?=[a-z]{1,20}\b(?!\())"
     r"|(?<=[a-z]{3})\[(?P<last>s|m|r|d|ed|es|er|ing|ly)\](?![\w\[(]|\s?=)"

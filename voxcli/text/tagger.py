@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import chain
 
 from voxcli.text.changes import Change, Draft
+from voxcli.text.patterns import pattern_of
 
 DIGIT, CAPITAL, SMALL = "0", "A", "a"  # starts: a run of digits, a word by its first letter
 STOPPED = "S"  # a word with a full stop behind it
@@ -28,25 +29,25 @@ _WHEN = (
     "(?:Septem|Octo|Novem|Decem)ber|Eastern|Pacific|Central|Mountain|Greenwich|British|"
     "[A-Z]{1,2}[SD]?T"
 )
-_SENTENCE_END = re.compile(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})\b)[A-Z])")
+_SENTENCE_END = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})\b)[A-Z])")
 _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "to"
 _GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
-_DASH = re.compile(r"\s?[-–]\s?")
+_DASH = pattern_of(r"\s?[-–]\s?")
 _RUNS = (DIGIT, CAPITAL, SMALL)
-_FIGURES_MEET = re.compile(r"\d-\d")
-_SPOT = re.compile(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
+_FIGURES_MEET = pattern_of(r"\d-\d")
+_SPOT = pattern_of(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 _PLAIN_ASCII = frozenset(char for char in map(chr, range(128)) if char.isalnum() or char.isspace())
 _ASCII_STARTS = {
-    DIGIT: re.compile("[0-9](?<![0-9].)"),
-    CAPITAL: re.compile("[A-Z](?<![A-Za-z].)"),
-    SMALL: re.compile("[a-z](?<![A-Za-z].)"),
-    STOPPED: re.compile(r"[A-Za-z]++(?=\.)"),
-    JOINED: re.compile(r"(?:[0-9]++|[A-Za-z]++)(?=\S)"),
+    DIGIT: pattern_of("[0-9](?<![0-9].)"),
+    CAPITAL: pattern_of("[A-Z](?<![A-Za-z].)"),
+    SMALL: pattern_of("[a-z](?<![A-Za-z].)"),
+    STOPPED: pattern_of(r"[A-Za-z]++(?=\.)"),
+    JOINED: pattern_of(r"(?:[0-9]++|[A-Za-z]++)(?=\S)"),
 }
 
 
-FIGURES_JOINED = re.compile(r"[-/.](?<=\d.)\d")
-LETTER_BEHIND = re.compile(r"[^\W\d_](?<=\d.)")  # a figure
+FIGURES_JOINED = pattern_of(r"[-/.](?<=\d.)\d")
+LETTER_BEHIND = pattern_of(r"[^\W\d_](?<=\d.)")  # a figure
 
 
 class OneOf:

@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import digits, number
 from voxcli.text.tagger import DIGIT, Recogniser, led
 
 _AFTER = r"(?![\w-]|[.,:/]\d)"
-_PHONE = re.compile(
+_PHONE = pattern_of(
     r"(?<![\w.,-])(?<!\d )(?:(?P<plus>\+)(?P<country>\d{1,3})[ .-]?|(?P<one>1)[ .-]?)?"
     r"(?:\((?P<area>\d{3})\)[ ./-]?|(?P<area2>\d{3})[ ./-])?"
     rf"(?P<a>\d{{3}})(?P<gap>[ .-])(?P<b>\d{{4}}){_AFTER}(?! \d)"
     r"(?:,?\s(?P<ext>x|ext\.?|extension)\s?(?P<number>\d{1,6})(?!\w))?"
 )
-_VANITY = re.compile(
+_VANITY = pattern_of(
     r"(?<![\w.,-])(?:(?P<one>1)[ -])?(?P<area>\(?8\d\d\)?|900)(?:-|(?(one) |(?!)))"
     r"(?P<name>(?=[A-Z0-9-]{0,11}[A-Z]{2})(?:[A-Z0-9]{1,7}-){0,3}[A-Z0-9]{1,11})(?![\w-])"
 )
-_INTERNATIONAL = re.compile(r"(?<!\w)\+(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
+_INTERNATIONAL = pattern_of(r"(?<!\w)\+(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
 # A number in its own country begins with a zero that no amount has: "020 7946 0958".
-_NATIONAL = re.compile(
+_NATIONAL = pattern_of(
     r"(?<![\w.,/$€£:+-])(?=(?:[ /().-]{0,2}\d)"
     r"{8,12}(?!\d))\(?0\d{1,4}\)?(?:[ /-]\d{2,8}){1,4}(?![\w/-]|[.,:]\d)"
 )
-_PAIRS = re.compile(
+_PAIRS = pattern_of(
     r"(?<![\w.,/$€£:+-])(?:0\d(?P<gap>[ .])\d\d(?:(?P=gap)\d\d){3}|"
     r"(?=[\d.]{10,15}(?![\d.]))0\d{2,4}(?:\.\d{2,8}){2,4})(?![\w/-]|[.,:]\d)"
 )
-_CALLED = re.compile(
+_CALLED = pattern_of(
     r"(?:\b(?:[Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?|[Pp]hone|[Pp]honed|[Rr]ing|[Rr]ang|"
     r"[Tt]ext|[Ff]ax|[Tt]el|"
     r"[Tt]elephone|[Ee]xtension|[Ee]xt|[Mm]obile|[Cc]ell|[Ww]hats[Aa]pp|[Hh]otline|[Hh]elpline|"
@@ -41,12 +42,12 @@ _CALLED = re.compile(
     r"|\b(?:phone|telephone|mobile|fax) numbers? (?:is |was |are |of )?"
     r"|\b(?:[Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?|[Rr]ing|[Tt]ext|[Ff]ax) \d{3,6} (?:or|and) )$"
 )
-_CALL = re.compile(
+_CALL = pattern_of(
     r"(?<![\w.,$€£])(?:1-)?\d{3,5}(?:[ -]\d{2,5}){0,4}(?!-?\w|:|%|[.,/-]\d|\s?(?:times|people|men|"
     r"friends|of|km|minutes|hours|dollars|days|customers|o'clock|a\.m|p\.m|am\b|pm\b)\b)"
     r"|(?<![\w.,$€£])(?:\d{6,15}|\d{3}\.\d{4})(?![\w%]|[.,/:-]\d)"
 )
-_NUMBERED = re.compile(
+_NUMBERED = pattern_of(
     r"\b(?:otp|pin|id|lot|batch|code|passcode|password|zip|account|card|serial|tracking|routing|reference|"
     r"ref|order|invoice|"
     r"flight|model|license|licence|passport|SSN|ISBN|IMEI|zip code|ending in|ends in|"
@@ -54,13 +55,13 @@ _NUMBERED = re.compile(
     r"(?: code| number| no\.?|:)?(?: is| was|:| to)?[: ]\s?(?:#|no\. )?$",
     re.I,
 )
-_SPELLED = re.compile(
+_SPELLED = pattern_of(
     r"(?:\d{3,20}|\d{1,8}(?:-\d{1,8}){1,4})(?![\w%]|[.,/:-]\d|\s(?:million|thousand|billion|"
     r"percent|dollars|people|years|"
     r"items|of)\b)"
 )
-_CODE = re.compile(r"(?<![\w.,/-])\d{2,6}(?:-\d{1,6}){2,5}(?![\w-])")
-_CARD = re.compile(
+_CODE = pattern_of(r"(?<![\w.,/-])\d{2,6}(?:-\d{1,6}){2,5}(?![\w-])")
+_CARD = pattern_of(
     r"(?<![\w.,/-])\d{4}(?P<gap>[ -])\d{4}(?P=gap)\d{4}(?P=gap)\d{1,4}(?![\w-]|[.,]\d)"
 )
 
@@ -69,7 +70,7 @@ def _groups(text: str) -> str:
     return ", ".join(filter(None, (digits(part, "oh") for part in re.split(r"[ /.()-]+", text))))
 
 
-_NO_PLACE = re.compile("[5-9]00")  # areas of services: "eight hundred"
+_NO_PLACE = pattern_of("[5-9]00")  # areas of services: "eight hundred"
 
 
 def _area(written: str) -> str:
@@ -114,9 +115,9 @@ def _vanity(match: re.Match[str]) -> str:
     return ", ".join(parts)
 
 
-_STAR = re.compile(r"(?<=[Dd]ial )(?P<key>[*#])(?P<number>\d{1,6})(?!\w)")
+_STAR = pattern_of(r"(?<=[Dd]ial )(?P<key>[*#])(?P<number>\d{1,6})(?!\w)")
 _KEYS = {"*": "star", "#": "pound"}
-_OWNED = re.compile(r"\b(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir|[Tt]he) number(?: is|:)\s$")
+_OWNED = pattern_of(r"\b(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir|[Tt]he) number(?: is|:)\s$")
 
 
 def _call(match: re.Match[str]) -> str | None:
@@ -130,7 +131,7 @@ def _spelled(match: re.Match[str]) -> str | None:
     return ", ".join(map(digits, match.group().split("-")))
 
 
-_NAMED_NUMBER = re.compile(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
+_NAMED_NUMBER = pattern_of(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
 TELEPHONE_SHAPES = (
     Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group())),
     Recogniser("phone", DIGIT + "(+", _PHONE, _phone),

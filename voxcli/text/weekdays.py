@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.changes import Draft
+from voxcli.text.patterns import pattern_of
 
 DAYS = {
     "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Weds": "Wednesday",
@@ -22,7 +23,7 @@ MONTHS = {
     "Oct": "October", "Nov": "November", "Dec": "December",
 }  # fmt: skip
 _NAMES = DAYS | MONTHS
-_ANY = re.compile("|".join(sorted({name[:3] for name in _NAMES})))
+_ANY = pattern_of("|".join(sorted({name[:3] for name in _NAMES})))
 _DAY, _MONTH = "|".join(DAYS), "|".join(MONTHS)
 _ANY_DAY = rf"(?:{_DAY}|{'|'.join(dict.fromkeys(DAYS.values()))})\b"
 _ANY_MONTH = rf"(?:{_MONTH}|{'|'.join(MONTHS.values())})\b"
@@ -34,30 +35,30 @@ _WHEN = (
     r"|(?:the\s)?\d{1,2}(?:st|nd|rd|th)\b|\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?\b"
     rf"|\d{{1,2}}\s?[-–]\s?\d|(?:at\s)?{_CLOCK}|(?:morning|afternoon|evening|night|closed)\b)"
 )
-_DATED = re.compile(rf"(?<![\w.])(?P<name>{_DAY})(?P<dot>\.?)(?=,?\s{_WHEN})")
-_LED = re.compile(
+_DATED = pattern_of(rf"(?<![\w.])(?P<name>{_DAY})(?P<dot>\.?)(?=,?\s{_WHEN})")
+_LED = pattern_of(
     r"(?P<lead>\b(?:[Oo]n|[Uu]ntil|[Tt]ill|[Bb]y|[Ee]very|[Nn]ext|[Ll]ast|[Tt]his|[Ss]ince|"
     r"[Dd]ue)\s)"
     rf"(?P<name>{_DAY})(?P<dot>\.?)(?![\w'’-]|\s[A-Z])"
 )
-_SPANS = re.compile(
+_SPANS = pattern_of(
     rf"(?<![\w.]){_ANY_DAY}(?:(?:\.?\s?[/&+–-]\s?|\.?,?\s(?:and|or|to|through|thru)\s|"
     rf"\.?,\s){_ANY_DAY}){{1,6}}(?!['’])"
     rf"|(?<![\w.]){_ANY_MONTH}(?:\.?\s?[/&+–-]\s?|\.?\s(?:and|or|to|through|"
     rf"thru)\s){_ANY_MONTH}(?!['’])"
 )
-_MONTH_LED = re.compile(
+_MONTH_LED = pattern_of(
     r"(?P<lead>\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Tt]ill|[Ll]ate|[Ee]arly|[Mm]id|[Ll]ast|[Nn]ext|"
     r"[Tt]his|[Oo]f)[\s-])"
     rf"(?P<name>{_MONTH})(?P<dot>\.?)(?![\w'’])(?!\s[A-Z])"
 )
-_MONTH_NUMBERED = re.compile(
+_MONTH_NUMBERED = pattern_of(
     rf"(?<![\w.])(?P<name>{_MONTH})(?P<dot>\.?)(?=[\s-](?:\d{{1,2}}\b|\d{{4}}\b|['’]\d\d\b))"
     rf"|(?<=\d[\s/-])(?P<after>{_MONTH})\b(?=[\s/-]\d{{4}}\b)"
 )
-_ABBREVIATED = re.compile(rf"\b(?P<name>{_DAY}|{_MONTH})\b\.?")
-_SPANNED = re.compile(r"\w[-–]\w")
-_LINKS = re.compile(r"\s?[/&+–-]\s?")
+_ABBREVIATED = pattern_of(rf"\b(?P<name>{_DAY}|{_MONTH})\b\.?")
+_SPANNED = pattern_of(r"\w[-–]\w")
+_LINKS = pattern_of(r"\s?[/&+–-]\s?")
 
 
 def weekdays(draft: Draft) -> None:

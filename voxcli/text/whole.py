@@ -5,8 +5,7 @@ A sentence is, where it ends whatever comes next. Knows no reader and no voice.
 
 from __future__ import annotations
 
-import re
-
+from voxcli.text.patterns import pattern_of
 from voxcli.text.segmenter import sentence_ends
 
 MAX_OPEN = 1000  # characters without a certain end; then whole words have to do
@@ -15,7 +14,7 @@ MAX_OPEN = 1000  # characters without a certain end; then whole words have to do
 _FUTURES = (
     "x", "X", "1", ".", '"', ")", "」", "と", "说。", "他说。", " x", " X", " 1", " The x", ' "X'
 )  # fmt: skip
-_OPEN_TAG = re.compile(r"<[A-Za-z/][^<>\n]{0,200}\Z")
+_OPEN_TAG = pattern_of(r"<[A-Za-z/][^<>\n]{0,200}\Z")
 
 
 def whole_length(text: str, language: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text.patterns import pattern_of
 from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, OneOf, Recogniser, ends_sentence
 
 TITLES = {
@@ -97,12 +98,12 @@ ROADS = {
     "Pkwy": "Parkway", "Expy": "Expressway", "Sq": "Square", "Sta": "Station",
 }  # fmt: skip
 _NAMES = {name.lower() for name in (*TITLES, *_PLAIN, *NUMBERED, *ROADS)} | {"st"}
-_ET_AL = re.compile(r"(?<![\w.])(?P<name>et al)\.(?!\w)")
-_ABBREVIATION = re.compile(r"(?<![\w.])(?P<name>[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
-_GLUED = re.compile(
+_ET_AL = pattern_of(r"(?<![\w.])(?P<name>et al)\.(?!\w)")
+_ABBREVIATION = pattern_of(r"(?<![\w.])(?P<name>[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
+_GLUED = pattern_of(
     rf"(?<![\w.])(?P<name>{'|'.join(NUMBERED)}|{'|'.join(TITLES)})\.(?=\d|(?<=Dr\.|Mr\.)[A-Z])"
 )
-_BARE = re.compile(
+_BARE = pattern_of(
     r"(?<![\w.])(?:(?P<title>(?:Mr|Mrs|Ms|Dr|Prof)(?=\s+[A-Z][a-z]*)|(?:Capt|Lt|Sgt|Col|Cpl|"
     r"Maj|Gov|Pvt|Adm)(?=\s[A-Z][a-z]))|"
     r"(?P<saint>St)(?=\s[A-Z][a-z]{2})|(?P<route>Hwy|Rte|Apt|Ste|Rm|Bldg|Ext)(?=\s#?\d)|"
@@ -115,8 +116,8 @@ _HAS_BARE = OneOf(
     "Adm ", "St", "Ave", "Blvd", "Pkwy", "Hwy", "Expy", "Rd", "Rte", "Apt", "Rm", "Bldg", "Ext",
     "vs", "VS", "aka", "eg,", "eg:", "ie,", "ie:",
 )  # fmt: skip
-_TITLED = re.compile(r"\s+(?:[A-Z]|and [MD]|of State)")
-_LETTER = re.compile(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
+_TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)")
+_LETTER = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
 _LETTERED = (
     "Ex",
     "Bldg",
@@ -131,12 +132,12 @@ _LETTERED = (
     "Ste",
     "Rm",
 )  # "Ex. B"
-_COUNTING = re.compile(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d)")
-_PLACED = re.compile(r"(?:\b(?P<word>[A-Z][a-z]{1,30})|\b\d{1,4}(?:st|nd|rd|th))\s$")
-_COURT = re.compile(r"(?:\b\d{1,2}(?:st|nd|rd|th|d)|\bFed\.|\bD\.C\.)\s$")  # "the 9th Cir."
+_COUNTING = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d)")
+_PLACED = pattern_of(r"(?:\b(?P<word>[A-Z][a-z]{1,30})|\b\d{1,4}(?:st|nd|rd|th))\s$")
+_COURT = pattern_of(r"(?:\b\d{1,2}(?:st|nd|rd|th|d)|\bFed\.|\bD\.C\.)\s$")  # "the 9th Cir."
 _NOT_A_STREET_LIST = "In At To The From Of And Near On For By With Visit See Saint When Is Was But"
 _NOT_A_STREET = frozenset(_NOT_A_STREET_LIST.split())
-_BEFORE_SAINT = re.compile(r"\b(?:Port|Fort|East|West|North|South|Lake|Bay|Mount|Sault) $")
+_BEFORE_SAINT = pattern_of(r"\b(?:Port|Fort|East|West|North|South|Lake|Bay|Mount|Sault) $")
 _STARTERS_LIST = (
     "A An The He She It We They I You This That These Those There Then When If But And So Or In On "
     "At For From To As What Why How Who Where His Her My Our Your Their Its No Not Yes Now Please "
@@ -147,20 +148,20 @@ _STARTERS_LIST = (
 # Words that open a sentence: after "Plan B." they show that it ended, after "J." that it goes on.
 SENTENCE_STARTERS = frozenset(_STARTERS_LIST.split())
 _STARTER = "|".join(map(re.escape, _STARTERS_LIST.split()))
-_INITIALS = re.compile(
+_INITIALS = pattern_of(
     rf"(?<![\w.])(?<![A-Z] )(?P<letters>(?:[A-Z]\.\s?){{1,4}})"
     rf"(?=[A-Z][a-z'’]+)(?!(?:{_STARTER}|Mrs?|Ms|Dr|Prof)\b)"
 )
-_DOTTED = re.compile(
+_DOTTED = pattern_of(
     r"(?<![\w.])(?P<letters>(?:[A-Z]\.){1,6}[A-Z])(?P<dot>\.?)(?P<suffix>['’]?s)?"
     r"(?:(?!\w)|(?<=\.)(?=[A-Za-z][a-z]))"  # "U.S.Army" is glued
 )
-_DEGREE = re.compile(
+_DEGREE = pattern_of(
     r"(?<![\w.])(?P<name>Ph\.?D|M\.?Sc|B\.?Sc|M\.D|LL\.?M)(?P<dot>\.?)(?P<plural>s)?(?!\w)"
 )
-_STARTS = re.compile(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
+_STARTS = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
 
-_AMPERSAND = re.compile(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
+_AMPERSAND = pattern_of(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
 
 
 def spaced(letters: str) -> str:
@@ -241,7 +242,7 @@ ABBREVIATED = (
         CAPITAL,
         _DEGREE,
         lambda m: spaced(m["name"].replace(".", "").upper()) + ("'s" if m["plural"] else _stop(m)),
-        search=re.compile(r"[DcM]s?\b"),
+        search=pattern_of(r"[DcM]s?\b"),
     ),
     Recogniser(
         "acronym",
@@ -249,17 +250,17 @@ ABBREVIATED = (
         _DOTTED,
         lambda m: f"{spaced(m['letters'])}{chr(39) + 's' if m['suffix'] else _stop(m)}",
         ".",
-        re.compile(r"[A-Z]\.[A-Z]"),
+        pattern_of(r"[A-Z]\.[A-Z]"),
     ),
     Recogniser("abbreviation", STOPPED, _ABBREVIATION, _abbreviation),
-    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", re.compile(r"et al\.")),
+    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", pattern_of(r"et al\.")),
     Recogniser(
         "abbreviation",
         CAPITAL + SMALL,
         _GLUED,
         lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
-        re.compile(r"\.(?<=[a-z]\.)[\dA-Z]"),
+        pattern_of(r"\.(?<=[a-z]\.)[\dA-Z]"),
     ),
     Recogniser("abbreviation", CAPITAL + SMALL, _BARE, _bare, search=_HAS_BARE),
     Recogniser(
@@ -268,6 +269,6 @@ ABBREVIATED = (
         _INITIALS,
         lambda m: f"{spaced(m['letters'])} ",
         ".",
-        re.compile(r"\.(?<=[A-Z]\.)(?<!\w..)"),
+        pattern_of(r"\.(?<=[A-Z]\.)(?<!\w..)"),
     ),
 )
