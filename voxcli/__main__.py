@@ -77,16 +77,20 @@ def main() -> int:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _take)
     try:
+        from voxcli.process import end_with, own
+
+        own()
         from voxcli.cli import main as run
 
-        return run()
+        return end_with(run())
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         from voxcli.errors import EXIT_INTERRUPTED
+        from voxcli.process import end_with
 
         with suppress(OSError):  # not through voxcli.cli.output, which may be half loaded
             os.write(2, b"voxcli: interrupted\n")
-        return EXIT_INTERRUPTED
+        return end_with(EXIT_INTERRUPTED)
     except _Terminated:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)  # for who asks how it ended

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import socket
 import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from needs import PATIENCE_S
 
+from voxcli.config import EngineConfig
+from voxcli.engine.choose import open_engine
 from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 from voxcli.hub import catalog, download
 from voxcli.hub import files as hub
@@ -356,18 +359,40 @@ def test_the_table_says_of_voxcpm2_what_it_said() -> None:
     assert known.settings.parameters == {"steps": 10, "guidance_scale": 2.0}
 
 
-def test_a_damaged_bundled_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    damaged = tmp_path / "mini"
-    damaged.mkdir()
-    for path in catalog.bundled_folder().iterdir():
-        (damaged / path.name).symlink_to(path)
-    content = bytearray((damaged / "tokenizer.json").read_bytes())
-    content[100] ^= 1
-    (damaged / "tokenizer.json").unlink()
-    (damaged / "tokenizer.json").write_bytes(content)
-    monkeypatch.setattr(hub, "bundled_folder", lambda: damaged)
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json: sha256 is .*reinstall voxcli"):
-        hub.resolve_model("mini")
+@pytest.fixture
+def damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Gives a file of the bundled voice a wrong bit; returns what has to be said of it."""
+
+    def change(name: str) -> str:
+        damaged = tmp_path / "mini"
+        damaged.mkdir()
+        for path in catalog.bundled_folder().iterdir():
+            (damaged / path.name).symlink_to(path)
+        content = bytearray((damaged / name).read_bytes())
+        content[-100] ^= 1
+        (damaged / name).unlink()
+        (damaged / name).write_bytes(content)
+        monkeypatch.setattr(hub, "bundled_folder", lambda: damaged)
+        return rf"{re.escape(name)}: sha256 is .*reinstall voxcli"
+
+    return change
+
+
+@pytest.mark.parametrize("is_hashed_beside", [False, True])
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
+def test_a_damaged_bundled_file_is_named(
+    damage: Callable[[str], str], name: str, is_hashed_beside: bool
+) -> None:
+    message = damage(name)
+    with pytest.raises(CheckpointError, match=message):
+        hub.resolve_model("mini", is_hashed_beside=is_hashed_beside).require_whole()
+
+
+def test_no_engine_starts_over_damaged_weights(damage: Callable[[str], str]) -> None:
+    message = damage("audiovae.safetensors")
+    engine = open_engine("native", EngineConfig(model="mini", device="cpu"))
+    with pytest.raises(CheckpointError, match=message):
+        engine.start()
 
 
 # The hub cache

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "extras": {"errors"},
     "closing": set(),
+    "process": set(),
     "parameters": {"errors"},
     "config": {"errors", "parameters"},
     "utterance": {"config"},
@@ -63,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"models", "models.base", "hub", "audio", "voices"},
     "engine.native": WORDS
     | {"engine.base", "engine.planning", "engine.session", "engine.speech"}
-    | {"models", "models.base", "layers", "kernels", "text", "audio", "hub", "voices"},
+    | {"models", "models.base", "layers", "kernels", "text", "audio", "hub", "voices", "process"},
 }
 # what the capabilities share: the engine protocol and what is below it, no engine by name
 ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
@@ -73,7 +74,7 @@ MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}
 MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
 MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server", "times"}
-MAY_IMPORT["__main__"] = {"cli", "errors"}
+MAY_IMPORT["__main__"] = {"cli", "errors", "process"}
 
 WITHOUT_TORCH = {
     *(WORDS | ENGINE),

@@ -104,7 +104,10 @@ def open_engine(
     from voxcli.hub import resolve_model
 
     if files is None:
-        files = resolve_model(config.model, offline=settings.offline, cache_dir=settings.cache_dir)
+        files = resolve_model(
+            config.model, offline=settings.offline, cache_dir=settings.cache_dir,
+            is_hashed_beside=spec != VLLM_OMNI,
+        )  # fmt: skip
     logger.info("engine: %s, model %s in %s", spec, files.name, files.folder)
     if spec == VLLM_OMNI:
         from voxcli.engine.vllm_omni.engine import VllmOmniEngine

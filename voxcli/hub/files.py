@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from voxcli import models
@@ -31,6 +32,7 @@ from voxcli.hub.checkpoint import CONFIG_NAME, Checkpoint, inspect_checkpoint
 from voxcli.hub.hashes import FileCheck, file_sha256, joint_checksum, verify_file
 from voxcli.models.base import ModelFacts, ModelFamily
 
+LARGE_BYTES = 1 << 20  # weights, which nothing reads before the model is loaded
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -66,9 +68,23 @@ class ModelFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles(ModelFolder):
-    """A model that is on this machine and passed the checks."""
+    """A model that is on this machine and passed the checks, or is in one.
+
+    Attributes:
+        hashing: of its large files, where that goes on in a thread.
+    """
 
     checkpoint: Checkpoint
+    hashing: Sequence[Future[None]] = field(default=(), compare=False, repr=False)
+
+    def require_whole(self) -> None:
+        """Wait for the hashes.
+
+        Raises:
+            CheckpointError: a file is not what it should be.
+        """
+        for each in self.hashing:
+            each.result()
 
     @property
     def family(self) -> ModelFamily:
@@ -139,25 +155,48 @@ def locate_model(
 
 
 def resolve_model(
-    name: str, *, revision: str | None = None, offline: bool = False, cache_dir: Path | None = None
+    name: str,
+    *,
+    revision: str | None = None,
+    offline: bool = False,
+    cache_dir: Path | None = None,
+    is_hashed_beside: bool = False,
 ) -> ModelFiles:
     """Find a model on this machine and check its files; never touches the network.
 
     Arguments as for `locate_model`.
+
+    Args:
+        is_hashed_beside: hash large files in a thread; whoever reads them asks `require_whole`.
 
     Raises:
         ModelNotFoundError: unknown name, no such folder, or not downloaded.
         CheckpointError: the files are there but unusable; the message names the file.
     """
     at = locate_model(name, revision=revision, offline=offline, cache_dir=cache_dir)
-    if at.known:
-        for asset in at.known.files:
-            # The bundled voice is small enough to be hashed whenever it is used (0.07 s).
-            check = verify_file(at.folder / asset.name, asset, is_hashed=name == BUNDLED)
-            if not check.is_ok:
-                raise CheckpointError(f"{at.folder / asset.name}: {check.detail}", hint=at.advice)
+    # The bundled voice is small enough to be hashed whenever it is used (0.07 s).
+    hashed = at.known.files if at.known and name == BUNDLED else ()
+    later = tuple(each for each in hashed if each.size >= LARGE_BYTES) if is_hashed_beside else ()
+    for asset in at.known.files if at.known else ():
+        _check_file(at, asset, is_hashed=asset in hashed and asset not in later)
     checkpoint = inspect_checkpoint(at.folder, hint=at.advice)
-    return ModelFiles(at.folder, at.name, at.revision, at.known, checkpoint=checkpoint)
+    files = ModelFiles(at.folder, at.name, at.revision, at.known, checkpoint=checkpoint)
+    if later:
+        thread = ThreadPoolExecutor(1, "hashes")
+        files = replace(files, hashing=[thread.submit(_check_file, at, each) for each in later])
+        thread.shutdown(wait=False)
+    return files
+
+
+def _check_file(at: ModelFolder, asset: AssetFile, *, is_hashed: bool = True) -> None:
+    """Compare a file of a known model with the table.
+
+    Raises:
+        CheckpointError: it is missing, or of another size or hash.
+    """
+    check = verify_file(at.folder / asset.name, asset, is_hashed=is_hashed)
+    if not check.is_ok:
+        raise CheckpointError(f"{at.folder / asset.name}: {check.detail}", hint=at.advice)
 
 
 def pull_model(

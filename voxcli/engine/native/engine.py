@@ -23,6 +23,7 @@ from voxcli.errors import UsageError
 from voxcli.hub.files import ModelFiles, encoder_checksum, model_checksum
 from voxcli.parameters import Value, Values, settle
 from voxcli.plan import Plan
+from voxcli.process import quick_imports
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 
 if TYPE_CHECKING:
@@ -171,9 +172,10 @@ class NativeEngine(SpeechEngine):
         files, config = self.files, self.config
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
             logger.info("importing torch")
-            from voxcli.engine.native.core import EngineCore
-            from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
-            from voxcli.engine.native.memory import require_memory
+            with quick_imports():
+                from voxcli.engine.native.core import EngineCore
+                from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
+                from voxcli.engine.native.memory import require_memory
 
             started_s = time.perf_counter()
             num_bytes = sum(path.stat().st_size for path in files.files)
@@ -186,6 +188,7 @@ class NativeEngine(SpeechEngine):
                 f"the weights of {files.name}",
                 "use a smaller model, --precision bf16 or fp8, or --device cpu",
             )
+            files.require_whole()
             logger.info("loading %s on %s", files.name, device.name)
             model = files.family.load(
                 files.folder, device.torch_device, dtype, is_native=config.native

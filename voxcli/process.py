@@ -1,0 +1,71 @@
+"""What lets the program start and end sooner than Python and torch do by themselves.
+
+A library may not decide such things for the process it is in: what is not safe for everybody is
+done after `own` alone, which only the program calls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+# torch registers in Python how operations act on tensors without data, for its compiler; of its
+# import that is two fifths. Nothing that speaks has such tensors.
+_FOR_TRACING = "torch._meta_registrations"
+
+_is_own = False
+_exit_code: int | None = None
+
+
+def own() -> None:
+    """Say that the process is the program's, and nobody else's."""
+    global _is_own
+    _is_own = True
+    atexit.register(_leave)  # before all others, so that it is called after them
+
+
+def end_with(exit_code: int) -> int:
+    """Have Python's end of the process free nothing, and return the exit code.
+
+    Threads are waited for and what modules registered for the end is called, as always. Only then
+    the process ends, instead of taking every module apart.
+    """
+    global _exit_code
+    _exit_code = exit_code
+    return exit_code
+
+
+def _leave() -> None:
+    if _exit_code is None:
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # None when the shell closed it
+                stream.flush()
+    except (OSError, ValueError):  # Python reports it
+        return
+    os._exit(_exit_code)
+
+
+@contextmanager
+def quick_imports() -> Iterator[None]:
+    """Import torch in the block: no garbage is looked for, and the program's torch cannot trace."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    is_left_out = _is_own and "torch" not in sys.modules
+    if is_left_out:
+        sys.modules[_FOR_TRACING] = ModuleType(_FOR_TRACING)
+    try:
+        yield
+    finally:
+        if is_left_out:  # whoever imports it by name has it
+            sys.modules.pop(_FOR_TRACING, None)
+            if (torch := sys.modules.get("torch")) is not None:
+                vars(torch).pop(_FOR_TRACING.rpartition(".")[2], None)
+        if was_enabled:
+            gc.enable()
