@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +26,6 @@ from voxcli.hub import files as hub
 pytestmark = pytest.mark.usefixtures("own_home")
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(VOXCLI).parent
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
@@ -45,56 +42,6 @@ def every_command() -> Iterator[tuple[str, Any]]:
 
 def examples_of(command: str) -> tuple[str, ...]:
     return import_module(f"voxcli.cli.{command}").EXAMPLES  # type: ignore[no-any-return]
-
-
-def every_example() -> list[str]:
-    below = [example for command in cli.COMMANDS for example in examples_of(command)]
-    return [*cli.EXAMPLES, *below]
-
-
-def first_examples() -> list[str]:
-    return [examples_of(command)[0] for command in cli.COMMANDS]
-
-
-def every_readme_command() -> list[str]:
-    """What a reader of the README can paste."""
-    return commands_in(ROOT / "README.md")
-
-
-def commands_in(page: Path) -> list[str]:
-    """The lines of its sh blocks, but set-up and what needs downloads, other hosts or a film."""
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    left_out = r"^make |^pipx? |^uv |^\. |VoxCPM2|Qwen3-TTS|http://|--host |^export |film\.|recipes"
-    return [line for line in lines if line and not re.search(left_out, line)]
-
-
-def pages_with_commands() -> list[str]:
-    pages = sorted((ROOT / "docs").rglob("*.md"))
-    return [str(page.relative_to(ROOT)) for page in pages if commands_in(page)]
-
-
-def example_environment(**changes: str) -> dict[str, str]:
-    """This process's, with the `voxcli` of these tests first on the path."""
-    return dict(os.environ) | changes | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-
-
-def finish(command: str, folder: Path, environ: dict[str, str]) -> None:
-    """Run a line of shell to its end, which has to be a good one."""
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environ, capture_output=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-
-
-@pytest.fixture(scope="session")
-def hot_place() -> Iterator[str]:
-    """The runtime folder of a running server with the bundled voice."""
-    with tempfile.TemporaryDirectory(prefix="voxcli") as name:
-        environ = example_environment(XDG_RUNTIME_DIR=name)
-        finish("voxcli serve --port 0 --background", Path(name), environ)
-        yield name
-        finish("voxcli serve --stop", Path(name), environ)
 
 
 @pytest.mark.parametrize("path", [path for path, _ in every_command()])
@@ -120,36 +67,6 @@ def test_every_command_has_examples_in_its_help(run: Any) -> None:
         assert examples, name
         _, out, _ = run(name, "--help")
         assert all(example in out for example in examples), name
-
-
-@pytest.mark.parametrize("example", [*every_example(), *every_readme_command()])
-def test_every_example_works(example: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The first of each command loads a model of its own; a running server speaks the others."""
-    shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    sound = request.getfixturevalue("sink").env if "voxcli stream" in example else {}
-    environ = example_environment(**sound)
-    if "voxcli serve" in example:
-        finish(example, tmp_path, environ | {"VOXCLI_ENGINE": "auto"})
-    elif example in first_examples():
-        finish(example, tmp_path, environ)
-    else:
-        place = request.getfixturevalue("hot_place")
-        finish(example, tmp_path, environ | {"VOXCLI_ENGINE": "auto", "XDG_RUNTIME_DIR": place})
-
-
-@pytest.mark.parametrize("page", pages_with_commands())
-def test_the_commands_of_a_page_work_one_after_the_other(
-    page: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    shutil.copytree(ROOT / "samples", tmp_path / "samples")
-    shutil.copy(ROOT / "samples" / "voices" / "clara.flac", tmp_path / "me.wav")
-    commands = commands_in(ROOT / page)
-    is_heard = any("voxcli stream" in command for command in commands)
-    sound = request.getfixturevalue("sink").env if is_heard else {}
-    place = request.getfixturevalue("hot_place")
-    environ = example_environment(**sound) | {"VOXCLI_ENGINE": "auto", "XDG_RUNTIME_DIR": place}
-    for command in commands:
-        finish(command, tmp_path, environ)
 
 
 def test_what_is_generated_in_the_docs_is_current() -> None:

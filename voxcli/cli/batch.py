@@ -48,11 +48,13 @@ if TYPE_CHECKING:
     from voxcli.utterance import Utterance
 
 EXAMPLES = (
-    "voxcli batch samples/dubbing.csv -o lines/",
-    "voxcli batch samples/dubbing.srt -o cues/ --name '{index:04d}_{speaker}' --format flac",
-    "voxcli batch samples/dubbing.csv -o lines/ --dry-run",
-    "voxcli batch samples/dubbing.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
-)  # fmt: skip
+    r"printf 'text,voice\nThe ferry leaves at noon.,emma\nBring a warm jacket.,hugo\n' > lines.csv "
+    "&& voxcli batch lines.csv -o lines/",
+    "voxcli batch lines.csv -o named/ --name '{index:04d}_{voice}' --format flac",
+    "voxcli batch lines.csv -o lines/ --dry-run",
+    r"printf '1\n00:00:01,000 --> 00:00:03,500\nThe ferry leaves at noon.\n' > cues.srt "
+    "&& voxcli batch cues.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
+)
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
 RUN = "Run"  # a panel of the help

@@ -1,0 +1,189 @@
+"""What a reader can paste works where only voxcli is installed: README, docs and examples of help.
+
+What is pasted together runs together, in a folder that begins empty: a page's blocks of shell in
+their order, and the examples of a command. What no test runs is named in `NOT_RUN`, with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from filelock import FileLock
+from needs import PATIENCE_S
+from shell import VOXCLI
+from typer.main import get_command
+
+from voxcli import cli
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(VOXCLI).parent
+PAGES = [
+    "README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+]  # fmt: skip
+NOT_RUN = {
+    "sets up a machine": r"^(make|pip|pipx|uv|\.) ",
+    "downloads gigabytes": r"openbmb/VoxCPM2|Qwen/Qwen3-TTS",
+    "asks other machines": r"http://(one|two|host|gpu1):|--host 0\.0\.0\.0 --no-socket|API_KEY=…",
+    "needs a film": r"\bfilm\.mp4",
+    "compares two installations": r"^for i in|^  (old|new)/voxcli|^done$|\bold-reports\b",
+    "trains for hours": r"-m recipes\.train_mini",
+}  # fmt: skip
+LANGUAGES = {"sh", "text", "python", "json", "toml", "csv"}
+# Options of other programs that pages name.
+OF_OTHERS = {
+    "--omni", "--stage-overrides", "--official", "--repeats", "--rounds", "--seconds", "--service",
+}  # fmt: skip
+
+
+def fences(page: str) -> list[tuple[str, str]]:
+    """Language and text of each fenced block."""
+    text = (ROOT / page).read_text("utf-8")
+    return re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def reasons_not_to_run(line: str) -> list[str]:
+    return [reason for reason, pattern in NOT_RUN.items() if re.search(pattern, line)]
+
+
+def scripts_of(page: str) -> list[str]:
+    """The page's blocks of shell without the lines that no test runs."""
+    blocks = [
+        "\n".join(line for line in text.splitlines() if not reasons_not_to_run(line))
+        for language, text in fences(page)
+        if language == "sh"
+    ]
+    return [block for block in blocks if block.strip()]
+
+
+def examples_of(command: str) -> tuple[str, ...]:
+    module = import_module(f"voxcli.cli.{command}") if command else cli
+    return module.EXAMPLES  # type: ignore[no-any-return]
+
+
+@cache
+def options() -> frozenset[str]:
+    """Every option of every command."""
+
+    def walk(command: Any, parent: typer.Context | None, name: str) -> Iterator[str]:
+        context = typer.Context(command, info_name=name, parent=parent)
+        for parameter in command.get_params(context):
+            yield from (*parameter.opts, *parameter.secondary_opts)
+        for child in command.list_commands(context) if hasattr(command, "list_commands") else ():
+            yield from walk(command.get_command(context, child), context, child)
+
+    return frozenset(walk(get_command(cli.app), None, "voxcli"))
+
+
+def finish(script: str, folder: Path, environ: dict[str, str]) -> None:
+    """Run lines of shell to their end, which has to be a good one, each of them."""
+    command = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, timeout=PATIENCE_S,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{script}\n{done.stderr.decode(errors='replace')}"
+
+
+@pytest.fixture(scope="session")
+def hot_place() -> Iterator[str]:
+    """The runtime folder of a running server with the bundled voice."""
+    with tempfile.TemporaryDirectory(prefix="voxcli") as name:
+        environ = environment(XDG_RUNTIME_DIR=name)
+        finish("voxcli serve --port 0 --background", Path(name), environ)
+        yield name
+        finish("voxcli serve --stop", Path(name), environ)
+
+
+@pytest.fixture
+def cold_place() -> Iterator[str]:
+    """A runtime folder of one's own, and the port that `serve` takes when none is asked for."""
+    lock = FileLock(Path(tempfile.gettempdir()) / f"voxcli-tests-port-{os.getuid()}.lock")
+    with lock, tempfile.TemporaryDirectory(prefix="voxcli") as name:
+        yield name
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's, with the `voxcli` of these tests first on the path."""
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return dict(os.environ) | {"VOXCLI_ENGINE": "auto"} | changes | {"PATH": path}
+
+
+def paste(scripts: list[str], folder: Path, request: pytest.FixtureRequest) -> None:
+    """A running server speaks, but to those that start one."""
+    together = "\n".join(scripts)
+    sound = request.getfixturevalue("sink").env if "voxcli stream" in together else {}
+    starts_server = "voxcli serve" in together
+    place = request.getfixturevalue("cold_place" if starts_server else "hot_place")
+    for script in scripts:
+        finish(script, folder, environment(**sound | {"XDG_RUNTIME_DIR": place}))
+
+
+@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+def test_the_examples_of_a_command_work_one_after_the_other(
+    command: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    first, *others = examples_of(command)
+    if command in ("speak", "clone", "batch"):  # one of each loads a model of its own
+        finish(first, tmp_path, environment(VOXCLI_ENGINE="native"))
+        paste(others, tmp_path, request)
+    else:
+        paste([first, *others], tmp_path, request)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if scripts_of(page)])
+def test_the_commands_of_a_page_work_one_after_the_other(
+    page: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    paste(scripts_of(page), tmp_path, request)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_looks_like_shell_is_a_block_of_shell(page: str) -> None:
+    for language, text in fences(page):
+        assert language in LANGUAGES
+        assert language == "sh" or not re.search(r"^(\$|voxcli|curl|pip|make) ", text, re.MULTILINE)
+
+
+def test_what_no_test_runs_is_there() -> None:
+    blocks = [text for page in PAGES for language, text in fences(page) if language == "sh"]
+    lines = [line for block in blocks for line in block.splitlines()]
+    unused = set(NOT_RUN) - {reason for line in lines for reason in reasons_not_to_run(line)}
+    assert not unused
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_that_a_page_names_exists(page: str) -> None:
+    text = re.sub(r"https?://\S+", "", (ROOT / page).read_text("utf-8"))
+    codes = re.findall(r"`([^`\n]+)`", text)
+    named = {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)}
+    assert named <= options() | OF_OTHERS
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    here = ROOT / page
+    for target in re.findall(r"\]\(([^)\s]+)\)", here.read_text("utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (here.parent / path).resolve() if path else here
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
