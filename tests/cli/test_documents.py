@@ -40,10 +40,11 @@ NOT_RUN = {
     "compares two installations": r"^for i in|^  (old|new)/voxcli|^done$|\bold-reports\b",
     "trains for hours": r"-m recipes\.train_mini",
 }  # fmt: skip
-LANGUAGES = {"sh", "text", "python", "json", "toml", "csv"}
-# Options of other programs that pages name.
+LANGUAGES = {"sh", "console", "text", "python", "json", "toml", "csv"}
+# Options of vLLM-Omni and of this repository's tools.
 OF_OTHERS = {
-    "--omni", "--stage-overrides", "--official", "--repeats", "--rounds", "--seconds", "--service",
+    "--omni", "--stage-overrides", "--omni-master-address", "--omni-lb-policy",
+    "--official", "--repeats", "--rounds", "--seconds", "--rows",
 }  # fmt: skip
 
 
@@ -126,8 +127,13 @@ def paste(scripts: list[str], folder: Path, request: pytest.FixtureRequest) -> N
     sound = request.getfixturevalue("sink").env if "voxcli stream" in together else {}
     starts_server = "voxcli serve" in together
     place = request.getfixturevalue("cold_place" if starts_server else "hot_place")
-    for script in scripts:
-        finish(script, folder, environment(**sound | {"XDG_RUNTIME_DIR": place}))
+    environ = environment(**sound | {"XDG_RUNTIME_DIR": place})
+    try:
+        for script in scripts:
+            finish(script, folder, environ)
+    finally:
+        if starts_server:
+            subprocess.run([VOXCLI, "serve", "--stop"], env=environ, capture_output=True)
 
 
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS])
@@ -153,7 +159,22 @@ def test_the_commands_of_a_page_work_one_after_the_other(
 def test_what_looks_like_shell_is_a_block_of_shell(page: str) -> None:
     for language, text in fences(page):
         assert language in LANGUAGES
-        assert language == "sh" or not re.search(r"^(\$|voxcli|curl|pip|make) ", text, re.MULTILINE)
+        if language not in ("sh", "console"):
+            assert not re.search(r"^(\$|voxcli|curl|pip|make) ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "console" in dict(fences(page))])
+def test_a_session_that_a_page_shows_goes_as_shown(page: str, tmp_path: Path) -> None:
+    for language, text in fences(page):
+        if language == "console":
+            lines = text.splitlines(keepends=True)
+            typed = "".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
+            shown = "".join(line for line in lines if not line.startswith("$ "))
+            done = subprocess.run(
+                ["bash", "-c", typed], cwd=tmp_path, env=environment(), text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S,
+            )  # fmt: skip
+            assert done.stdout == shown
 
 
 def test_what_no_test_runs_is_there() -> None:
