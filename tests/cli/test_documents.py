@@ -113,6 +113,8 @@ def cold_place() -> Iterator[str]:
     lock = FileLock(Path(tempfile.gettempdir()) / f"voxcli-tests-port-{os.getuid()}.lock")
     with lock, tempfile.TemporaryDirectory(prefix="voxcli") as name:
         yield name
+        stop = [VOXCLI, "serve", "--stop"]  # of what failed in the middle
+        subprocess.run(stop, env=environment(XDG_RUNTIME_DIR=name), capture_output=True)
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -122,18 +124,12 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def paste(scripts: list[str], folder: Path, request: pytest.FixtureRequest) -> None:
-    """A running server speaks, but to those that start one."""
-    together = "\n".join(scripts)
-    sound = request.getfixturevalue("sink").env if "voxcli stream" in together else {}
-    starts_server = "voxcli serve" in together
-    place = request.getfixturevalue("cold_place" if starts_server else "hot_place")
-    environ = environment(**sound | {"XDG_RUNTIME_DIR": place})
-    try:
-        for script in scripts:
-            finish(script, folder, environ)
-    finally:
-        if starts_server:
-            subprocess.run([VOXCLI, "serve", "--stop"], env=environ, capture_output=True)
+    """A running server speaks, but in scripts that start one of their own."""
+    for script in scripts:
+        sound = request.getfixturevalue("sink").env if "voxcli stream" in script else {}
+        has_server = "voxcli serve" in script
+        place = request.getfixturevalue("cold_place" if has_server else "hot_place")
+        finish(script, folder, environment(**sound | {"XDG_RUNTIME_DIR": place}))
 
 
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS])

@@ -44,7 +44,7 @@ COMMANDS = {
     "speak": "Speak a text into a file or to stdout.",
     "clone": "Speak a text in the voice of a recording.",
     "batch": "Speak every row of a table into a file of its own.",
-    "stream": "Speak a text to the loudspeaker while it is generated.",
+    "stream": "Play a text on the loudspeaker while it is spoken.",
     "voices": "List, save, describe, rename and share voices.",
     "bench": "Measure how fast this machine speaks.",
     "models": "List, inspect, check, download and remove models.",
@@ -165,7 +165,7 @@ def _load(name: str) -> Any:
 app = new_app(
     """Turn text into speech, from a terminal.
 
-    The result is on stdout, everything else on stderr. Exit codes: 0 done, 1 an item failed,
+    The result goes to stdout, everything else to stderr. Exit codes: 0 done, 1 an item failed,
     2 usage or input, 3 model, 4 device, 5 writing, 130 interrupted.
     """,
     cls=LazyCommands,
@@ -184,7 +184,7 @@ def _show_version(is_asked: bool) -> None:
 def voxcli(
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Tell on stderr what happens, with times."),
+        typer.Option("--verbose", "-v", help="Show each step on stderr, with its time."),
     ] = False,
     version: Annotated[
         bool,

@@ -82,7 +82,7 @@ def batch(
             "-o",
             "--output",
             metavar="FOLDER",
-            help="Where the files go.",
+            help="Folder for the files.",
             rich_help_panel=OUTPUT,
         ),
     ],
@@ -90,17 +90,21 @@ def batch(
         bool,
         typer.Option(
             "--strict/--keep-going",
-            help="Speak nothing of a table with rows that must be corrected, or the good ones.",
+            help="If rows must be corrected: speak no row, or speak the good rows.",
             rich_help_panel=RUN,
         ),
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Speak again what is done already.", rich_help_panel=RUN),
+        typer.Option(
+            "--force", help="Speak all rows again, even those that are done.", rich_help_panel=RUN
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be spoken, and stop.", rich_help_panel=RUN),
+        typer.Option(
+            "--dry-run", help="Show what would be spoken, then stop.", rich_help_panel=RUN
+        ),
     ] = False,
     slots: Annotated[
         int | None,
@@ -108,8 +112,8 @@ def batch(
             "--slots",
             "--max-slots",
             metavar="N",
-            help="Segments spoken at once, 1 or more; of servers at URLs: rows that each has.",
-            show_default=f"{NUM_SLOTS}; 8 a server, then as many as make it faster",
+            help="Segments to speak at the same time, 1 or more. For servers: rows of each.",
+            show_default=f"{NUM_SLOTS}, or 8 a server and more if this is faster",
             rich_help_panel=ENGINE,
         ),
     ] = None,
@@ -119,12 +123,12 @@ def batch(
     """Speak every row of a table into a file of its own.
 
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, max_seconds, language,
-    lexicon, start, end or duration, speaker, and what the model can be told by name; others are
-    kept for the report. What a row leaves empty the options give. Every problem is reported before
-    the model loads; then the good rows are spoken, or with --strict none. Run it again to go on
-    where it stopped: rows that are done and unchanged are kept. --fit, --mix and --subs make a
-    timeline of the rows by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in flight;
-    twice stops at once. Ends with 1 when a row failed, must be corrected or was cut.
+    lexicon, start, end or duration, speaker, and the model's parameters. Other columns are kept for
+    the report. Options apply to empty cells. voxcli reports every problem before it loads the
+    model, and then speaks the good rows, or none with --strict. To go on after a stop, run the
+    command again: rows that are done and unchanged are kept. --fit, --mix and --subs place the rows
+    on a timeline by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in progress. A
+    second Ctrl-C stops at once. The exit code is 1 if a row failed, must be corrected or was cut.
     """
     from voxcli.batch.session import Choices
     from voxcli.engine.choose import NATIVE

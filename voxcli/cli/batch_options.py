@@ -32,7 +32,7 @@ class TableOptions:
             "--encoding",
             metavar="NAME",
             help="Encoding of the table, such as cp1252.",
-            show_default="UTF-8, or as its byte-order mark says",
+            show_default="UTF-8, or as the byte-order mark says",
         ),
     ] = None
     delimiter: Annotated[
@@ -40,8 +40,8 @@ class TableOptions:
         typer.Option(
             "--delimiter",
             metavar="CHAR",
-            help="What separates cells: one character, or tab.",
-            show_default="found and reported",
+            help="Character between cells, or tab.",
+            show_default="detected and reported",
         ),
     ] = None
     map: Annotated[
@@ -49,21 +49,24 @@ class TableOptions:
         typer.Option(
             "--map",
             metavar="FIELD=COLUMN",
-            help="Which column is a field, such as text=Line; FIELD= means that none is, whatever "
-            "it is called. May be repeated.",
+            help="Column of a field, such as text=Line. FIELD= means that no column is this field. "
+            "May be repeated.",
         ),
     ] = None
     no_header: Annotated[
         bool,
-        typer.Option("--no-header", help="The first line is a row; columns are called 1, 2, …."),
+        typer.Option(
+            "--no-header",
+            help="The table has no header: the first line is a row, and the columns are 1, 2, ….",
+        ),
     ] = False
     labels: Annotated[
         str,
         typer.Option(
             "--labels",
             metavar="auto|none|NAMES",
-            help="Words before a colon in subtitles that are speakers and not said: found, none, "
-            "or these names, such as Ann,Ben.",
+            help="Words before a colon in subtitles that name speakers, and are not spoken: "
+            "detected, none, or names such as Ann,Ben.",
         ),
     ] = "auto"
 
@@ -91,14 +94,14 @@ class FileOptions:
         typer.Option(
             "--name",
             metavar="TEMPLATE",
-            help="Name of each file, such as '{index:04d}_{speaker}.wav'; any column, "
-            "index, record, line and text.",
+            help="Name of each file, such as '{index:04d}_{speaker}.wav'. Can use index, record, "
+            "line, text and any column.",
             show_default="the column output or id, else {index:04d}",
         ),
     ] = None
     format: Annotated[
         str,
-        typer.Option("--format", metavar="NAME", help="Format where no suffix says it."),
+        typer.Option("--format", metavar="NAME", help="Format of files whose name has no suffix."),
     ] = "wav"
     bits: BitsOption = None
     rate: Annotated[
@@ -107,7 +110,7 @@ class FileOptions:
             "--rate",
             metavar="HZ",
             help="Sample rate of the files in Hz.",
-            show_default="that of the model",
+            show_default="the model's",
         ),
     ] = None
     on_duplicate: Annotated[
@@ -115,7 +118,7 @@ class FileOptions:
         typer.Option(
             "--on-duplicate",
             metavar="refuse|number",
-            help="What to do with a name that two rows have: refuse, or add -2, -3, ….",
+            help="If two rows have the same name: refuse the second, or number it -2, -3, ….",
         ),
     ] = "refuse"
     overwrite: Annotated[
@@ -144,10 +147,14 @@ class ImitationOptions:
 
     ref: Annotated[
         Path | None,
-        typer.Option("--ref", metavar="FILE", help="Recording of a voice for rows without one."),
+        typer.Option(
+            "--ref",
+            metavar="FILE",
+            help="Recording of the voice for rows without a voice of their own.",
+        ),
     ] = None
     ref_text: Annotated[
-        str, typer.Option("--ref-text", metavar="TEXT", help="Transcript of that recording.")
+        str, typer.Option("--ref-text", metavar="TEXT", help="Transcript of the recording.")
     ] = ""
 
 
@@ -162,13 +169,14 @@ class VerifyOptions:
         typer.Option(
             "--verify",
             metavar="wer",
-            help="Listen to each row with Whisper and speak it again where words are wrong.",
+            help="Listen to each row with Whisper, and speak the row again if too many words are "
+            "wrong.",
         ),
     ] = None
     verify_threshold: Annotated[
         float,
         typer.Option(
-            "--verify-threshold", metavar="X", help="Share of wrong words that is fine, 0 to 1."
+            "--verify-threshold", metavar="X", help="Share of wrong words to accept, 0 to 1."
         ),
     ] = 0.25
     verify_model: Annotated[
@@ -176,7 +184,7 @@ class VerifyOptions:
         typer.Option(
             "--verify-model",
             metavar="FOLDER",
-            help="A faster-whisper model: a folder, or a name that is in the local cache.",
+            help="faster-whisper model: a folder, or a name in the local cache.",
         ),
     ] = "base"
 
@@ -207,20 +215,24 @@ class FitOptions:
 
     fit: Annotated[
         bool,
-        typer.Option("--fit", help="Trim each row that has start and end, and fit its tempo."),
+        typer.Option(
+            "--fit", help="Trim the rows with start and end, and fit their tempo to the time slot."
+        ),
     ] = False
     min_speed: Annotated[
         float,
         typer.Option(
             "--min-speed",
             metavar="X",
-            help="Least tempo, 0.5 to 2; under 1, short speech is slowed to fill its slot.",
+            help="Lowest tempo, 0.5 to 2. Below 1, short speech slows down to fill its slot.",
         ),
     ] = 1.0
     max_speed: Annotated[
         float,
         typer.Option(
-            "--max-speed", metavar="X", help="Greatest tempo, 0.5 to 2; longer speech overflows."
+            "--max-speed",
+            metavar="X",
+            help="Highest tempo, 0.5 to 2. Speech that is still too long overflows.",
         ),
     ] = 1.3
 
@@ -246,15 +258,19 @@ class TimelineOptions:
 
     mix: Annotated[
         Path | None,
-        typer.Option("--mix", metavar="FILE", help="All rows at their start times in one file."),
+        typer.Option(
+            "--mix",
+            metavar="FILE",
+            help="Also write all rows at their start times into one file. Needs voxcli[dub].",
+        ),
     ] = None
     overlap: Annotated[
         str | None,
         typer.Option(
             "--overlap",
             metavar="POLICY",
-            help="Cues that would sound at once: mix them, shift the later one, cut what outgrew "
-            "its slot, or fail.",
+            help="If cues overlap: mix them, shift the later one, cut the speech that exceeds its "
+            "slot, or fail.",
             show_default="mix",
         ),
     ] = None
@@ -263,27 +279,31 @@ class TimelineOptions:
         typer.Option(
             "--lufs",
             metavar="X",
-            help="Loudness of the mix, -40 to -5; -16 for podcasts, -23 for broadcast.",
-            show_default="as it comes",
+            help="Loudness of the mix, -40 to -5 LUFS: -16 for podcasts, -23 for broadcast.",
+            show_default="unchanged",
         ),
     ] = None
     bed: Annotated[
         Path | None,
-        typer.Option("--bed", metavar="FILE", help="Sound under the speech; audio or video."),
+        typer.Option(
+            "--bed", metavar="FILE", help="Audio or video file whose sound plays under the speech."
+        ),
     ] = None
     bed_db: Annotated[
         float, typer.Option("--bed-db", metavar="DB", help="Gain of the bed, -60 to 20.")
     ] = 0.0
     duck_db: Annotated[
         float,
-        typer.Option("--duck-db", metavar="DB", help="How much lower under speech, 0 to 60."),
+        typer.Option(
+            "--duck-db", metavar="DB", help="How much lower the bed is under speech, 0 to 60."
+        ),
     ] = 12.0
     duck_attack_ms: Annotated[
         float,
         typer.Option(
             "--duck-attack-ms",
             metavar="MS",
-            help="Time that the bed takes to sink before speech, in milliseconds.",
+            help="Time in which the bed sinks before speech, in milliseconds.",
         ),
     ] = 150.0
     duck_release_ms: Annotated[
@@ -291,16 +311,24 @@ class TimelineOptions:
         typer.Option(
             "--duck-release-ms",
             metavar="MS",
-            help="Time that it takes to rise after speech, in milliseconds.",
+            help="Time in which the bed rises after speech, in milliseconds.",
         ),
     ] = 500.0
     stems: Annotated[
         Path | None,
-        typer.Option("--stems", metavar="FOLDER", help="One file a speaker, as long as the mix."),
+        typer.Option(
+            "--stems",
+            metavar="FOLDER",
+            help="Also write a file for each speaker, as long as the mix. Needs voxcli[dub].",
+        ),
     ] = None
     subs: Annotated[
         Path | None,
-        typer.Option("--subs", metavar="FILE", help="Subtitles of what was spoken: srt, vtt, ass."),
+        typer.Option(
+            "--subs",
+            metavar="FILE",
+            help="Also write subtitles of the speech: srt, vtt or ass. Needs voxcli[dub].",
+        ),
     ] = None
 
     def timeline(self, names: FileOptions) -> Timeline | None:

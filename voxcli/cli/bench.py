@@ -36,8 +36,8 @@ EXAMPLES = (
 app = new_app(
     """Measure how fast this machine speaks: time to first audio, real-time factor, throughput.
 
-    The table is on stdout. What each number means is in the JSON report and in docs/benchmarks.md.
-    Ctrl-C writes what was measured so far. Ends with 1 when a measured run failed.
+    The table goes to stdout. The JSON report and docs/benchmarks.md explain each number. After
+    Ctrl-C, the report has what was measured so far. The exit code is 1 if a measured run failed.
     """
 )
 

@@ -24,21 +24,26 @@ def compare(
             metavar="OLD", help="A report of 'voxcli bench --json', or a folder of them."
         ),
     ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, to be judged against it.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="Report or folder to compare with OLD.")
+    ],
     fail_over: Annotated[
-        str, typer.Option(metavar="P%", help="Slowdown that still passes, in percent.")
+        str, typer.Option(metavar="P%", help="Slowdown to accept, in percent.")
     ] = "5%",
     force: Annotated[
-        bool, typer.Option("--force", help="Compare different cards, models or settings too.")
+        bool,
+        typer.Option(
+            "--force", help="Also compare reports of different devices, models or settings."
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Lay reports side by side; ends with 1 when NEW is slower.
+    """Compare two reports. The exit code is 1 if NEW is slower.
 
-    Slower means: by more than --fail-over and by more than the noise. Two processes of the same
-    program differ by several percent on most machines, so give folders of 8 reports each,
-    made in turn (old, new, old, new): what their pairs differ by is the noise then. Unclear, with
-    a warning and exit code 0, means that a slowdown of twice --fail-over could not be ruled out.
+    "Slower" means slower by more than --fail-over and by more than the noise. On most machines, two
+    processes of the same program differ by several percent. So give folders of 8 reports each,
+    made in turn (old, new, old, new): the noise is then the difference between the pairs. "Unclear"
+    means that a slowdown of twice --fail-over is possible. It gives a warning and exit code 0.
     """
     from voxcli.bench import compare as comparing
     from voxcli.bench.report import load_reports

@@ -45,7 +45,7 @@ class LoadOptions:
         str | None,
         typer.Option(
             metavar="LIST",
-            help="What to say: short, medium, long, everyday, or files with one text a line.",
+            help="Texts to speak: short, medium, long, everyday, or files with one text a line.",
             show_default=DEFAULT_PROMPTS,
         ),
     ] = None
@@ -61,14 +61,14 @@ class LoadOptions:
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Streams in flight, 1 or more each; a new one starts when one ends.",
+            help="Streams at the same time, 1 or more each. A new stream starts when one ends.",
             show_default="1",
         ),
     ] = None
     rate: Annotated[
         float | None,
         typer.Option(
-            metavar="R", help="Start at R random arrivals a second instead of --concurrency."
+            metavar="R", help="Start R streams a second at random times, instead of --concurrency."
         ),
     ] = None
     max_slots: MaxSlotsOption = EngineConfig.max_slots
@@ -76,7 +76,7 @@ class LoadOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="Times each prompt is spoken, or each stream speaks, 1 or more.",
+            help="How often to speak each prompt, or each stream, 1 or more.",
             show_default="3",
         ),
     ] = None
@@ -84,20 +84,23 @@ class LoadOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="Runs before each measurement that do not count, 0 or more.",
+            help="Warm-up runs before each measurement, 0 or more.",
             show_default="1",
         ),
     ] = None
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Seed of the first repeat; the next ones count up.", show_default="1"
+            metavar="N",
+            help="Seed of the first repeat. Each further repeat adds 1.",
+            show_default="1",
         ),
     ] = None
     stream: Annotated[
         bool,
         typer.Option(
-            "--stream/--no-stream", help="Take audio as it is made, or whole checked segments."
+            "--stream/--no-stream",
+            help="Receive audio while it is made, or whole checked segments.",
         ),
     ] = True
 
@@ -166,8 +169,8 @@ class BenchEngineOptions(EngineOptions):
         typer.Option(
             "--engine",
             metavar="native|auto|URL",
-            help="Who speaks: this process, a running 'voxcli serve' if it fits, or the server at "
-            "a URL.",
+            help="What runs the model: this process, auto (a running 'voxcli serve' with this "
+            "model, else this process), or a server.",
             show_default=True,
         ),
     ] = NATIVE
@@ -194,14 +197,15 @@ class WeightsOptions:
     dummy_weights: Annotated[
         Path | None,
         typer.Option(
-            metavar="CONFIG", help="Random weights of the size in this config.json; speed alone."
+            metavar="CONFIG",
+            help="Use random weights of the size in this config.json, to measure speed.",
         ),
     ] = None
     frames: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Length of speech from --dummy-weights in frames of the model, 4 or more.",
+            help="Length of the speech with --dummy-weights, in frames of the model, 4 or more.",
             show_default="125",
         ),
     ] = None
@@ -237,12 +241,13 @@ class ReportFiles:
     html: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write a page with plots; opens offline. Needs voxcli[bench]."
+            metavar="FILE",
+            help="Write a web page with plots that opens offline. Needs voxcli[bench].",
         ),
     ] = None
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every run as a row.")] = (
-        None
-    )
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a CSV file with a row for each run.")
+    ] = None
     save_audio: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the audio of the measured runs.")
     ] = None

@@ -41,15 +41,19 @@ class CloneOptions:
     ] = None
     prompt_text: Annotated[
         str | None,
-        typer.Option("--prompt-text", metavar="TEXT|auto", help="What is said in --prompt-audio."),
+        typer.Option("--prompt-text", metavar="TEXT|auto", help="Transcript of --prompt-audio."),
     ] = None
     continuity: Annotated[
         bool,
-        typer.Option("--continuity", help="Let each segment of a long text continue the last one."),
+        typer.Option(
+            "--continuity", help="Let each segment of a long text continue the segment before."
+        ),
     ] = False
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Compare the voice of the result with the recording's."),
+        typer.Option(
+            "--verify", help="Compare the voice of the result with that of the recording."
+        ),
     ] = False
 
 

@@ -20,13 +20,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Name of the shell.")],
 ) -> None:
     """Print a script that completes voxcli's commands, options and voices in a shell.
 
-    For bash, put this line into ~/.bashrc: eval "$(voxcli completion bash)". For zsh, write it as
-    _voxcli into a folder of $fpath. For fish, write it as voxcli.fish into
-    ~/.config/fish/completions.
+    For bash, put this line into ~/.bashrc: eval "$(voxcli completion bash)". For zsh, write the
+    script to the file _voxcli in a folder of $fpath. For fish, write the script to
+    ~/.config/fish/completions/voxcli.fish.
     """
     if shell not in SHELLS:
         raise UsageError(f"there is no completion for '{shell}'", hint=f"use {', '.join(SHELLS)}")

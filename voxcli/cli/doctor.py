@@ -48,8 +48,8 @@ class Check:
 def doctor(json: JsonOption = False) -> None:
     """Report what this machine can do: torch, devices, sound, formats, models, disk.
 
-    Ends with 0 when the bundled voice can speak here, 3 when its files are damaged, 4 when torch
-    does not work.
+    The exit code is 0 if the bundled model can speak on this machine, 3 if its files are damaged,
+    and 4 if torch does not work.
     """
     checks = [check() for check in CHECKS]
     if json:

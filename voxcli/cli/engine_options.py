@@ -30,7 +30,7 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="MODEL",
-            help="A model name, a hub id or a folder; see 'voxcli models list'.",
+            help="Name, hub id or folder of a model. See 'voxcli models list'.",
             show_default=UserSettings.model,
         ),
     ] = None
@@ -48,7 +48,7 @@ class ModelOptions:
         typer.Option(
             "--precision",
             metavar="PRECISION",
-            help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that have it.",
+            help="Number format of the model: auto, fp32, bf16, or fp8 on GPUs that support it.",
             show_default=True,
         ),
     ] = EngineConfig.precision
@@ -108,8 +108,8 @@ class EngineOptions(ModelOptions):
         typer.Option(
             "--engine",
             metavar="auto|native|vllm-omni|URL[,URL...]",
-            help="Who speaks: a running 'voxcli serve' if it fits, this process, vLLM-Omni in it, "
-            "or the servers at URLs.",
+            help="What runs the model: auto (a running 'voxcli serve' with this model, else this "
+            "process), this process, vLLM-Omni, or servers.",
             show_default=UserSettings.engine,
         ),
     ] = None

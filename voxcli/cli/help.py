@@ -12,7 +12,9 @@ EXAMPLES = ("voxcli help speak", "voxcli help voices add")
 def help(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]...", help="A command, and one below it."),
+        typer.Argument(
+            metavar="[COMMAND]...", help="Name of a command, such as speak or voices add."
+        ),
     ] = None,
 ) -> None:
     """Show the help of a command, as --help does."""

@@ -27,7 +27,7 @@ EXAMPLES = (
 app = new_app("List, inspect, check, download and remove models.", no_args_is_help=True)
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A model name, a hub id or a folder.")
+    str, typer.Argument(metavar="NAME", help="Name, hub id or folder of a model.")
 ]
 
 
@@ -57,7 +57,7 @@ def list_models(json: JsonOption = False) -> None:
 
 @app.command()
 def info(name: NameArgument, json: JsonOption = False) -> None:
-    """Show what a model is, what it can be told, what sounds best, and where its files are."""
+    """Describe a model: voices, languages, parameters, best settings, files."""
     from voxcli.hub import resolve_model
     from voxcli.hub.catalog import known_models
     from voxcli.models import family_named
@@ -82,7 +82,7 @@ def verify(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="A model; all known ones on this machine if left out."
+            metavar="[NAME]", help="Name of a model. Without it, all known models on this machine."
         ),
     ] = None,
     json: JsonOption = False,
@@ -117,14 +117,14 @@ def pull(
             "--revision",
             metavar="COMMIT",
             help="Commit, branch or tag of the hub model.",
-            show_default="the pinned one, else main",
+            show_default="the pinned commit, else main",
         ),
     ] = None,
     offline: OfflineOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Download a model from the Hugging Face hub, or go on with it."""
+    """Download a model from the Hugging Face hub. Run it again to resume."""
     from voxcli.hub import pull_model
 
     settings = load_settings()

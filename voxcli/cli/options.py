@@ -91,7 +91,7 @@ VoiceOption = Annotated[
         "--voice",
         autocompletion=_voice_names,
         metavar="VOICE",
-        help="Name of a voice, such as emma; see 'voxcli voices list'.",
+        help="Name of a voice, such as emma. See 'voxcli voices list'.",
         show_default="the model's own",
     ),
 ]
@@ -100,7 +100,7 @@ StyleOption = Annotated[
     typer.Option(
         "--style",
         metavar="WORDS",
-        help="How it should sound, such as 'warm, slow'; not every model can.",
+        help="How the speech should sound, such as 'warm, slow'. Not every model supports this.",
         show_default=False,
     ),
 ]
@@ -110,7 +110,7 @@ MaxSlotsOption = Annotated[
         "--slots",
         "--max-slots",
         metavar="N",
-        help="Segments that can be spoken at once, 1 or more; each takes memory.",
+        help="Segments to speak at the same time, 1 or more. Each takes memory.",
         show_default=True,
         rich_help_panel=ENGINE,
     ),
@@ -137,20 +137,22 @@ OfflineOption = Annotated[
     bool,
     typer.Option(
         "--offline",
-        help="Open no network connection, whatever is missing.",
+        help="Open no network connection, even if files are missing.",
         rich_help_panel=ENGINE,
     ),
 ]
 BitsOption = Annotated[
     str | None,
-    typer.Option("--bits", metavar="N", help="Bits a sample: 8, 16, 24 or 32f.", show_default="16"),
+    typer.Option(
+        "--bits", metavar="N", help="Bits per sample: 8, 16, 24 or 32f.", show_default="16"
+    ),
 ]
 StreamFormatOption = Annotated[
     str,
     typer.Option(
         "--format",
         metavar="wav|raw",
-        help="Format where no suffix says it: of '-o -'; raw is s16le at 16 bits.",
+        help="Format of '-o -', which has no suffix. raw is s16le at 16 bits.",
     ),
 ]
 
@@ -163,7 +165,9 @@ class TextSource:
 
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="What to say; '-', or nothing at a pipe, reads stdin."),
+        typer.Argument(
+            metavar="TEXT", help="Text to speak. '-', or a pipe without TEXT, reads stdin."
+        ),
     ] = None
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
@@ -174,7 +178,7 @@ class TextSource:
             "--encoding",
             metavar="NAME",
             help="Encoding of the file or stdin, such as latin-1.",
-            show_default="UTF-8, or by byte order mark",
+            show_default="UTF-8, or as the byte-order mark says",
         ),
     ] = None
 
@@ -249,7 +253,7 @@ class SpeechOptions:
             "--language",
             metavar="CODE",
             help="Language of the text as an ISO 639-1 code, such as en.",
-            show_default="found from the text",
+            show_default="detected",
             rich_help_panel=TEXT,
         ),
     ] = None
@@ -258,7 +262,7 @@ class SpeechOptions:
         typer.Option(
             "--speed",
             metavar="X",
-            help="Tempo with the pitch kept, from 0.25 to 4; best from 0.5 to 2.",
+            help="Tempo from 0.25 to 4, with the pitch kept. Best from 0.5 to 2.",
         ),
     ] = Utterance.speed
     pause: Annotated[
@@ -266,7 +270,7 @@ class SpeechOptions:
         typer.Option(
             "--pause",
             metavar="S",
-            help="Silence between the segments of a long text in seconds, from 0 to 10.",
+            help="Silence between the segments of a long text, from 0 to 10 seconds.",
             show_default="by punctuation",
         ),
     ] = Utterance.pause_s
@@ -275,7 +279,7 @@ class SpeechOptions:
         typer.Option(
             "--seed",
             metavar="N",
-            help=f"Seed of the noise, from 0 to {MAX_SEED}; same seed, same speech.",
+            help=f"Seed of the noise, from 0 to {MAX_SEED}. The same seed gives the same speech.",
             show_default="chosen and reported",
         ),
     ] = None
@@ -284,8 +288,8 @@ class SpeechOptions:
         typer.Option(
             "--max-seconds",
             metavar="S",
-            help="Longest audio of the whole text in seconds, above 0; longer speech is cut there.",
-            show_default="by text length",
+            help="Longest audio of the whole text in seconds, above 0. Longer speech is cut.",
+            show_default="depends on the text",
         ),
     ] = None
     retries: Annotated[
@@ -293,7 +297,7 @@ class SpeechOptions:
         typer.Option(
             "--retries",
             metavar="N",
-            help="Fresh attempts after speech that came out bad, 0 or more.",
+            help="How often to try again if the speech fails its checks, 0 or more.",
             show_default=True,
         ),
     ] = SamplingParams.retries
@@ -302,7 +306,7 @@ class SpeechOptions:
         typer.Option(
             "--lexicon",
             metavar="FILE",
-            help="How words are said: CSV of written, spoken, and if wanted language and 'regex'.",
+            help="CSV file that defines how words are spoken: written,spoken[,language[,match]].",
             show_default="none",
             rich_help_panel=TEXT,
         ),
@@ -311,7 +315,7 @@ class SpeechOptions:
         bool,
         typer.Option(
             "--raw-text",
-            help="Do not write out numbers and abbreviations; make no pauses.",
+            help="Do not spell out numbers and abbreviations, and ignore pause marks.",
             rich_help_panel=TEXT,
         ),
     ] = False

@@ -58,24 +58,25 @@ class ReferenceOptions:
         typer.Option(
             "--ref-text",
             metavar="TEXT|auto",
-            help="What is said in it, for a closer result; 'auto' listens with faster-whisper.",
+            help="Transcript of the recording, for a closer result. 'auto' makes it with faster-"
+            "whisper.",
         ),
     ] = None
     ref_text_file: Annotated[
         Path | None,
-        typer.Option("--ref-text-file", metavar="FILE", help="Read what is said from a file."),
+        typer.Option("--ref-text-file", metavar="FILE", help="File with the transcript."),
     ] = None
     ref_start: Annotated[
         float | None,
-        typer.Option("--ref-start", metavar="S", help="Take the recording from this second on."),
+        typer.Option("--ref-start", metavar="S", help="Use the recording from this second on."),
     ] = None
     ref_end: Annotated[
         float | None,
-        typer.Option("--ref-end", metavar="S", help="Take the recording up to this second."),
+        typer.Option("--ref-end", metavar="S", help="Use the recording up to this second."),
     ] = None
     ref_auto: Annotated[
         bool,
-        typer.Option("--ref-auto", help="Take the best 10 s or so of a long recording."),
+        typer.Option("--ref-auto", help="Use the best 10 s or so of a long recording."),
     ] = False
     ref_trim: Annotated[
         bool, typer.Option("--ref-trim", help="Cut silence at both ends of the recording.")
@@ -88,7 +89,7 @@ class ReferenceOptions:
         typer.Option(
             "--asr-model",
             metavar="NAME",
-            help="Whisper size or folder for a transcript that is 'auto'.",
+            help="Whisper model for '--ref-text auto': a size or a folder.",
             show_default=True,
         ),
     ] = "base"

@@ -54,15 +54,20 @@ HELD = "_VOXCLI_HELD"  # the descriptor by which a server in the background gets
 def serve(
     engine: ModelOptions,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; not loopback needs a key.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. Addresses other than loopback need a key.",
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="TCP port; 0 takes a free one.")] = 8091,
+    port: Annotated[int, typer.Option(metavar="N", help="TCP port. 0 selects a free port.")] = 8091,
     api_key: Annotated[
         str | None,
         typer.Option(
             "--api-key",
             metavar="KEY",
-            help="Key that clients must send. Better in VOXCLI_API_KEY: others can see options.",
+            help="Key that clients must send. Prefer VOXCLI_API_KEY, because other users can see "
+            "options.",
         ),
     ] = None,
     allow_origin: Annotated[
@@ -70,25 +75,31 @@ def serve(
         typer.Option(
             "--allow-origin",
             metavar="ORIGIN",
-            help="Let web pages of this origin use the server, such as http://localhost:3000; once "
-            "for each. '*' is every page, and needs a key.",
-            show_default="its own page alone",
+            help="Let web pages of this origin, such as http://localhost:3000, use the server. May "
+            "be repeated. '*' allows every page and needs a key.",
+            show_default="only the server's own page",
         ),
     ] = None,
     strict_fields: Annotated[
         bool,
         typer.Option(
             "--strict-fields",
-            help="Refuse fields of a request that mean nothing here; else a header names them.",
+            help="Refuse requests with unknown fields. By default, a header names these fields.",
         ),
     ] = False,
     max_streams: Annotated[
         int,
-        typer.Option("--max-streams", metavar="N", help="Texts spoken at once, 1 or more."),
+        typer.Option(
+            "--max-streams", metavar="N", help="Texts to speak at the same time, 1 or more."
+        ),
     ] = EngineConfig.max_slots,
     max_queue: Annotated[
         int,
-        typer.Option("--max-queue", metavar="N", help="Texts that may wait; then 429. 0 or more."),
+        typer.Option(
+            "--max-queue",
+            metavar="N",
+            help="Texts that can wait, 0 or more. Further texts get 429.",
+        ),
     ] = 64,
     graphs: Annotated[
         list[str] | None,
@@ -96,7 +107,7 @@ def serve(
             "--graphs",
             metavar="NAME=VALUE,...",
             help="On a GPU: capture graphs for these values of the model's parameters, and refuse "
-            "others; once for each.",
+            "other values. May be repeated.",
             show_default="the model's best",
         ),
     ] = None,
@@ -105,31 +116,40 @@ def serve(
         typer.Option(
             "--replicas",
             metavar="N",
-            help="Processes that speak side by side, on a card each, or on the CPU; 1 or more. "
-            "'--device cuda:0,cuda:1' names the cards. --max-streams and --threads are of each.",
-            show_default="this one speaks",
+            help="Processes that speak, each on its own GPU, or on the CPU; 1 or more. '--device "
+            "cuda:0,cuda:1' names the GPUs. --max-streams and --threads apply to each process.",
+            show_default="only this process",
         ),
     ] = None,
     grace: Annotated[
         float,
         typer.Option(
-            metavar="S", help="Seconds that what is spoken may still take after Ctrl-C or --stop."
+            metavar="S", help="Seconds that running texts have to finish after Ctrl-C or --stop."
         ),
     ] = 30.0,
     no_socket: Annotated[
-        bool, typer.Option("--no-socket", help="Do not let other voxcli commands use this engine.")
+        bool, typer.Option("--no-socket", help="Do not let other voxcli commands use this server.")
     ] = False,
     background: Annotated[
-        bool, typer.Option("--background", help="Return when it is ready; it goes on by itself.")
+        bool,
+        typer.Option(
+            "--background", help="Start the server in the background, and return when it is ready."
+        ),
     ] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the running server.")] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Say what runs; exit code 1 when nothing does.")
+        bool,
+        typer.Option(
+            "--status", help="Describe the running server. The exit code is 1 if none runs."
+        ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Keep a model loaded: OpenAI-style speech API, a page to try it, hot engine for voxcli."""
+    """Keep a model loaded for programs, the browser and voxcli. Needs voxcli[serve].
+
+    The server has OpenAI's speech API and a web page. Other voxcli commands use it by themselves.
+    """
     from voxcli.engine.remote.place import Place
 
     if sum((background, stop, status)) > 1:

@@ -74,8 +74,8 @@ class TargetOptions:
             "-o",
             "--output",
             metavar="FILE|-",
-            help="Output file; its suffix is the format: wav, flac, mp3, ogg, opus, m4a, aac, wma. "
-            "'-' streams to stdout.",
+            help="Output file. The suffix sets the format: wav, flac, mp3, ogg, opus, m4a, aac or "
+            "wma. '-' writes to stdout.",
             show_default="a free .wav name made from the text",
         ),
     ] = None
@@ -87,7 +87,7 @@ class TargetOptions:
             "--rate",
             metavar="HZ",
             help="Output sample rate in Hz.",
-            show_default="that of the model",
+            show_default="the model's",
         ),
     ] = None
     subtitles: SubtitlesOption = None
@@ -151,10 +151,13 @@ class ShowOptions:
     panel: ClassVar[str] = OUTPUT
 
     show_text: Annotated[
-        bool, typer.Option("--show-text", help="Show on stderr what is said and every rewrite.")
+        bool,
+        typer.Option(
+            "--show-text", help="Show on stderr the text that is spoken, and every change of it."
+        ),
     ] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be said, and stop.")
+        bool, typer.Option("--dry-run", help="Show what would be spoken, then stop.")
     ] = False
     json: JsonOption = False
     quiet: QuietOption = False

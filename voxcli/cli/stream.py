@@ -60,7 +60,8 @@ class SoundOptions:
         typer.Option(
             "--sound-device",
             metavar="NAME|INDEX",
-            help="Sound device: its number, its name, or a part that no other name has.",
+            help="Sound device: its number, its name, or a part of the name that no other device "
+            "has.",
             show_default="the system's",
         ),
     ] = None
@@ -69,7 +70,7 @@ class SoundOptions:
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Also write what is heard to a file; its suffix is the format.",
+            help="Also write the sound to a file. The suffix sets the format.",
         ),
     ] = None
     subtitles: SubtitlesOption = None
@@ -77,7 +78,7 @@ class SoundOptions:
     out: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="-", help="'-' sends the sound to stdout, not to a device."
+            "-o", "--output", metavar="-", help="'-' sends the sound to stdout instead of a device."
         ),
     ] = None
     format: StreamFormatOption = "wav"
@@ -86,7 +87,7 @@ class SoundOptions:
         typer.Option(
             "--bits",
             metavar="N",
-            help="Bits a sample of --save and '-o -': 8, 16, 24 or 32f.",
+            help="Bits per sample of --save and '-o -': 8, 16, 24 or 32f.",
             show_default="16",
         ),
     ] = None
@@ -104,8 +105,8 @@ class SoundOptions:
         typer.Option(
             "--buffer-ms",
             metavar="MS",
-            help="Speech to make before it is played, from 0 to 120000 milliseconds.",
-            show_default="from the measured speed",
+            help="Speech to make before playing begins, from 0 to 120000 milliseconds.",
+            show_default="depends on the measured speed",
         ),
     ] = None
 
@@ -160,17 +161,17 @@ def stream(
     list_devices: Annotated[
         bool,
         typer.Option(
-            "--list-devices", help="List the sound devices and stop.", rich_help_panel=OUTPUT
+            "--list-devices", help="List the sound devices, then stop.", rich_help_panel=OUTPUT
         ),
     ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Speak a text to the loudspeaker while it is generated.
+    """Play a text on the loudspeaker while it is spoken. Needs voxcli[play].
 
-    With '-', or at a pipe, stdin is spoken as it arrives: a line, or a sentence of a line that is
-    still being written; an empty line is a pause. Ctrl-C stops the sound at once; --save then holds
-    what was heard.
+    With '-' or from a pipe, voxcli speaks stdin as it arrives: each line, and each complete
+    sentence of an unfinished line. An empty line is a pause. Ctrl-C stops the sound at once, and
+    --save then has what was heard.
     """
     if list_devices:
         _show_devices(is_json=json)

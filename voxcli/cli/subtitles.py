@@ -20,7 +20,7 @@ SubtitlesOption = Annotated[
     typer.Option(
         "--subtitles",
         metavar="FILE",
-        help="Also write when what is said: srt, vtt, or json with words.",
+        help="Also write subtitles: srt, vtt, or json with the time of each word.",
         show_default="none",
     ),
 ]

@@ -38,7 +38,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sav
 @app.command()
 @grouped
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What --voice will call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New name, as used with --voice.")],
     reference: ReferenceOptions,
     options: EngineOptions,
     language: Annotated[
@@ -46,8 +46,8 @@ def add(
         typer.Option(
             "--language",
             metavar="CODE",
-            help="Language of a transcript that is 'auto', such as en.",
-            show_default="found from the recording",
+            help="Language for '--ref-text auto', such as en.",
+            show_default="detected",
             rich_help_panel=RECORDING,
         ),
     ] = None,
@@ -56,7 +56,7 @@ def add(
         typer.Option(
             "--consent",
             metavar="NOTE",
-            help="Whose voice it is and what they agreed to; kept with it.",
+            help="Note kept with the voice: whose voice it is, and what they agreed to.",
             show_default=False,
         ),
     ] = "",
@@ -117,13 +117,13 @@ def encode(
 def list_voices(
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="Also list this model's own voices."),
+        typer.Option("--model", "-m", metavar="MODEL", help="Also list the voices of this model."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """List the voices that --voice takes.
 
-    They come with voxcli, or were saved, or are a model's own, which --model lists too.
+    A voice comes with voxcli, is saved, or comes with a model. --model also lists the model's.
     """
     from voxcli.voices import VoiceStore
 
@@ -215,10 +215,10 @@ def remove(name: NameArgument, json: JsonOption = False) -> None:
 @app.command()
 def rename(
     name: NameArgument,
-    new_name: Annotated[str, typer.Argument(metavar="NEW", help="What --voice will call it.")],
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="New name, as used with --voice.")],
     json: JsonOption = False,
 ) -> None:
-    """Call a saved voice otherwise."""
+    """Rename a saved voice."""
     from voxcli.voices import VoiceStore
 
     new_name = VoiceStore().rename(name, new_name)
@@ -238,13 +238,13 @@ def export(
             "--output",
             metavar="FILE",
             help="Output file.",
-            show_default="a free name made from the voice's",
+            show_default="a free name made from the voice's name",
         ),
     ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Copy a voice into one file, to keep or to give away."""
+    """Copy a voice into a file, to keep or to share."""
     from voxcli.voices import SUFFIX, VoiceStore
 
     target = Path(f"{name}{SUFFIX}") if out is None and overwrite else out
@@ -257,10 +257,17 @@ def export(
 
 @app.command("import")
 def import_voice(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that export wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File that 'voxcli voices export' wrote.")
+    ],
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Another name.", show_default="its own"),
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Another name for the voice.",
+            show_default="the name in the file",
+        ),
     ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,

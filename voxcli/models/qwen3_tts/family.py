@@ -54,46 +54,48 @@ class Parameters:
 
     temperature: float = parameter(
         0.9,
-        "How freely the first code of a frame is drawn",
+        "Sampling temperature of the first code of a frame",
         minimum=0.05,
         maximum=2,
         note="lower is steadier",
     )
-    top_k: int = parameter(50, "Likeliest first codes that are drawn from", minimum=1, maximum=1000)
+    top_k: int = parameter(
+        50, "Number of the most likely first codes to sample from", minimum=1, maximum=1000
+    )
     top_p: float = parameter(
-        1.0, "Share of probability that first codes are drawn from", minimum=0.05, maximum=1
+        1.0, "Total probability of the first codes to sample from", minimum=0.05, maximum=1
     )
     repetition_penalty: float = parameter(
         1.05,
-        "How much less likely a first code is once it was drawn",
+        "Penalty for first codes that were sampled before",
         minimum=1,
         maximum=2,
         note="1 is off",
     )
     predictor_temperature: float = parameter(
         0.9,
-        "How freely the other codes of a frame are drawn",
+        "Sampling temperature of the other codes of a frame",
         minimum=0.05,
         maximum=2,
         aliases=("subtalker_temperature",),
     )
     predictor_top_k: int = parameter(
         50,
-        "Likeliest other codes that are drawn from",
+        "Number of the most likely other codes to sample from",
         minimum=1,
         maximum=1000,
         aliases=("subtalker_top_k",),
     )
     predictor_top_p: float = parameter(
         1.0,
-        "Share of probability that other codes are drawn from",
+        "Total probability of the other codes to sample from",
         minimum=0.05,
         maximum=1,
         aliases=("subtalker_top_p",),
     )
-    is_greedy: bool = parameter(False, "Take the likeliest code each time")
+    is_greedy: bool = parameter(False, "Always take the most likely code")
     is_text_streamed: bool = parameter(
-        False, "Give the text one token a frame, not whole before the speech"
+        False, "Give the text to the model one token a frame, instead of whole before the speech"
     )
 
 
