@@ -23,10 +23,12 @@ from voxcli.engine.base import SpeechEngine
 from voxcli.errors import DeviceError, SynthesisError, TextError, UsageError, VoxError
 from voxcli.plan import Plan
 from voxcli.streaming.outlet import MAX_AHEAD_S, Loudspeaker, Made, Outlet
-from voxcli.streaming.source import Item, OneText
+from voxcli.streaming.source import Item, OneText, TextLines
 from voxcli.streaming.streamer import Streamer, StreamReport
+from voxcli.text.lines import Line
 from voxcli.text.pauses import silence_alone
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
+from voxcli.text.whole import says_nothing
 from voxcli.utterance import FinishReason, Utterance
 
 ONE = "A sentence of ordinary length."
@@ -139,6 +141,35 @@ def test_parts_of_a_line_are_sentences_apart_and_its_end_makes_the_pause_a_lines
         Item(two, line=3),
     )  # fmt: skip
     assert len(paragraph) == len(spoken(Item(one, line=1), Item(line=2), Item(two, line=3)))
+
+
+def test_a_line_of_marks_alone_is_an_empty_line() -> None:
+    class Reader:
+        is_over, has_waiting = False, False
+
+        def __init__(self, texts: list[str]) -> None:
+            self.lines = [Line(number, text) for number, text in enumerate(texts)]
+
+        def get(self, timeout_s: float) -> Line | None:
+            line = self.lines.pop(0)
+            self.is_over = not self.lines
+            return line
+
+    engine = fake_engine()
+
+    def spoken(*texts: str) -> tuple[np.ndarray, StreamReport]:
+        outlet = Recorder()
+        source = TextLines(
+            Reader([*texts]),  # type: ignore[arg-type]
+            lambda text: plan(text, engine),
+            says_nothing=says_nothing,
+        )
+        report = Streamer(engine, source, outlet).run()
+        return np.concatenate(outlet.samples), report
+
+    samples, report = spoken(ONE, "```python", TWO, "---", "🙂")
+    assert not report.failed
+    assert np.array_equal(samples, spoken(ONE, "", TWO, "", "")[0])
 
 
 @pytest.mark.parametrize(

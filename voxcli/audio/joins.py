@@ -134,3 +134,62 @@ class PauseFitter:
         if length is None:
             return held
         return np.pad(held[:length], (0, max(0, length - len(held))))
+
+
+class TextPauses:
+    """The silence between texts that are spoken one after the other.
+
+    It is as long as the caller says, and where a text asks for exact silence, as long as that.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._fitter = PauseFitter()
+        self._num_natural = 0  # samples of the pause that came last, where no text asked for it
+        self._num_passed = 0  # samples of the text's beginning that do not leave
+        self._can_grow = False
+
+    def begin_text(self, silence_s: float) -> int:
+        """A text begins with exact silence, which stands for the pause before it.
+
+        Returns:
+            how many of its samples do not leave for that.
+        """
+        self._num_passed = min(self._num_natural, round(silence_s * self._rate))
+        return self._num_passed
+
+    def push(self, samples: Samples) -> Samples:
+        """Samples of the text that may leave; its last silence waits until its length is known."""
+        fresh = samples[self._num_passed :]
+        self._num_passed -= len(samples) - len(fresh)
+        return self._fitter.push(fresh)
+
+    def end_text(self, pause_s: float, *, is_asked: bool) -> Samples:
+        """The silence after a text.
+
+        Args:
+            is_asked: the text asked for what it ended with, which is kept.
+        """
+        self._num_natural = 0 if is_asked else round(pause_s * self._rate)
+        self._can_grow = not is_asked
+        return self._fitter.end_segment(None if is_asked else self._num_natural)
+
+    def lengthen(self, by_s: float, *, is_last: bool = False) -> Samples:
+        """More of the pause that came last; nothing after silence that was asked for.
+
+        Args:
+            is_last: it grows no more.
+        """
+        if not self._can_grow:
+            return EMPTY
+        self._can_grow = not is_last
+        longer = silence(by_s, self._rate)
+        self._num_natural += len(longer)
+        return longer
+
+    def rest(self, seconds: float) -> int:
+        """Samples of silence that are still to come where a text is nothing but silence, which
+        stands for the pause before it."""
+        num_left = max(0, round(seconds * self._rate) - self._num_natural)
+        self._num_natural, self._can_grow = 0, False
+        return num_left

@@ -255,28 +255,23 @@ def _open_source(
     from voxcli.streaming.source import TextLines
     from voxcli.text.lines import LineReader
     from voxcli.text.pauses import silence_alone
+    from voxcli.text.whole import language_of, says_nothing, whole_length
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
     reader = LineReader(
         sys.stdin.fileno(),
         encoding=text.encoding,
-        whole_length=lambda said: _whole_length(said, utterance, engine.facts.languages),
+        whole_length=lambda said: whole_length(
+            said, language_of(said, utterance.language, engine.facts.languages)
+        ),
     )
-    lines = TextLines(reader, plan, silence_alone if utterance.is_normalised else lambda said: 0.0)
+    lines = TextLines(reader, plan)
+    if utterance.is_normalised:
+        lines = TextLines(reader, plan, silence_of=silence_alone, says_nothing=says_nothing)
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
     return lines, engine.settled(utterance)
-
-
-def _whole_length(said: str, utterance: Utterance, languages: tuple[str, ...]) -> int:
-    """How much of a line that is still being written can be spoken."""
-    from voxcli.text.language import UNKNOWN, detect_language
-    from voxcli.text.whole import whole_length
-
-    language = utterance.language or (languages[0] if len(languages) == 1 else "")
-    language = language or detect_language(said)
-    return whole_length(said, "en" if language == UNKNOWN else language[:2].lower())
 
 
 def _takes_integers(target: Target, model_rate: int) -> bool:

@@ -80,6 +80,7 @@ class TextLines:
         reader: of the lines.
         make_plan: a line's text to its plan; TextError where it cannot be spoken.
         silence_of: seconds that a text of pauses alone asks for; 0 for others.
+        says_nothing: whether a text is marks of layout alone, which count as an empty line.
     """
 
     is_by_line = True
@@ -88,8 +89,11 @@ class TextLines:
         self,
         reader: LineReader,
         make_plan: Callable[[str], Plan],
+        *,
         silence_of: Callable[[str], float] = lambda text: 0.0,
+        says_nothing: Callable[[str], bool] = lambda text: not text.strip(),
     ) -> None:
+        self._says_nothing = says_nothing
         self._silence_of = silence_of
         self._reader = reader
         self._make_plan = make_plan
@@ -109,7 +113,7 @@ class TextLines:
             line = self._reader.get(timeout_s)
             if line is None:
                 return self._reader.is_over
-            if line.error or line.text.strip():
+            if line.error or not self._says_nothing(line.text):
                 self._peeked = line
         return False
 
@@ -120,7 +124,7 @@ class TextLines:
         plan: Plan | None = None
         error: VoxError | None = line.error
         silence_s = 0.0
-        if error is None and line.text.strip():
+        if error is None and not self._says_nothing(line.text):
             try:
                 silence_s = self._silence_of(line.text)
                 plan = None if silence_s else self._make_plan(line.text)

@@ -19,7 +19,7 @@ from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE
 from voxcli.utterance import FinishReason, SegmentReport
 
 if TYPE_CHECKING:
-    from voxcli.audio.joins import PauseFitter
+    from voxcli.audio.joins import TextPauses
     from voxcli.audio.resample import Samples
     from voxcli.engine.base import SpeechEngine
     from voxcli.plan import Plan
@@ -82,13 +82,11 @@ class Streamer:
         self.clock = clock
         self._rate = engine.facts.sample_rate
         self._max_seconds = max_seconds if source.is_by_line else None
-        self._pauses: PauseFitter | None = None
+        self._pauses: TextPauses | None = None
         if source.is_by_line:
-            from voxcli.audio.joins import PauseFitter  # imports numpy, which one text may not need
+            from voxcli.audio.joins import TextPauses  # imports numpy, which one text may not need
 
-            self._pauses = PauseFitter()
-        self._is_after_speech = False
-        self._num_natural = 0  # samples of the pause that came last, where no text asked for it
+            self._pauses = TextPauses(self._rate)
         self._num_samples = 0
 
     def run(self) -> StreamReport:
@@ -123,14 +121,17 @@ class Streamer:
                 error = err
             if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
                 pause_s = PAUSE_SENTENCE_S if item.is_part else PAUSE_LINE_S
-                self._end_text(self._pauses, item.plan, pause_s)
+                is_asked = item.plan.text.segments[-1].silence_s > 0  # and in what is held
+                self._write(self._pauses.end_text(pause_s, is_asked=is_asked), Made())
+        elif self._pauses is None or error is not None:
+            pass
         elif item.silence_s:
-            self._rest(item.silence_s)
-        elif error is None and item.is_rest:
-            self._lengthen_pause(PAUSE_LINE_S - PAUSE_SENTENCE_S)
-        elif error is None:
-            self._lengthen_pause(PAUSE_PARAGRAPH_S - PAUSE_LINE_S)
-            self._is_after_speech = False
+            self._rest(self._pauses.rest(item.silence_s))
+        elif item.is_rest:
+            self._write(self._pauses.lengthen(PAUSE_LINE_S - PAUSE_SENTENCE_S), Made())
+        else:
+            longer = self._pauses.lengthen(PAUSE_PARAGRAPH_S - PAUSE_LINE_S, is_last=True)
+            self._write(longer, Made())
         if error is not None:
             self.report.failed.append((item.line, error))
             self._on_failure(item.line, error)
@@ -156,8 +157,7 @@ class Streamer:
         self._wait_for_room()
         report.begun_at = report.begun_at or self.clock()
         text_s, is_first = 0.0, True
-        # the silence that a text begins with stands for the pause before it
-        num_passed = min(self._num_natural, round(plan.text.silence_s * self._rate))
+        num_passed = 0 if self._pauses is None else self._pauses.begin_text(plan.text.silence_s)
         begun_s = (self._num_samples - num_passed) / self._rate
         with self._engine.stream(plan, is_live=True) as stream:
             while True:
@@ -169,9 +169,7 @@ class Streamer:
                     break
                 if report.ttfa_s is None:
                     report.ttfa_s = stream.speech.ttfa_s
-                fresh = chunk.samples[num_passed:] if num_passed else chunk.samples
-                num_passed -= len(chunk.samples) - len(fresh)
-                samples = self._fitted(fresh)
+                samples = self._fitted(chunk.samples)
                 text_s += len(samples) / self._rate
                 remaining_s = max(0.0, plan.estimated_audio_s - text_s)
                 self._write(samples, Made(wall_s, is_first, text_s, remaining_s))
@@ -187,31 +185,14 @@ class Streamer:
         """A text's last silence waits until its length is known."""
         return samples if self._pauses is None else self._pauses.push(samples)
 
-    def _end_text(self, pauses: PauseFitter, plan: Plan, pause_s: float) -> None:
-        is_asked = plan.text.segments[-1].silence_s > 0  # by the text itself, and in what is held
-        self._num_natural = 0 if is_asked else round(pause_s * self._rate)
-        self._write(pauses.end_segment(None if is_asked else self._num_natural), Made())
-        self._is_after_speech = not is_asked
-
-    def _lengthen_pause(self, by_s: float) -> None:
-        """Make the pause after the last text longer, where nothing did yet."""
-        if self._is_after_speech:
-            from voxcli.audio.joins import silence
-
-            longer = silence(by_s, self._rate)
-            self._num_natural += len(longer)
-            self._write(longer, Made())
-
-    def _rest(self, seconds: float) -> None:
-        """Exact silence, which stands for the pause before it."""
+    def _rest(self, num_left: int) -> None:
+        """Write so many samples of silence."""
         from voxcli.audio.joins import silence
 
-        left = max(0, round(seconds * self._rate) - self._num_natural)
-        self._num_natural, self._is_after_speech = 0, False
-        while left:
+        while num_left:
             self._wait_for_room()
-            block = silence(min(BLOCK_S, left / self._rate), self._rate)
-            left -= len(block)
+            block = silence(min(BLOCK_S, num_left / self._rate), self._rate)
+            num_left -= len(block)
             self._write(block, Made())
 
     def _write(self, samples: Samples, made: Made) -> None:

@@ -5,7 +5,13 @@ A sentence is, where it ends whatever comes next. Knows no reader and no voice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from voxcli.text.changes import Draft
+from voxcli.text.language import UNKNOWN, detect_language
+from voxcli.text.markup import strip_markup
 from voxcli.text.patterns import pattern_of
+from voxcli.text.pauses import has_mark
 from voxcli.text.segmenter import sentence_ends
 
 MAX_OPEN = 1000  # characters without a certain end; then whole words have to do
@@ -14,6 +20,7 @@ MAX_OPEN = 1000  # characters without a certain end; then whole words have to do
 _FUTURES = (
     "x", "X", "1", ".", '"', ")", "」", "と", "说。", "他说。", " x", " X", " 1", " The x", ' "X'
 )  # fmt: skip
+_ITEM = pattern_of(r"\s*(?:[-*+#>]{1,6}\s+){0,3}[*_]{0,3}\(?\d{1,3}[.)][*_]{0,3}\Z")  # of a list
 _OPEN_TAG = pattern_of(r"<[A-Za-z/][^<>\n]{0,200}\Z")
 
 
@@ -26,16 +33,53 @@ def whole_length(text: str, language: str) -> int:
     Returns:
         0 where nothing is certain. Brackets, tags and code that are open are not cut.
     """
+    if ends := whole_ends(text, language):
+        return ends[-1]
+    return 0 if len(text) <= MAX_OPEN else cut_of(text)
+
+
+def whole_ends(text: str, language: str) -> list[int]:
+    """Where sentences at the beginning of a line certainly end, as positions behind them."""
     ends: set[int] | None = None
     for future in _FUTURES:
         found = {end for end in sentence_ends(text + future, language) if end <= len(text)}
         ends = found if ends is None else ends & found
         if not ends:
             break
-    closed = [end for end in ends or () if not _is_open(text[:end])]
-    if closed:
-        return max(closed)
-    return text.rfind(" ", 0, MAX_OPEN) + 1 if len(text) > MAX_OPEN else 0
+    return closed(text, ends or ())
+
+
+def closed(text: str, ends: Iterable[int]) -> list[int]:
+    """Of these positions those that are in no brackets, tag or code, and behind more than the
+    number of an item, in order."""
+    return [end for end in sorted(ends) if not (_ITEM.match(text[:end]) or _is_open(text[:end]))]
+
+
+def cut_of(text: str) -> int:
+    """Where to cut a text of more than `MAX_OPEN` characters that has no end: behind a word, or in
+    one of more than twice as many; 0 where that is not known yet."""
+    return text.rfind(" ", 0, MAX_OPEN) + 1 or (MAX_OPEN if len(text) > 2 * MAX_OPEN else 0)
+
+
+def language_of(text: str, asked: str | None, languages: Sequence[str]) -> str:
+    """The language whose sentences are looked for, ISO 639-1.
+
+    Args:
+        asked: what a user said it is.
+        languages: what the model speaks; none means any.
+    """
+    language = asked or (languages[0] if len(languages) == 1 else "")
+    language = language or detect_language(text)
+    return "en" if language == UNKNOWN else language[:2].lower()
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a line is marks of layout alone: a fence of code, a rule, a comment."""
+    if has_mark(text):
+        return False
+    draft = Draft(text)
+    strip_markup(draft)
+    return not any(char.isalnum() for char in draft.text)
 
 
 def _is_open(text: str) -> bool:
