@@ -19,7 +19,8 @@ import voxcli  # noqa: F401  before torch, whose idle threads would spin beside 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="voxcli")  # a socket's path must be short
+_runtime = tempfile.TemporaryDirectory(prefix="voxcli")  # a socket's path must be short
+os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 os.environ["VOXCLI_ENGINE"] = "native"  # a developer's running server speaks in no test but its own
 
 

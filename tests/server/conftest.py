@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from running import Running, run_server
 
@@ -13,6 +14,20 @@ from voxcli.engine.remote.place import Place
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
+    with run_server() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server for one test, without anybody's voices."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with run_server() as running:
         yield running
 

@@ -34,12 +34,6 @@ TEXT = "The ferry leaves at noon. Bring a warm jacket, and mind the step."
 needs_ffmpeg = pytest.mark.usefixtures("ffmpeg")
 
 
-@pytest.fixture(scope="module")
-def client(server: Running) -> Iterator[httpx.Client]:
-    with server.client() as client:
-        yield client
-
-
 def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
     return client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT, **fields})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -15,7 +14,7 @@ import openai
 import pytest
 from fakes import SAMPLE_RATE
 from openai.types.audio import SpeechModel, speech_create_params
-from running import GatedModel, Running, engine_for, run_server
+from running import GatedModel, engine_for, run_server
 
 from voxcli.config import MAX_SPEED, MIN_SPEED, UserSettings
 from voxcli.server.dialect import IGNORED, MAX_LOGGED, MAX_NAMED, Dialect
@@ -27,12 +26,6 @@ OPENAI_MODELS = get_args(SpeechModel)
 OPENAI_VOICES = sorted(
     name for each in get_args(speech_create_params.Voice) for name in get_args(each)
 )
-
-
-@pytest.fixture(scope="module")
-def client(server: Running) -> Iterator[httpx.Client]:
-    with server.client() as client:
-        yield client
 
 
 def ask(client: httpx.Client, **fields: Any) -> httpx.Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,8 @@ def uri(data: bytes, kind: str = "audio/flac") -> str:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    with run_server() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: Running) -> Iterator[httpx.Client]:
-    with server.client() as client:
-        yield client
+def server(own_server: Running) -> Running:
+    return own_server
 
 
 def ask(client: httpx.Client, **fields: Any) -> httpx.Response:

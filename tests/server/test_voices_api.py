@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from running import Running, run_server, until
+from running import Running, until
 
 from voxcli.server import encoder, voices
 from voxcli.voices import VoiceStore
@@ -18,16 +17,8 @@ SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    with run_server() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: Running) -> Iterator[httpx.Client]:
-    with server.client() as client:
-        yield client
+def server(own_server: Running) -> Running:
+    return own_server
 
 
 def add(client: httpx.Client, **fields: Any) -> httpx.Response:

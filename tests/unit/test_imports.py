@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.calls": WORDS | {"engine.base", "engine.news", "engine.session", "engine.speech"},
     "engine.remote": WORDS | {"engine.base", "engine.news", "text"},
     "engine.fleet": WORDS | {"engine.base", "engine.news"},
-    "engine.clips": {"audio", "utterance", "errors"},
+    "engine.clips": {"engine.planning", "models.base", "plan", "audio", "utterance", "errors"},
     "engine.vllm_omni": WORDS
     | {"engine.base", "engine.calls", "engine.clips", "engine.planning"}
     | {"models", "models.base", "hub"},

@@ -1,4 +1,4 @@
-"""A recording as another program's model hears it."""
+"""Plans and recordings for another program's model, which hears recordings and no encodings."""
 
 from __future__ import annotations
 
@@ -6,23 +6,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxcli.audio.resample import resample
+from voxcli.engine.planning import PlannedModel, make_plan, one_recording
 from voxcli.errors import RecordingError, UsageError, told_apart
-from voxcli.utterance import Recording, Use
+from voxcli.models.served import ServedModel
+from voxcli.plan import Plan
+from voxcli.utterance import Recording, Use, Utterance
 
 MIN_CLIP_S = 1.0  # vLLM-Omni refuses a shorter one
 MAX_CLIP_S = 30.0  # vLLM-Omni refuses a longer one
 
 
-def check_heard(recording: Recording, name: str) -> None:
-    """Refuse a recording that cannot be given to another program.
+def plan_heard(
+    utterance: Utterance, model: PlannedModel, served: ServedModel | None, name: str
+) -> Plan:
+    """`make_plan` for who hears recordings.
 
     Args:
-        name: what messages call who hears it.
+        served: what is known of such a model where another program has it.
+        name: what messages call the program.
 
     Raises:
-        UsageError: only an encoding is kept of it.
-        RecordingError: it is too short.
+        UsageError: what it cannot do; a recording of which only an encoding is kept.
+        RecordingError: one that is too short, or too long to be continued.
     """
+    if utterance.continuity:
+        raise UsageError(
+            f"{name} cannot let a segment continue the one before", hint="drop --continuity"
+        )
+    if served is not None:
+        utterance = served.check(utterance)
+        utterance = one_recording(utterance, model.facts.modes, served.max_told_s)
+    for recording in filter(None, (utterance.reference, utterance.prompt)):
+        _check_heard(recording, name)
+    plan = make_plan(utterance, model)
+    if served is not None and plan.utterance.prompt is not None:
+        _check_continued(plan.utterance.prompt, name, served.max_told_s)
+    return plan
+
+
+def _check_heard(recording: Recording, name: str) -> None:
     if recording.samples is None:
         raise UsageError(
             f"{name} has to hear a recording, and only an encoding of it is kept",
@@ -36,12 +58,7 @@ def check_heard(recording: Recording, name: str) -> None:
         )
 
 
-def check_continued(recording: Recording, name: str, longest_s: float) -> None:
-    """Refuse speech to continue that is longer than it may be.
-
-    Raises:
-        RecordingError: it is.
-    """
+def _check_continued(recording: Recording, name: str, longest_s: float) -> None:
     if (length := _duration_s(recording)) > longest_s:
         found, most = told_apart(length, longest_s)
         raise RecordingError(

@@ -21,7 +21,7 @@ import httpx
 
 from voxcli.engine.base import OWN_VOICE, EngineFacts, Setup
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
-from voxcli.engine.clips import check_continued, check_heard
+from voxcli.engine.clips import plan_heard
 from voxcli.engine.news import NewsEngine
 from voxcli.engine.openai.answer import Reader, reader_of
 from voxcli.engine.openai.ask import Asker, max_tokens
@@ -30,7 +30,7 @@ from voxcli.engine.openai.probe import learn_rate, probe
 from voxcli.engine.openai.profile import SPEECH, Kind, ModelRow, Profile
 from voxcli.engine.openai.transport import Limits, Transport, beginning
 from voxcli.engine.openai.waves import EMPTY, Samples
-from voxcli.engine.planning import PlannedModel, make_plan, one_recording
+from voxcli.engine.planning import PlannedModel
 from voxcli.errors import (
     EngineError,
     UnavailableError,
@@ -178,20 +178,8 @@ class OpenAIEngine(NewsEngine):
         return self._planned.name
 
     def plan(self, utterance: Utterance) -> Plan:
-        if utterance.continuity:
-            raise UsageError(
-                f"{self.facts.name} cannot let a segment continue the one before",
-                hint="drop --continuity",
-            )
-        if self._served is not None:
-            utterance = self._served.check(utterance)
-            utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
-        for recording in filter(None, (utterance.reference, utterance.prompt)):
-            check_heard(recording, self.facts.name)
-        plan = make_plan(utterance, self._model_for(utterance))
-        if utterance.prompt and self._served:
-            check_continued(utterance.prompt, self.facts.name, self._served.max_told_s)
-        return plan
+        model = self._model_for(utterance)
+        return plan_heard(utterance, model, self._served, self.facts.name)
 
     def in_voice(self, utterance: Utterance, store: VoiceStore | None = None) -> Utterance:
         """See the base; a server that does not list its voices is given any name that no saved

@@ -30,8 +30,8 @@ import numpy as np
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine
 from voxcli.engine.calls import CalledSpeech, CallSession, LoopThread, Piece, SegmentCall
-from voxcli.engine.clips import check_continued, check_heard
-from voxcli.engine.planning import PlannedModel, make_plan, one_recording, planned_model
+from voxcli.engine.clips import plan_heard
+from voxcli.engine.planning import PlannedModel, planned_model
 from voxcli.engine.vllm_omni import deploy
 from voxcli.engine.vllm_omni.packages import Machine, require
 from voxcli.engine.vllm_omni.prompts import PROMPTS, Prompts
@@ -123,17 +123,7 @@ class VllmOmniEngine(SpeechEngine):
         Raises:
             UsageError, RecordingError: besides, what vLLM-Omni cannot do.
         """
-        if utterance.continuity:
-            raise UsageError(
-                f"{NAME} cannot let a segment continue the one before", hint="drop --continuity"
-            )
-        utterance = one_recording(utterance, self.facts.modes, self._served.max_told_s)
-        for recording in filter(None, (utterance.reference, utterance.prompt)):
-            check_heard(recording, NAME)
-        plan = make_plan(self._served.check(utterance), self._planned)
-        if plan.utterance.prompt is not None:
-            check_continued(plan.utterance.prompt, NAME, self._served.max_told_s)
-        return plan
+        return plan_heard(utterance, self._planned, self._served, NAME)
 
     def model_checksum(self) -> str:
         return model_checksum(self._files)
