@@ -19,7 +19,7 @@ if [ ! -e "$video" ]; then
         -f lavfi -i sine=frequency=220:duration=24 -c:v mpeg4 -c:a aac -shortest "$video"
 fi
 voxcli batch "$cues" -o "$name-lines" --fit --max-speed 1.4 --seed 1 \
-    --mix "$name.wav" --bed "$video" --bed-db -6 --lufs -16 --subs "$name.srt"
+    --mix "$name.wav" --bed "$video" --bed-db -6 --lufs -16 --subtitles "$name.srt"
 ffmpeg -loglevel error -y -i "$video" -i "$name.wav" -map 0:v -map 1:a \
     -c:v copy -c:a aac -b:a 128k "$dubbed"
 echo "$dubbed"

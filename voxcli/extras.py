@@ -21,7 +21,7 @@ def require(what: str, *modules: str) -> None:
     """Raise MissingPackageError unless all modules can be imported.
 
     Args:
-        what: what needs them, as the subject of a sentence: "'--subs'".
+        what: what needs them, as the subject of a sentence: "'--mix'".
     """
     for module in modules:
         if find_spec(module) is None:

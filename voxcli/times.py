@@ -2,25 +2,37 @@
 
 Where a segment begins and ends was counted while it was made. Inside of a segment nothing was
 measured: times of words and of cues are shares of its time, by how long their letters take, and are
-called estimated. Knows no subtitle format.
+called estimated. Fields of the JSON have the names that Whisper and OpenAI's transcriptions gave
+them. Knows no subtitle format.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from voxcli.audio.pace import speaking_time
 from voxcli.text import segment
-from voxcli.utterance import SegmentReport
 
 MAX_LINE, MAX_LINES = 42, 2  # characters, lines
 MIN_CUE_S, MAX_CUE_S = 1.0, 7.0
 MIN_CHARACTERS = 12  # a cue is not cut shorter, however slow it is
 _WIDE = 2  # letters of the room of a Chinese one
+KINDS = {"times_of_segments": "measured", "times_of_words": "estimated"}
+
+
+class Span(Protocol):
+    """Words that sound from one time to another, as a segment's report has them."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def start_s(self) -> float: ...
+    @property
+    def end_s(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -38,64 +50,63 @@ class Timed:
     is_estimated: bool = False
 
 
-def cues(reports: Sequence[SegmentReport], language: str) -> list[Timed]:
+def cues(spans: Iterable[Span], language: str) -> list[Timed]:
     """Segments as cues of at most two lines of 42 characters and 7 s; from 1 s on, where the next
     one leaves the time.
 
     Args:
         language: ISO 639-1, for where sentences end.
     """
-    found: list[Timed] = []
-    for report in reports:
-        found += _in_cues(report, language)
+    return lasting(cue for span in spans for cue in in_cues(span, language))
+
+
+def lasting(cues: Iterable[Timed]) -> list[Timed]:
+    """Cues in the order of time, each in its lines, and as long as the next one lets a reader have
+    it."""
+    found = sorted(cues, key=lambda cue: cue.start_s)
     for index, cue in enumerate(found):
         next_s = found[index + 1].start_s if index + 1 < len(found) else float("inf")
         if cue.end_s - cue.start_s < MIN_CUE_S:
             end_s = max(cue.end_s, min(cue.start_s + MIN_CUE_S, next_s))
-            found[index] = Timed(cue.text, cue.start_s, end_s, cue.is_estimated)
-    return [Timed("\n".join(_lines(c.text)), c.start_s, c.end_s, c.is_estimated) for c in found]
+            found[index] = replace(cue, end_s=end_s)
+    return [replace(cue, text="\n".join(_lines(cue.text))) for cue in found]
 
 
-def words(report: SegmentReport, language: str) -> list[Timed]:
+def words(span: Span, language: str) -> list[Timed]:
     """The words of a segment, with estimated times."""
-    return _shared(report, report.text.split(), language)
+    return _shared(span, span.text.split(), language)
 
 
-def as_json(reports: Sequence[SegmentReport], language: str) -> dict[str, Any]:
-    """All of it as plain data, where each list says whether its times are measured."""
+def as_json(spans: Iterable[Span], language: str) -> dict[str, Any]:
+    """All of it as plain data in seconds, where each list says whether its times are measured."""
+    segments = [segment_json(index, each, language) for index, each in enumerate(spans)]
+    return {"language": language, **KINDS, "segments": segments}
+
+
+def segment_json(index: int, span: Span, language: str) -> dict[str, Any]:
+    """A segment and its words as plain data, in seconds."""
     return {
-        "language": language,
-        "times_of_segments": "measured",
-        "times_of_words": "estimated",
-        "segments": [
-            {
-                "text": report.text,
-                "start_s": report.start_s,
-                "end_s": report.end_s,
-                "words": [
-                    {
-                        "word": word.text,
-                        "start_s": round(word.start_s, 3),
-                        "end_s": round(word.end_s, 3),
-                    }
-                    for word in words(report, language)
-                ],
-            }
-            for report in reports
+        "id": index,
+        "start": round(span.start_s, 3),
+        "end": round(span.end_s, 3),
+        "text": span.text,
+        "words": [
+            {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+            for word in words(span, language)
         ],
     }
 
 
-def _in_cues(report: SegmentReport, language: str) -> list[Timed]:
-    """A segment in parts that fit a cue, cut where a reader expects it."""
-    text, duration_s = report.text, report.end_s - report.start_s
+def in_cues(span: Span, language: str) -> list[Timed]:
+    """A segment in parts that fit a cue, cut where a reader expects it; not yet in lines."""
+    text, duration_s = span.text, span.end_s - span.start_s
     room = MAX_LINE * MAX_LINES // (_WIDE if _is_wide(text) else 1)
     if duration_s > MAX_CUE_S:
         room = min(room, int(len(text) * MAX_CUE_S / duration_s))
     while True:
         room = max(room, MIN_CHARACTERS)
         pieces = [part.text for part in segment(text, room, language)]
-        found = _shared(report, pieces if room < len(text) else [text], language)
+        found = _shared(span, pieces if room < len(text) else [text], language)
         fits = all(
             len(_lines(each.text)) <= MAX_LINES and each.end_s - each.start_s <= MAX_CUE_S
             for each in found
@@ -105,14 +116,14 @@ def _in_cues(report: SegmentReport, language: str) -> list[Timed]:
         room -= 6
 
 
-def _shared(report: SegmentReport, pieces: Sequence[str], language: str) -> list[Timed]:
+def _shared(span: Span, pieces: Sequence[str], language: str) -> list[Timed]:
     """Pieces of a segment, each with its share of the time."""
     if len(pieces) == 1:
-        return [Timed(pieces[0], report.start_s, report.end_s)]
+        return [Timed(pieces[0], span.start_s, span.end_s)]
     costs = [speaking_time(piece, language).slowest_s + 1e-3 for piece in pieces]
-    scale = (report.end_s - report.start_s) / sum(costs)
-    bounds = [report.start_s + scale * done for done in accumulate(costs, initial=0.0)]
-    bounds[-1] = report.end_s
+    scale = (span.end_s - span.start_s) / sum(costs)
+    bounds = [span.start_s + scale * done for done in accumulate(costs, initial=0.0)]
+    bounds[-1] = span.end_s
     return [
         Timed(piece, start_s, end_s, is_estimated=True)
         for piece, (start_s, end_s) in zip(pieces, pairwise(bounds), strict=True)

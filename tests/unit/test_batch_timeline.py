@@ -170,8 +170,8 @@ def test_the_mix_is_made_again_from_rows_that_were_kept(tmp_path: Path) -> None:
 def test_stems_and_subtitles_are_those_of_the_mix(tmp_path: Path) -> None:
     report = speak(
         session(
-            tmp_path, mix=tmp_path / "mix.wav", stems=tmp_path / "stems", subs=tmp_path / "a.srt",
-            policy=Policy.SHIFT,
+            tmp_path, mix=tmp_path / "mix.wav", stems=tmp_path / "stems",
+            subtitles=tmp_path / "a.srt", policy=Policy.SHIFT,
         )
     )  # fmt: skip
     assert {path.name for path in (tmp_path / "stems").iterdir()} == {
@@ -181,8 +181,10 @@ def test_stems_and_subtitles_are_those_of_the_mix(tmp_path: Path) -> None:
     rows = sorted(report["rows"], key=lambda row: row["placed_s"])
     assert [event.text for event in events] == [row["text"] for row in rows]
     for event, row in zip(events, rows, strict=True):
-        assert event.start == pytest.approx(row["placed_s"] * 1000, abs=1)
-        assert event.end == pytest.approx((row["placed_s"] + row["audio_s"]) * 1000, abs=1)
+        first, last = row["segments"][0], row["segments"][-1]
+        assert event.start == pytest.approx((row["placed_s"] + first["start_s"]) * 1000, abs=1)
+        end_ms = (row["placed_s"] + last["end_s"]) * 1000
+        assert end_ms - 1 <= event.end <= max(end_ms, event.start + 1000) + 1
 
 
 def test_speakers_get_stems_of_different_names() -> None:
@@ -208,7 +210,7 @@ def test_every_field_of_the_report_is_explained(tmp_path: Path) -> None:
 
     wanted = session(
         tmp_path, "start,end,text\n0,2,Outer cue.\n3,4,Another one.\n", fit=SpeedLimits(),
-        mix=tmp_path / "mix.wav", stems=tmp_path / "stems", subs=tmp_path / "a.srt",
+        mix=tmp_path / "mix.wav", stems=tmp_path / "stems", subtitles=tmp_path / "a.srt",
     )  # fmt: skip
     report = speak(wanted, judges=[WordCheck(hear, 0.3, 0), FitJudge()])
     assert statuses(report) == ["ok", "failed"]

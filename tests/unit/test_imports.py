@@ -68,17 +68,18 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # what the capabilities share: the engine protocol and what is below it, no engine by name
 ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
-BELOW = WORDS | ENGINE | {"text", "audio", "voices", "hub", "models", "models.base"}
+BELOW = WORDS | ENGINE | {"text", "audio", "times", "voices", "hub", "models", "models.base"}
 MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
 MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}
 MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
-MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server", "times"}
+MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server"}
 MAY_IMPORT["__main__"] = {"cli", "errors", "process"}
 
 WITHOUT_TORCH = {
     *(WORDS | ENGINE),
-    *("__init__", "hub", "text", "audio", "streaming", "batch", "models", "models.base"),
+    *("__init__", "hub", "text", "audio", "times", "streaming", "batch", "models"),
+    "models.base",
     *("engine", "engine.planning", "engine.remote", "engine.openai", "engine.fleet"),
     *("engine.speech", "engine.session", "engine.news", "engine.calls", "engine.clips"),
     "engine.vllm_omni",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxcli.audio.joins import trim_silence
+from voxcli.audio.joins import kept_range, trim_silence
 from voxcli.audio.resample import EMPTY, Samples
 from voxcli.audio.stretch import stretch
 from voxcli.config import MAX_GOOD_SPEED, MIN_GOOD_SPEED
@@ -60,12 +60,21 @@ class Fitted:
         speed: tempo relative to the speech that was handed in.
         trimmed_s: outer silence taken away.
         overflow_s: seconds that stick out of the slot; 0.0 when it fits.
+        anchors: places in samples before and after, in order; between two of them time goes evenly.
     """
 
     samples: Samples
     speed: float
     trimmed_s: float
     overflow_s: float
+    anchors: tuple[tuple[int, int], ...] = ()
+
+    def moved(self, at: float) -> float:
+        """Where a place in samples of the speech that was handed in is now."""
+        if not self.anchors:
+            return at
+        before, after = zip(*self.anchors, strict=True)
+        return float(np.interp(at, before, after))
 
 
 def fit_to_slot(
@@ -82,13 +91,14 @@ def fit_to_slot(
     Args:
         silences: start and length in samples of silence that keeps its length, in order.
     """
-    parts, start = [], 0
+    parts, starts = [], [0]
     for at, length in silences:
-        parts.append(spoken[start:at])
-        start = at + length
-    parts.append(spoken[start:])
+        parts.append(spoken[starts[-1] : at])
+        starts.append(at + length)
+    parts.append(spoken[starts[-1] :])
     num_before = sum(map(len, parts))
     for outer in {0, len(parts) - 1}:  # between silences that are kept there is nothing to trim
+        starts[outer] += kept_range(parts[outer], rate, KEEP_S)[0]
         parts[outer] = trim_silence(parts[outer], rate, keep_s=KEEP_S)
     num_trimmed = sum(map(len, parts))
     if num_trimmed == 0:
@@ -97,12 +107,18 @@ def fit_to_slot(
     speed = limits.choose(num_trimmed, slot - sum(length for _, length in silences))
     stretched = [stretch(part, rate, speed) if len(part) else EMPTY for part in parts]
     pieces = stretched[:1]
-    for (_, length), part in zip(silences, stretched[1:], strict=True):
-        pieces += (np.zeros(length, np.float32), part)
+    anchors = [(starts[0], 0), (starts[0] + len(parts[0]), len(stretched[0]))]
+    for (_, length), start, part, done in zip(
+        silences, starts[1:], parts[1:], stretched[1:], strict=True
+    ):
+        pieces += (np.zeros(length, np.float32), done)
+        at = anchors[-1][1] + length
+        anchors += ((start, at), (start + len(part), at + len(done)))
     samples = np.concatenate(pieces)
     return Fitted(
         samples=samples,
         speed=speed,
         trimmed_s=(num_before - num_trimmed) / rate,
         overflow_s=max(0, len(samples) - slot) / rate,
+        anchors=tuple(anchors),
     )

@@ -50,6 +50,15 @@ def sounding(samples: Samples, rate: int) -> tuple[int, int]:
     return int(loud[0]) * size, min((int(loud[-1]) + 1) * size, len(samples))
 
 
+def kept_range(samples: Samples, rate: int, keep_s: float) -> tuple[int, int]:
+    """First and one-past-last sample that `trim_silence` keeps; (0, 0) when all is silence."""
+    first, last = sounding(samples, rate)
+    if last == 0:
+        return 0, 0
+    margin = round(keep_s * rate)
+    return max(first - margin, 0), min(last + margin, len(samples))
+
+
 def trim_silence(
     samples: Samples, rate: int, *, keep_s: float = 0.05, fade_s: float = FADE_S
 ) -> Samples:
@@ -60,8 +69,7 @@ def trim_silence(
     first, last = sounding(samples, rate)
     if last == 0:
         return EMPTY
-    margin = round(keep_s * rate)
-    start, stop = max(first - margin, 0), min(last + margin, len(samples))
+    start, stop = kept_range(samples, rate, keep_s)
     # the fade stays inside the kept silence, so that it never eats speech
     return fade(
         samples[start:stop],

@@ -60,7 +60,15 @@ class FitJudge:
             "trimmed_s": round(fitted.trimmed_s, 4),
             "overflow_s": round(fitted.overflow_s, 4),
         }
-        verdict = Verdict(fitted.samples, facts, excess=fitted.overflow_s)
+        rate = take.sample_rate
+        segments = tuple(
+            replace(
+                each, start_s=fitted.moved(each.start_s * rate) / rate,
+                end_s=fitted.moved(each.end_s * rate) / rate,
+            )
+            for each in take.segments
+        )  # fmt: skip
+        verdict = Verdict(fitted.samples, facts, excess=fitted.overflow_s, segments=segments)
         is_hopeful = 0 < fitted.overflow_s <= REACH * slot_s
         if not is_hopeful or take.number > take.utterance.sampling.retries:
             return verdict

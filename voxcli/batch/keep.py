@@ -17,7 +17,7 @@ from voxcli.batch.manifest import DONE, FAILED, Manifest
 from voxcli.batch.takes import Judge, Outcome, Take, Verdict
 from voxcli.errors import OutputExistsError, SynthesisError, VoxError
 from voxcli.hub import file_sha256
-from voxcli.utterance import Utterance, finish_of
+from voxcli.utterance import SegmentReport, Utterance, finish_of
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class Keeper:
         for judge in self.judges:
             verdict = judge(take)
             row.facts |= verdict.facts
-            take = replace(take, samples=verdict.samples)
+            segments = take.segments if verdict.segments is None else verdict.segments
+            take = replace(take, samples=verdict.samples, segments=segments)
             if verdict.again is not None:
                 row.refused.append(verdict.reason)
                 break
@@ -130,6 +131,7 @@ class Keeper:
             "seeds": [segment.seed for segment in take.segments],
             "spoken_text": take.text,
             "spoken_language": take.language,
+            "segments": [_timed(segment) for segment in take.segments],
             "warnings": [warning for segment in take.segments for warning in segment.warnings],
             "refused": [
                 *row.refused,
@@ -166,3 +168,9 @@ class Keeper:
             "number": row.job.row.number, "reason": str(error), **facts, **owned,
         })  # fmt: skip
         return Outcome(row.job, Status.FAILED, str(error), facts)
+
+
+def _timed(segment: SegmentReport) -> dict[str, Any]:
+    """What was said and where in the row's file."""
+    times = {"start_s": round(segment.start_s, 4), "end_s": round(segment.end_s, 4)}
+    return {"text": segment.text, **times}

@@ -50,6 +50,7 @@ class Verdict:
         reason: why again.
         excess: how much is wrong with samples that may be kept all the same; of several takes the
             one with the least is kept. None with `again`: they may not be kept.
+        segments: with their times in these samples; None where those of the take hold.
     """
 
     samples: Samples
@@ -57,6 +58,7 @@ class Verdict:
     again: Utterance | None = None
     reason: str = ""
     excess: float | None = None
+    segments: tuple[SegmentReport, ...] | None = None
 
 
 Judge = Callable[[Take], Verdict]

@@ -30,7 +30,8 @@ from voxcli.batch.folder import file_matches
 from voxcli.batch.jobs import Status
 from voxcli.batch.manifest import DONE, Manifest
 from voxcli.batch.rows import Row
-from voxcli.batch.subtitles import Line, as_subtitles, check_suffix
+from voxcli.batch.spoken_cues import subtitles_of
+from voxcli.batch.subtitles import check_suffix
 from voxcli.errors import SynthesisError, UsageError
 from voxcli.extras import require
 from voxcli.hub import file_sha256
@@ -49,7 +50,7 @@ class Timeline:
 
     Attributes:
         policy: what happens to cues that would sound at once.
-        mix, stems, subs: a file, a folder, a file; None is not made.
+        mix, stems, subtitles: a file, a folder, a file; None is not made.
         bed: sound under the speech; a recording or a video.
         lufs: integrated loudness of the mix; None leaves it as it comes.
         bits, rate: of the mix and the stems, where their format has a choice.
@@ -59,7 +60,7 @@ class Timeline:
     policy: Policy
     mix: Path | None = None
     stems: Path | None = None
-    subs: Path | None = None
+    subtitles: Path | None = None
     bed: Path | None = None
     ducking: Ducking = field(default_factory=Ducking)
     lufs: float | None = None
@@ -91,13 +92,13 @@ class Timeline:
         if self.stems is not None:
             for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
-        if self.subs is not None:
-            check_suffix(self.subs)
-            self._check_free(self.subs, manifest)
+        if self.subtitles is not None:
+            check_suffix(self.subtitles)
+            self._check_free(self.subtitles, manifest)
             try:
-                probe_folder(self.subs)
+                probe_folder(self.subtitles)
             except OSError as err:
-                raise output_error(err, self.subs) from err
+                raise output_error(err, self.subtitles) from err
 
     def make(
         self, rows: Sequence[dict[str, Any]], folder: Path, manifest: Manifest
@@ -135,9 +136,9 @@ class Timeline:
         }
         if self.mix is not None or self.stems is not None:
             made |= self._write_audio(spoken, placements, made["length_s"], folder, manifest)
-        if self.subs is not None:
-            self._write_subs(spoken, placements, manifest)
-            made["subs"] = str(self.subs)
+        if self.subtitles is not None:
+            self._write_subtitles(spoken, placements, self.subtitles, manifest)
+            made["subtitles"] = str(self.subtitles)
         return made
 
     # ------------------------------------------------------------ audio
@@ -229,27 +230,23 @@ class Timeline:
 
     # ------------------------------------------------------------ subtitles
 
-    def _write_subs(
+    def _write_subtitles(
         self,
         rows: Sequence[Mapping[str, Any]],
         placements: Sequence[Placement],
+        path: Path,
         manifest: Manifest,
     ) -> None:
-        assert self.subs is not None
-        lines = [
-            Line(placed.start_s, placed.end_s, row["text"])
-            for row, placed in zip(rows, placements, strict=True)
-        ]
-        temp = hidden_name(self.subs)
+        temp = hidden_name(path)
         try:
             create(temp)
-            temp.write_text(as_subtitles(lines, self.subs), "utf-8")
-            publish(temp, self.subs, overwrite=self._may_replace(self.subs, manifest))
+            temp.write_text(subtitles_of(rows, placements, path), "utf-8")
+            publish(temp, path, overwrite=self._may_replace(path, manifest))
         except OSError as err:
-            raise output_error(err, self.subs) from err
+            raise output_error(err, path) from err
         finally:
             temp.unlink(missing_ok=True)
-        _remember(self.subs, manifest)
+        _remember(path, manifest)
 
     # ------------------------------------------------------------ whose files they are
 

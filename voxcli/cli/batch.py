@@ -53,7 +53,7 @@ EXAMPLES = (
     "voxcli batch lines.csv -o named/ --name '{index:04d}_{voice}' --format flac",
     "voxcli batch lines.csv -o lines/ --dry-run",
     r"printf '1\n00:00:01,000 --> 00:00:03,500\nThe ferry leaves at noon.\n' > cues.srt "
-    "&& voxcli batch cues.srt -o dub/ --fit --mix dub.wav --lufs -16 --subs dub.srt",
+    "&& voxcli batch cues.srt -o dub/ --fit --mix dub.wav --lufs -16 --subtitles dub.srt",
 )
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
@@ -126,9 +126,9 @@ def batch(
     lexicon, start, end or duration, speaker, and the model's parameters. Other columns are kept for
     the report. Options apply to empty cells. voxcli reports every problem before it loads the
     model, and then speaks the good rows, or none with --strict. To go on after a stop, run the
-    command again: rows that are done and unchanged are kept. --fit, --mix and --subs place the rows
-    on a timeline by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in progress. A
-    second Ctrl-C stops at once. The exit code is 1 if a row failed, must be corrected or was cut.
+    command again: rows that are done and unchanged are kept. --fit, --mix and --subtitles place the
+    rows on a timeline by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in progress.
+    A second Ctrl-C stops at once. The exit code is 1 if a row failed, must be corrected or was cut.
     """
     from voxcli.batch.session import Choices
     from voxcli.engine.choose import NATIVE

@@ -322,12 +322,14 @@ class TimelineOptions:
             help="Also write a file for each speaker, as long as the mix. Needs voxcli[dub].",
         ),
     ] = None
-    subs: Annotated[
+    subtitles: Annotated[
         Path | None,
         typer.Option(
+            "--subtitles",
             "--subs",
             metavar="FILE",
-            help="Also write subtitles of the speech: srt, vtt or ass. Needs voxcli[dub].",
+            help="Also write subtitles of the timeline: srt, vtt, json with words, or ass (needs "
+            "voxcli[dub]).",
         ),
     ] = None
 
@@ -353,12 +355,14 @@ class TimelineOptions:
             raise UsageError("--bed is for --mix", hint="add --mix FILE")
         if self.bed is None and ducking != Ducking():
             raise UsageError("--bed-db and --duck-... are for --bed", hint="add --bed FILE")
-        if self.mix is None and self.stems is None and self.subs is None:
+        if self.mix is None and self.stems is None and self.subtitles is None:
             if self.overlap is not None:
-                raise UsageError("--overlap is for a timeline", hint="add --mix, --stems or --subs")
+                hint = "add --mix, --stems or --subtitles"
+                raise UsageError("--overlap is for a timeline", hint=hint)
             return None
         return Timeline(
             Policy(self.overlap or Policy.MIX),
-            mix=self.mix, stems=self.stems, subs=self.subs, bed=self.bed, ducking=ducking,
-            lufs=self.lufs, bits=names.bits, rate=names.rate, overwrite=names.overwrite,
+            mix=self.mix, stems=self.stems, subtitles=self.subtitles, bed=self.bed,
+            ducking=ducking, lufs=self.lufs, bits=names.bits, rate=names.rate,
+            overwrite=names.overwrite,
         )  # fmt: skip

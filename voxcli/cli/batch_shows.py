@@ -143,7 +143,8 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
     else:
         output.result(report["output"])
         made = report.get("timeline") or {}
-        for path in filter(None, (made.get("mix"), *made.get("stems", ()), made.get("subs"))):
+        paths = (made.get("mix"), *made.get("stems", ()), made.get("subtitles"))
+        for path in filter(None, paths):
             output.result(path)
 
 
