@@ -82,6 +82,13 @@ class SpeechRequest(BaseModel):
         Literal["audio", "sse"] | None, Field(description="Given at all, it turns `stream` on.")
     ] = None
 
+    timestamps: Annotated[
+        bool,
+        Field(
+            description="Say when each segment and word sounds: an event of SSE for each segment, "
+            "or without `stream` JSON in place of the file, with the audio in base64."
+        ),
+    ] = False
     ref_audio: Annotated[
         str | None,
         Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -27,12 +27,20 @@ from voxcli.server.schema import ErrorBody, SpeechRequest
 from voxcli.server.service import Service
 from voxcli.server.strand import Strand
 from voxcli.text.directions import names_of
+from voxcli.times import KINDS, as_json, segment_json
 from voxcli.utterance import Mode
 
+NO_PLACE = (
+    '\'timestamps\' have no place in a stream of audio; add "stream_format": "sse", or leave out '
+    "'stream' for one answer in JSON"
+)
 FILE_BLOCK = 1 << 16  # bytes of a finished file sent at once
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Audio, or server-sent events.", "content": {"audio/*": {}}},
+    200: {
+        "description": "Audio, server-sent events, or with `timestamps` JSON.",
+        "content": {"audio/*": {}},
+    },
     **{
         status: {"model": ErrorBody, "description": text}
         for status, text in (
@@ -133,6 +141,8 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
     coding = choose_coding(body.response_format, facts.sample_rate, body.sample_rate)
     if body.is_streamed:
         coding.check_stream()
+    if body.timestamps and body.is_streamed and body.stream_format != "sse":
+        raise ApiError(400, NO_PLACE, code="invalid_value", param="timestamps")
     plan, ignored = await plan_of(body, service)
     understood(request.scope)
     headers = {
@@ -150,11 +160,14 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
     is_streamed = body.is_streamed
     media_type = coding.media_type
     listener = Listener(service.worker)
-    if not is_streamed:
+    if not is_streamed and body.timestamps:
+        media_type = "application/json"
+        pieces = _timed(listener, plan, coding, facts.sample_rate)
+    elif not is_streamed:
         pieces = _whole(listener, plan, coding, facts.sample_rate)
     elif body.stream_format == "sse":
         media_type = "text/event-stream"
-        pieces = _events(listener, plan, coding, facts.sample_rate)
+        pieces = _events(listener, plan, coding, facts.sample_rate, has_times=body.timestamps)
     else:
         pieces = _audio(listener, plan, coding, facts.sample_rate)
     if coding.name == "pcm" and media_type == coding.media_type:
@@ -179,9 +192,16 @@ async def _audio(listener: Listener, plan: Plan, coding: Coding, source_rate: in
         yield await strand.call(encoder.finish)
 
 
-async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
-    """The same as OpenAI's server-sent events."""
+async def _events(
+    listener: Listener, plan: Plan, coding: Coding, source_rate: int, *, has_times: bool
+) -> Pieces:
+    """The same as OpenAI's server-sent events.
+
+    Args:
+        has_times: with an event for each segment, after the audio in which it ends.
+    """
     has_begun = False
+    segments = _Segments(plan) if has_times else None
     try:
         async with aclosing(_audio(listener, plan, coding, source_rate)) as pieces:
             async for piece in pieces:
@@ -189,6 +209,8 @@ async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: i
                     audio = base64.b64encode(piece).decode("ascii")
                     has_begun = True
                     yield _event({"type": "speech.audio.delta", "audio": audio})
+                for segment in segments.ended(listener) if segments else ():
+                    yield _event({"type": "speech.audio.segment", **segment})
     except VoxError as err:
         if has_begun:
             yield _event({"type": "error", **explain(err)[1]})
@@ -200,7 +222,26 @@ async def _events(listener: Listener, plan: Plan, coding: Coding, source_rate: i
         "total_tokens": len(plan.text.text) + spoken,
     }
     reason = listener.speech.finish_reason
-    yield _event({"type": "speech.audio.done", "usage": usage, "finish_reason": reason})
+    for segment in segments.ended(listener) if segments else ():
+        yield _event({"type": "speech.audio.segment", **segment})
+    kinds = KINDS if segments else {}
+    done = {"type": "speech.audio.done", "usage": usage, "finish_reason": reason, **kinds}
+    yield _event(done)
+
+
+class _Segments:
+    """When the segments of a speech sound, each told once, as soon as it has ended."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._language = plan.text.language
+        self._num_told = 0
+
+    def ended(self, listener: Listener) -> Iterator[dict[str, Any]]:
+        for report in listener.speech.reports[self._num_told :]:
+            if not report.end_s:  # it has not left
+                return
+            yield segment_json(self._num_told, report, self._language)
+            self._num_told += 1
 
 
 def _event(data: dict[str, Any]) -> bytes:
@@ -217,3 +258,23 @@ async def _whole(listener: Listener, plan: Plan, coding: Coding, source_rate: in
         await strand.call(file.commit)
         while block := await strand.call(file.read, FILE_BLOCK):
             yield block
+
+
+async def _timed(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
+    """JSON with a complete file in base64, and when each segment and word of it sounds."""
+    head, rest = b'{"audio": "', b""
+    async with aclosing(_whole(listener, plan, coding, source_rate)) as blocks:
+        async for block in blocks:
+            data = rest + block
+            num_coded = len(data) - len(data) % 3  # so that pieces can follow each other
+            yield head + base64.b64encode(data[:num_coded])
+            head, rest = b"", data[num_coded:]
+    speech = listener.speech
+    about = {
+        "audio_format": coding.name,
+        "sample_rate": coding.rate,
+        "duration": round(listener.audio_s, 6),
+        "finish_reason": speech.finish_reason,
+        **as_json(speech.reports, plan.text.language),
+    }
+    yield base64.b64encode(rest) + b'", ' + json.dumps(about).encode()[1:]
