@@ -24,6 +24,7 @@ from crashes import Killer, Run, write_table
 from fakes import FakeModel, fake_engine
 
 from voxcli.audio.fit import SpeedLimits
+from voxcli.batch.cast import Cast
 from voxcli.batch.casting import Casting
 from voxcli.batch.columns import columns_of
 from voxcli.batch.folder import OutputFolder
@@ -43,9 +44,12 @@ INPUTS = Path(__file__).parent / "inputs"
 SIX = INPUTS / "six.csv"
 
 
+VOICES = ("alba", "emma", "george", "mia")
+
+
 def named(utterance: Utterance) -> Utterance:
-    """The voice "alba" is known."""
-    if utterance.voice in (None, "alba"):
+    """Four voices are known."""
+    if utterance.voice in (None, *VOICES):
         tone = np.sin(np.arange(1600, dtype=np.float32))
         recording = Recording(tone, 16000) if utterance.voice else None
         return replace(utterance, reference=recording)
@@ -72,12 +76,16 @@ def prepare(
     checksum: str = "0" * 64,
     fit: SpeedLimits | None = None,
     engine: SpeechEngine | None = None,
+    cast: Cast | None = None,
 ) -> Session:
     """Read a table and check it; nothing is written."""
     engine = engine or fake_engine()
-    table = read_table(path, mapping=mapping, parameters=columns_of(engine.facts).headers)
+    cast = cast or Cast()
+    table = read_table(
+        path, mapping=mapping, parameters=columns_of(engine.facts).headers, cast=cast.names
+    )
     defaults = defaults or Defaults(seed=SEED)
-    rules = Rules(defaults, engine, checksum, fit=fit)
+    rules = Rules(defaults, engine, checksum, fit=fit, cast=cast)
     casting = Casting(defaults, path.parent, named=named, imitate=imitate)
     columns = {name for record in table.records for name in record.values}
     names = Namer(out, Template(template, columns) if template else None, is_numbering=is_numbering)

@@ -181,6 +181,7 @@ class UserSettings:
     Attributes:
         model_aliases: other names of the model that `serve` has.
         voice_aliases: other names of its voices, and what each stands for.
+        cast: voices of speakers in tables.
     """
 
     model: str = DEFAULT_MODEL
@@ -198,12 +199,14 @@ class UserSettings:
         default_factory=lambda: dict.fromkeys(OPENAI_VOICES, "default")
     )
     lexicon: Path | None = None
+    cast: Mapping[str, str] = field(default_factory=dict)
 
 
 _TYPES: dict[str, Any] = {
     "model": str, "device": str, "threads": int, "native": bool, "voice": str,
     "cache_dir": Path, "offline": bool, "debug": bool, "engine": str, "api_key": str,
     "model_aliases": tuple, "voice_aliases": dict, "lexicon": Path,
+    "cast": dict,
 }  # fmt: skip
 
 _WANTED = {

@@ -32,10 +32,11 @@ def texts(found: Table) -> list[str]:
     return [record.values["text"] for record in found.records]
 
 
-def said(cue: str) -> tuple[str, str, str]:
+def said(cue: str) -> list[tuple[str, str, str]]:
+    """Words, speaker and why there are none, of each who speaks in a cue."""
     tagless = without_tags(cue)
-    speech = spoken(tagless.text, Names(), tagless)
-    return speech.words, speech.speaker, speech.skipped
+    found = spoken(tagless.text, Names(), tagless)
+    return [(each.words, each.speaker, each.skipped) for each in found]
 
 
 def srt(*cues: str, step_s: int = 5) -> str:
@@ -75,9 +76,8 @@ def test_tags_and_sound_notes_are_not_spoken(tmp_path: Path) -> None:
         ("(door slams)\nWho is it?", "Who is it?", ""),
         ("DR. LEE: (whispers) Wait.", "Wait.", "DR. LEE"),
         ("MAN (on phone): Wait.", "Wait.", "MAN"),
-        ("OH. ANNA: Wait.", "OH. Wait.", "ANNA"),
-        ("ANNA: WHAT? - BEN: NO. CLARA: Stop.", "WHAT? NO. Stop.", "ANNA"),
-        ("ANNA: Yes. BEN: No.", "Yes. No.", "ANNA"),
+        ("ANNA: Yes. ANNA: No.", "Yes. No.", "ANNA"),
+        ("<v Ann>ANN: Yes.", "Yes.", "Ann"),
         ("[SPEAKER_01]: Yes.", "Yes.", "SPEAKER_01"),
         ("[SPEAKER_01] Yes.", "Yes.", "SPEAKER_01"),
         ("- Speaker 2: Yes.", "Yes.", "Speaker 2"),
@@ -98,8 +98,25 @@ def test_tags_and_sound_notes_are_not_spoken(tmp_path: Path) -> None:
     ],
 )
 def test_cues_become_the_words_that_are_said(cue: str, words: str, speaker: str) -> None:
-    found, who, why = said(cue)
+    ((found, who, why),) = said(cue)
     assert (found, who, bool(why)) == (words, speaker, not words)
+
+
+@pytest.mark.parametrize(
+    ("cue", "parts"),
+    [
+        ("OH. ANNA: Wait.", [("OH.", ""), ("Wait.", "ANNA")]),
+        ("ANNA: WHAT? - BEN: NO. CLARA: Stop.", [("WHAT?", "ANNA"), ("NO.", "BEN"),
+          ("Stop.", "CLARA")]),
+        ("ANNA: Yes. BEN: No. ANNA: Yes.", [("Yes.", "ANNA"), ("No.", "BEN"), ("Yes.", "ANNA")]),
+        ("ANNA: Yes.\nBEN (softly): - No.", [("Yes.", "ANNA"), ("No.", "BEN")]),
+        ("<v Ann>Oh. BEN: No.", [("Oh.", "Ann"), ("No.", "BEN")]),
+        ("ANNA: [laughs]\nBEN: No.", [("No.", "BEN")]),
+        ("- Speaker 1: Yes.\n- Speaker 2: -5.", [("Yes.", "Speaker 1"), ("-5.", "Speaker 2")]),
+    ],
+)  # fmt: skip
+def test_each_speaker_of_a_cue_has_a_part_of_it(cue: str, parts: list[tuple[str, str]]) -> None:
+    assert [each[:2] for each in said(cue)] == parts
 
 
 def test_a_web_subtitles_voice_tag_names_the_speaker(tmp_path: Path) -> None:
@@ -128,22 +145,22 @@ def test_notes_styles_and_names_of_web_subtitles_are_not_spoken(tmp_path: Path) 
 # Labels
 
 
-def test_no_label_is_spoken_and_the_first_is_the_speaker() -> None:
+def test_no_label_is_spoken_and_each_begins_a_row() -> None:
     found = read_table(INPUTS / "labels.srt")
-    assert texts(found) == [
-        "Are you ready? Yes I am.", "We can stop. Not yet.", "Hello there.",
-        "The captain is here.", "Are you sure? Yes, I am.",
+    spoken = [(each.values.get("speaker"), each.values["text"]) for each in found.records]
+    assert spoken == [
+        ("ANNA", "Are you ready?"), ("BEN", "Yes I am."), ("Olivia", "We can stop."),
+        ("Erik", "Not yet."), ("Speaker 1", "Hello there."), ("SPEAKER_01", "The captain is here."),
+        (None, "Are you sure? Yes, I am."),
     ]  # fmt: skip
-    speakers = [record.values.get("speaker") for record in found.records]
-    assert speakers == ["ANNA", "Olivia", "Speaker 1", "SPEAKER_01", None]
 
 
 @pytest.mark.parametrize(
     ("cues", "spoken_texts"),
     [
         (["Olivia: Come.", "Erik: No.", "Olivia: Please."], ["Come.", "No.", "Please."]),
-        (["Olivia: Come. Erik: No.", "Erik: Why?"], ["Come. No.", "Why?"]),
-        (["Olivia: Come.", "No. Olivia: Why?", "Dr. Lee: So."], ["Come.", "No. Why?", "So."]),
+        (["Olivia: Come. Erik: No.", "Erik: Why?"], ["Come.", "No.", "Why?"]),
+        (["Olivia: Come.", "No. Olivia: Why?", "Dr. Lee: So."], ["Come.", "No.", "Why?", "So."]),
         (["张三：你好。", "李四： 再见。", "张三：走吧。"], ["你好。", "再见。", "走吧。"]),
         (["Jean de la Tour: Oui.", "Mrs. Brown: Yes.\nMrs. Brown: No."], ["Oui.", "Yes. No."]),
         (["Ann: Come.", "Ann: No.", "Monday: fish."], ["Come.", "No.", "Monday: fish."]),
@@ -152,7 +169,7 @@ def test_no_label_is_spoken_and_the_first_is_the_speaker() -> None:
         (["Starter: soup.", "Dessert: cake."], ["Starter: soup.", "Dessert: cake."]),
         (["GO ON.", "REMEMBER: NO.", "I SAID SO. LISTEN: NO."], ["GO ON.", "REMEMBER: NO.",
           "I SAID SO. LISTEN: NO."]),
-        (["ANNA: GO ON.", "BEN: NO. CLARA: WHY?", "SO."], ["GO ON.", "NO. WHY?", "SO."]),
+        (["ANNA: GO ON.", "BEN: NO. CLARA: WHY?", "SO."], ["GO ON.", "NO.", "WHY?", "SO."]),
         (["A line.", "Lesson: we bake.", "No."], ["A line.", "Lesson: we bake.", "No."]),
         (["Remember: salt.", "Note: sugar."], ["Remember: salt.", "Note: sugar."]),
     ],
@@ -180,14 +197,23 @@ def test_the_user_may_say_which_words_before_a_colon_are_speakers(
 
 
 @pytest.mark.parametrize("cue", ["JOHN: Hi. MARY: Hello.", "JOHN: Hi.\nMARY: Hello."])
-def test_a_cue_whose_labels_are_of_several_speakers_is_told(tmp_path: Path, cue: str) -> None:
-    path = tmp_path / "two.srt"
-    path.write_text(f"1\n00:00:01,000 --> 00:00:03,000\n{cue}\n", "utf-8")
-    read = read_table(path)
-    assert texts(read) == ["Hi. Hello."]
-    assert any("JOHN and MARY (line 2)" in note for note in read.notes)
-    path.write_text("1\n00:00:01,000 --> 00:00:03,000\nJOHN: Hi. JOHN: Hello.\n", "utf-8")
-    assert not any("several speakers" in note for note in read_table(path).notes)
+def test_labels_of_a_cue_are_rows_that_share_its_time(tmp_path: Path, cue: str) -> None:
+    rows = [parse_row(record)[0] for record in read(tmp_path, srt(cue)).records]
+    assert [(row.speaker, row.text) for row in rows] == [("JOHN", "Hi."), ("MARY", "Hello.")]
+    assert [(row.start, row.end) for row in rows] == [(0.0, 0.667), (0.667, 2.0)]
+
+
+def test_all_that_looks_like_a_name_is_one_where_speakers_have_voices(tmp_path: Path) -> None:
+    cues = ["One.", "Two. Olivia: So.", "Erik: three.", "mr fox: four.", "Note: five.", "Six: no."]
+    plain = read(tmp_path, srt(*cues))
+    assert texts(plain) == cues
+    cast = read_cues(srt(*cues), Path("t.srt"), cast=["olivia", "Mr  Fox"])
+    assert [(each.values.get("speaker"), each.values["text"]) for each in cast.records] == [
+        (None, "One."), (None, "Two."), ("Olivia", "So."), ("Erik", "three."), ("mr fox", "four."),
+        (None, "Note: five."), ("Six", "no."),
+    ]  # fmt: skip
+    asked = read_cues(srt(*cues), Path("t.srt"), labels="Erik", cast=["olivia"])
+    assert [each.values["text"] for each in asked.records] == [*cues[:2], "three.", *cues[3:]]
 
 
 def test_labels_of_a_table_without_cues_are_refused(tmp_path: Path) -> None:
@@ -308,7 +334,7 @@ def test_dashes_of_two_speakers_are_no_signs(tmp_path: Path) -> None:
 
 
 def test_readings_without_an_end_take_no_time() -> None:
-    assert said("<rt>" * 20_000 + "word")[0] == "word"
+    assert said("<rt>" * 20_000 + "word")[0][0] == "word"
 
 
 def test_a_file_without_cues_is_refused(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from voxcli.text.pauses import MARK, is_timed
@@ -67,7 +67,8 @@ def by_voice(cue: str) -> list[str]:
 
 # ------------------------------------------------------------ labels
 
-_NAME = r"[^:：\[\](){}.!?…\n]{1,32}?(?:\.[^:：\[\](){}.!?…\n]{1,20}?)?"
+_NO_NAME = "\x04\x05:：\\[\\](){}.!?…\\n"
+_NAME = rf"[^{_NO_NAME}]{{1,32}}?(?:\.[^{_NO_NAME}]{{1,20}}?)?"
 _BRACKETED = re.compile(r"(?m)^(\s*(?:[-–—>]+\s*)?)[\[(【]([^\])】\n]{1,32})[\])】]\s*[:：]\s*")
 _MACHINE = re.compile(r"(?m)^(\s*)\[([A-Za-z]+_\d+)\]\s*")  # as diarisation writes speakers
 _LABEL = re.compile(
@@ -95,6 +96,7 @@ _NO_NAMES = re.compile(
 )
 _DATES = frozenset((*DAYS.values(), *MONTHS.values()))  # names of people where they come twice
 _LABELLED_SHARE = 0.5  # of the cues, in a file that names its speakers all through
+_AROUND = " \t-–—>"  # a name that a pattern finds after a dash
 AUTO, NONE = "auto", "none"  # what may be asked of labels besides names
 
 
@@ -107,14 +109,16 @@ class Names:
         is_labelled: it does so all through, so that names in mixed case are names.
         is_shouted: all of it is in capitals, so that these make no name.
         words: before a colon that are said.
-        cast: all names, where the user gives them; None to find them.
+        cast: names of whom the user gives voices, folded.
+        only: all names, folded, where the user gives them; None to find them.
     """
 
     known: frozenset[str] = frozenset()
     is_labelled: bool = False
     is_shouted: bool = False
     words: frozenset[str] = frozenset()
-    cast: frozenset[str] | None = None
+    cast: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
 
     @classmethod
     def asked(cls, labels: str) -> Names | None:
@@ -122,25 +126,40 @@ class Names:
         if labels.strip().lower() == AUTO:
             return None
         names = [] if labels.strip().lower() == NONE else labels.split(",")
-        cast = frozenset(name.strip().casefold() for name in names if name.strip())
-        return cls(cast=cast)
+        return cls(only=frozenset(filter(None, map(folded, names))))
+
+    def with_cast(self, cast: Collection[str]) -> Names:
+        """Where the user gives voices to speakers, all that looks like a name is one: a speaker
+        without a voice can be told, and a name that was spoken cannot."""
+        if self.only is not None or not cast:
+            return self
+        return replace(self, cast=frozenset(map(folded, cast)), is_labelled=True)
 
     def has_inside(self, name: str) -> bool:
         """Whether a name in the middle of a line is one: those must be known from elsewhere."""
-        if self.cast is not None:
+        if self.only is not None:
             return self.has(name)
-        return name.strip() in self.known or (name.isupper() and self.has(name))
+        name = name.strip(_AROUND)
+        is_known = name in self.known or folded(name) in self.cast
+        return is_known or (name.isupper() and self.has(name))
 
     def has(self, name: str) -> bool:
-        name = name.strip()
-        if self.cast is not None:
-            return name.casefold() in self.cast
+        name = name.strip(_AROUND)
+        if self.only is not None:
+            return folded(name) in self.only
+        if folded(name) in self.cast:
+            return True
         if name in self.words:
             return False
         if any(not _TITLE.fullmatch(word) for word in name.split()[:-1] if word.endswith(".")):
             return False  # a sentence ends in it
         is_sure = (name.isupper() and not self.is_shouted) or _NUMBERED.fullmatch(name) is not None
         return is_sure or (self.is_labelled and _is_like_a_name(name))
+
+
+def folded(name: str) -> str:
+    """What makes two names of a speaker the same."""
+    return " ".join(name.split()).casefold()
 
 
 def _is_like_a_name(name: str) -> bool:
@@ -183,73 +202,80 @@ def label_names(cues: Iterable[Sequence[str]]) -> Names:
 
 _SONG = re.compile(r"[♪♫♩♬].*?[♪♫♩♬]|[♪♫♩♬].*", re.DOTALL)
 _NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]*\)", re.DOTALL)
-_AFTER_LABEL = re.compile("\x04\\s*\\([^)]*\\)")
+# Where a label was taken out: the number of its speaker between two characters that no text has
+_TAKEN = re.compile("\x04(\\d+)\x05")
+_AFTER_LABEL = re.compile("(?<=\x05)\\s*\\([^)]*\\)")
 _DASH = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>+\s*)")
 _NO_SIGN = re.compile(r"(?m)^\s*(?:[-–—](?![$€£]?\d)\s*|>>+\s*)")  # where one line alone has a dash
 
 
 @dataclass
 class Speech:
-    """What is said in a cue.
+    """What one speaker says in a cue.
 
     Attributes:
-        speaker: of its first label.
-        others: further speakers, whose words are in it too.
+        speaker: empty where nobody is named before the words.
         skipped: why nothing is said; empty where something is.
-        left_out: what of it is not said.
+        left_out: what of the cue is not said; of its first speech alone.
     """
 
     words: str = ""
     speaker: str = ""
-    others: tuple[str, ...] = ()
     skipped: str = ""
     left_out: list[Words] = field(default_factory=list)
 
 
-def spoken(text: str, names: Names, tagless: Tagless) -> Speech:
-    """What is said in a cue.
+def spoken(text: str, names: Names, tagless: Tagless) -> list[Speech]:
+    """What is said in a cue, by each speaker in turn; a single skipped speech where nothing is.
 
     Args:
         text: its lines without tags, those of them that are new.
         tagless: what its tags named.
     """
-    speech = Speech(left_out=list(tagless.left_out))
-    speakers = list(tagless.voices)
+    left_out = list(tagless.left_out)
+    speakers = [tagless.voices[0] if tagless.voices else ""]
 
     def take(kind: str) -> Callable[[re.Match[str]], str]:
         def taken(match: re.Match[str]) -> str:
-            speech.left_out.append((kind, match[0].strip("\x04 \n")))
+            left_out.append((kind, match[0].strip()))
             return " "
 
         return taken
 
     def label(match: re.Match[str]) -> str:
-        name = match[2] if match.re is not _INNER else match[1]
-        if not (names.has_inside(name) if match.re is _INNER else names.has(name)):
+        is_inner = match.re is _INNER
+        name = match[1] if is_inner else match[2]
+        if not (names.has_inside(name) if is_inner else names.has(name)):
             return match[0]
-        speakers.append(name.strip())
-        speech.left_out.append(("names of speakers", name))
+        speakers.append(" ".join(name.strip(_AROUND).split()))
+        left_out.append(("names of speakers", speakers[-1]))
         if match.re is _LABEL and match[3]:
-            speech.left_out.append(("sound notes", match[3]))
-        return " \x04" if match.re is _INNER else "\x04"
+            left_out.append(("sound notes", match[3]))
+        return f" \x04{len(speakers) - 1}\x05"
 
-    without_song = _tidy(_SONG.sub(take("songs"), text))
+    without_song = _tidy(_SONG.sub(take("songs"), _TAKEN.sub(" ", text)))
     words = _MACHINE.sub(label, _BRACKETED.sub(label, without_song))
     note = take("sound notes")
     words = _tidy(_NOTE.sub(lambda m: m[0] if is_timed(m[0]) else note(m), words))
     words = _INNER.sub(label, _LABEL.sub(label, words))
     words = _AFTER_LABEL.sub(take("sound notes"), words)
-    words = words.replace("\x04", " ")
-    words = (_DASH if len(_DASH.findall(words)) > 1 else _NO_SIGN).sub("", words)
-    speech.words = " ".join(words.split())
-    speech.speaker = speakers[0] if speakers else ""
-    speech.others = tuple(name for name in dict.fromkeys(speakers) if name != speech.speaker)
-    said = MARK.sub(" ", speech.words)
-    if not any(char.isalnum() for char in said):
-        has_song = _SONG.search(text) is not None
-        speech.words = ""
-        speech.skipped = _why_nothing(" ".join(text.split()), speech, has_song)
-    return speech
+    dash = _DASH if len(_DASH.findall(_TAKEN.sub(" ", words))) > 1 else _NO_SIGN
+    before, *parts = _TAKEN.split(words)
+    found = [Speech(before, speakers[0])]
+    for number, part in zip(parts[::2], parts[1::2], strict=True):
+        name = speakers[int(number)]
+        if folded(name) == folded(found[-1].speaker):
+            found[-1].words += f"\n{part}"
+        else:
+            found.append(Speech(part, name))
+    for speech in found:
+        speech.words = " ".join(dash.sub("", speech.words).split())
+    said = [each for each in found if any(map(str.isalnum, MARK.sub(" ", each.words)))]
+    if said:
+        said[0].left_out = left_out
+        return said
+    why = _why_nothing(" ".join(text.split()), left_out, has_song=_SONG.search(text) is not None)
+    return [Speech("", speakers[-1], why, left_out)]
 
 
 def _tidy(text: str) -> str:
@@ -259,14 +285,14 @@ def _tidy(text: str) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _why_nothing(shown: str, speech: Speech, has_song: bool) -> str:
+def _why_nothing(shown: str, left_out: Iterable[Words], *, has_song: bool) -> str:
     if not shown:
         return "an empty cue"
     if is_timed(shown):
         return f"a pause alone: {shown}"
     if has_song:
         return f"music: {shown}"
-    kinds = {kind for kind, _ in speech.left_out}
+    kinds = {kind for kind, _ in left_out}
     if "sound notes" in kinds:
         return f"a sound note: {shown}"
     return f"a speaker's name alone: {shown}" if kinds else f"no words: {shown}"

@@ -1,19 +1,21 @@
 """Subtitles to records: what is spoken, when, and by whom.
 
-SRT and WebVTT are read here and not by `pysubs2`, which drops what it does not expect: lines after
-a line of spaces, cues after 99 hours, words between `<` and `>`. Every word of a file is in one
-record, or in a note that names it as left out.
+SRT, WebVTT and ASS are read here and not by `pysubs2`, which drops what it does not expect: lines
+after a line of spaces, cues after 99 hours, words between `<` and `>`, columns in another order.
+Every word of a file is in one record, or in a note that names it as left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from voxcli.batch.ass import ass_blocks
+from voxcli.batch.blocks import OUTSIDE, TIMES, Block, seconds
 from voxcli.batch.captions import (
     AUTO,
     LeftOut,
@@ -28,15 +30,11 @@ from voxcli.batch.records import Record
 from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
 
-_CLOCK = r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d{1,3})?)"
-_TIMES = re.compile(rf"\s*{_CLOCK}\s*-->\s*{_CLOCK}(?:\s+[A-Za-z]\w*:\S*)*\s*")
+_TIMES = re.compile(rf"\s*{TIMES}\s*-->\s*{TIMES}(?:\s+[A-Za-z]\w*:\S*)*\s*")
 # of three numbers, or with a fraction; and an arrow of some kind
 _MEANT_AS_TIMES = re.compile(r"\s*\d+\s*[:：]\s*\d+(?:\s*[:：]|[.,]\d).*(?:[-–—]\s*(?:>|&gt;)|→)")
 _METADATA = re.compile(r"[\w-]+\s*[:=].*")
 SHOWN_LINES = 3  # of the file, for words that are left out more often
-
-
-OUTSIDE = "lines outside of any cue"
 
 
 class Subtitles(NamedTuple):
@@ -52,39 +50,24 @@ class Subtitles(NamedTuple):
     lost: tuple[str, ...] = ()
 
 
-@dataclass
-class _Block:
-    """A cue as it stands in the file; without times it is what comes before the first one.
-
-    Attributes:
-        line: of its times.
-        times: start and end in seconds; None where they cannot be read.
-    """
-
-    line: int
-    times: tuple[float, float] | None = None
-    header: str = ""
-    lines: list[str] = field(default_factory=list)
-
-
-def read_cues(text: str, path: Path, *, labels: str = AUTO) -> Subtitles:
+def read_cues(
+    text: str, path: Path, *, labels: str = AUTO, cast: Collection[str] = ()
+) -> Subtitles:
     """A record for each cue, with `text`, `start`, `end` and, where one is named, `speaker`. A cue
-    of two voices is two records, which share its time.
+    of several speakers is a record for each, which share its time.
 
     Args:
         labels: "auto", "none", or names of speakers with commas between them.
+        cast: names of speakers who have a voice; what looks like a name is one then.
 
     Raises:
         UsageError: there is no cue in it.
     """
     left = LeftOut()
-    reader = _vtt_blocks if path.suffix.lower() == ".vtt" else _srt_blocks
+    reader = _READERS.get(path.suffix.lower(), _srt_blocks)
     blocks = [part for block in reader(text.split("\n"), left) for part in _by_voice(block)]
     if not blocks:
-        raise UsageError(
-            f"{path} is no subtitle file: it has no line of times",
-            hint="write them as 00:00:01,000 --> 00:00:02,500",
-        )
+        raise UsageError(f"{path} is no subtitle file: {_LACKS[reader]}", hint=_HINTS[reader])
     tagged = [without_tags("\n".join(block.lines)) for block in blocks]
     cues = [
         Cue(*(block.times or (0.0, 0.0)), [*filter(None, map(str.strip, each.text.split("\n")))])
@@ -92,45 +75,54 @@ def read_cues(text: str, path: Path, *, labels: str = AUTO) -> Subtitles:
     ]
     found = unrolled(cues)
     names = Names.asked(labels) or label_names(cue.lines for cue in found.cues)
+    names = names.with_cast(cast)
     speeches = []
-    for index, block in enumerate(blocks):
-        lines = found.cues[index].lines
-        speech = spoken("\n".join(lines), names, tagged[index])
-        if found.said_in[index] is not None:
-            why = f"rolling captions: its words are in row {found.said_in[index] + 1}"  # type: ignore[operator]
-            speech = Speech(skipped=why)
-        left.add(block.line, speech.left_out)
-        speeches.append(speech)
-    _share_time(blocks, speeches)
-    records = [
-        _record(number, *each)
-        for number, each in enumerate(zip(blocks, speeches, strict=True), start=1)
-    ]
+    for block, cue, tagless in zip(blocks, found.cues, tagged, strict=True):
+        if block.speaker and not tagless.voices:
+            tagless = replace(tagless, voices=(block.speaker,))
+        speeches.append(spoken("\n".join(cue.lines), names, tagless))
+    _name_others(blocks, speeches, found.said_in)
+    parts = []
+    for block, each in zip(blocks, speeches, strict=True):
+        left.add(block.line, each[0].left_out)
+        parts += [(replace(block), speech) for speech in each]
+    _share_time(parts)
+    records = [_record(number, *part) for number, part in enumerate(parts, start=1)]
     notes = left.notes(SHOWN_LINES)
-    shared = [
-        f"{speech.speaker} and {', '.join(speech.others)} (line {block.line})"
-        for block, speech in zip(blocks, speeches, strict=True)
-        if speech.others and not speech.skipped
-    ]
-    if shared:
-        shown = ", ".join(shared[:SHOWN_LINES]) + (", …" if len(shared) > SHOWN_LINES else "")
-        notes.insert(0, f"cues of several speakers are one row, of the first: {shown}")
     if found.num_repeated:
         said = f"{found.num_repeated} repeated lines are spoken once, in the cue where they are new"
         notes.insert(0, f"rolling captions: {said}")
     return Subtitles(records, tuple(notes), tuple(left.notes(SHOWN_LINES, OUTSIDE)))
 
 
-def _by_voice(block: _Block) -> list[_Block]:
+def _name_others(
+    blocks: Sequence[Block], speeches: list[list[Speech]], rolled: Sequence[int | None]
+) -> None:
+    """Put a reason in the place of what another cue says, with the number of its row."""
+    lines = {block.line: index for index, block in reversed(list(enumerate(blocks)))}
+    said_in = {index: ("rolling captions", other) for index, other in enumerate(rolled)}
+    said_in |= {
+        index: ("shown again", lines[block.said_in])
+        for index, block in enumerate(blocks)
+        if block.said_in is not None
+    }
+    again = {index: (why, other) for index, (why, other) in said_in.items() if other is not None}
+    for index in again:
+        speeches[index] = [Speech(left_out=speeches[index][0].left_out)]
+    first_rows = list(accumulate(map(len, speeches), initial=1))
+    for index, (why, other) in again.items():
+        speeches[index][0].skipped = f"{why}: its words are in row {first_rows[other]}"
+
+
+def _by_voice(block: Block) -> list[Block]:
     """A block for each voice that it names, in their order."""
     parts = by_voice("\n".join(block.lines))
     return [replace(block, lines=part.split("\n")) for part in parts]
 
 
-def _share_time(blocks: list[_Block], speeches: list[Speech]) -> None:
-    """Give each voice of a cue a part of its time, by the length of its words."""
-    pairs = zip(blocks, speeches, strict=True)
-    for _, group in groupby(pairs, key=lambda pair: pair[0].line):
+def _share_time(speeches: list[tuple[Block, Speech]]) -> None:
+    """Give each speaker of a cue a part of its time, by the length of the words."""
+    for _, group in groupby(speeches, key=lambda pair: pair[0].line):
         parts = [(block, len(speech.words)) for block, speech in group if speech.words]
         total, done = sum(length for _, length in parts), 0
         for block, length in parts:
@@ -142,7 +134,7 @@ def _share_time(blocks: list[_Block], speeches: list[Speech]) -> None:
             done += length
 
 
-def _record(number: int, block: _Block, speech: Speech) -> Record:
+def _record(number: int, block: Block, speech: Speech) -> Record:
     values = {"text": speech.words}
     problem = ""
     if block.times is None:
@@ -162,22 +154,18 @@ def _record(number: int, block: _Block, speech: Speech) -> Record:
 # ------------------------------------------------------------ the formats
 
 
-def _begin(line: int, text: str) -> _Block | None:
+def _begin(line: int, text: str) -> Block | None:
     """The cue that begins with a line, if it is one of times, or was meant as one."""
     match = _TIMES.fullmatch(text)
     if match is not None:
         start, end = match.groups()[:3], match.groups()[3:]
-        return _Block(line, (_seconds(*start), _seconds(*end)), text)
-    return _Block(line, None, text) if _MEANT_AS_TIMES.match(text) else None
+        return Block(line, (seconds(*start), seconds(*end)), text)
+    return Block(line, None, text) if _MEANT_AS_TIMES.match(text) else None
 
 
-def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
-    return 3600.0 * float(hours or 0) + 60.0 * float(minutes) + float(seconds.replace(",", "."))
-
-
-def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
+def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[Block]:
     """A cue lasts to the number of the next; empty lines end none."""
-    block, last_number = _Block(0, lines=[""]), 0  # as if an empty line were before the file
+    block, last_number = Block(0, lines=[""]), 0  # as if an empty line were before the file
     for number, line in enumerate(lines, start=1):
         new = _begin(number, line)
         if new is None:
@@ -212,7 +200,7 @@ def _is_doubled(lines: list[str]) -> bool:
     return not empty and numbers[0] == numbers[1] and numbers[0].isdecimal()
 
 
-def _ended(block: _Block, left: LeftOut) -> Iterator[_Block]:
+def _ended(block: Block, left: LeftOut) -> Iterator[Block]:
     if block.line:
         yield block
         return
@@ -221,7 +209,7 @@ def _ended(block: _Block, left: LeftOut) -> Iterator[_Block]:
             left.add(number, [(OUTSIDE, line)])
 
 
-def _vtt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
+def _vtt_blocks(lines: list[str], left: LeftOut) -> Iterator[Block]:
     """A cue ends at an empty line, not at one of spaces, or where the next one begins."""
     start = 0
     while start < len(lines):
@@ -230,7 +218,7 @@ def _vtt_blocks(lines: list[str], left: LeftOut) -> Iterator[_Block]:
         start = end + 1
 
 
-def _vtt_block(first: int, lines: list[str], left: LeftOut) -> Iterator[_Block]:
+def _vtt_block(first: int, lines: list[str], left: LeftOut) -> Iterator[Block]:
     begun = [(i, new) for i, line in enumerate(lines) if (new := _begin(first + i, line))]
     if not begun or lines[0].split()[:1] == ["NOTE"]:
         _leave_out(first, lines, left)
@@ -264,3 +252,13 @@ def _leave_out(first: int, lines: list[str], left: LeftOut) -> None:
     for number, line in enumerate(lines, start=first):
         if line.strip():
             left.add(number, [(kind, line)])
+
+
+_READERS = {".vtt": _vtt_blocks, ".ass": ass_blocks, ".ssa": ass_blocks}
+_NO_TIMES = "write them as 00:00:01,000 --> 00:00:02,500"
+_LACKS = {
+    _srt_blocks: "it has no line of times",
+    _vtt_blocks: "it has no line of times",
+    ass_blocks: "it has no line 'Dialogue:' below '[Events]'",
+}
+_HINTS = {_srt_blocks: _NO_TIMES, _vtt_blocks: _NO_TIMES, ass_blocks: "check what is in it"}

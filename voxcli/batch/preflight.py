@@ -16,6 +16,7 @@ from typing import Any
 from voxcli.audio.fit import SpeedLimits
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.batch import fitting
+from voxcli.batch.cast import Cast
 from voxcli.batch.casting import Casting
 from voxcli.batch.columns import columns_of
 from voxcli.batch.jobs import Job
@@ -42,6 +43,7 @@ class Rules:
         checksum: of what decides the samples, see `SpeechEngine.model_checksum`.
         storage: bit depth, rate and whatever else changes the samples in the file.
         fit: tempo that slots may ask for; None fits no row.
+        cast: which voice each speaker has.
     """
 
     defaults: Defaults
@@ -49,6 +51,7 @@ class Rules:
     checksum: str
     storage: Mapping[str, Any] = field(default_factory=dict)
     fit: SpeedLimits | None = None
+    cast: Cast = field(default_factory=Cast)
 
 
 def check_table(
@@ -75,6 +78,9 @@ def check_table(
     for record in table.records:
         on_row()
         row, problems = parse_row(record, columns)
+        row, lack = rules.cast.fill(row)
+        if lack:
+            problems.append(Problem(row.number, row.line, "speaker", lack))
         if row.skipped:
             jobs.append(Job(row, "", utterance_of(row, rules.defaults)))
             continue

@@ -54,6 +54,9 @@ def unrolled(cues: Sequence[Cue]) -> Unrolled:
     is_rolling = going_on > 1 or (going_on and has_echoes)
     if not is_rolling or len(repeats) < MIN_SHARE * len(pairs):
         return found
+    if has_echoes:  # whole lines move up in it, also after a pause, and no windows of words
+        new = {cue: _new_whole_lines(cues[before], cues[cue]) for before, cue in pairs}
+        repeats = {cue: lines for cue, lines in new.items() if lines != list(cues[cue].lines)}
     num_repeated = 0
     for before, cue in pairs:
         if cue not in repeats:
@@ -70,6 +73,22 @@ def _is_echo(cue: Cue) -> bool:
     return cue.end_s - cue.start_s <= ECHO_S
 
 
+def _new_whole_lines(before: Cue, cue: Cue) -> list[str]:
+    """The same in a file whose lines move up by cues that are too short to be read."""
+    old, lines = list(before.lines), list(cue.lines)
+    if _is_echo(cue) and lines == old[-len(lines) :]:
+        return []
+    return _below_old(old, lines) or lines
+
+
+def _below_old(old: list[str], lines: list[str]) -> list[str]:
+    """The lines below those that the cue before had at its end; none where it had none of them."""
+    for num in range(min(len(old), len(lines) - 1), 0, -1):
+        if lines[:num] == old[-num:]:
+            return lines[num:]
+    return []
+
+
 def _new_lines(before: Cue, cue: Cue) -> list[str]:
     """The lines of a cue without those that it takes over from the one before it."""
     old, lines = list(before.lines), list(cue.lines)
@@ -79,9 +98,8 @@ def _new_lines(before: Cue, cue: Cue) -> list[str]:
     is_echo = _is_echo(cue)
     if is_echo and lines == old[-len(lines) :]:
         return []
-    for num in range(min(len(old), len(lines) - 1), 0, -1):
-        if lines[:num] == old[-num:]:
-            return lines[num:]
+    if below := _below_old(old, lines):
+        return below
     if gap_s <= MAX_ECHO_GAP_S and lines == old[-len(lines) :]:
         return []
     old_words, words = " ".join(old).split(), " ".join(lines).split()

@@ -1,4 +1,4 @@
-"""A file of lines to speak -> records: CSV, TSV, JSONL, SRT, VTT or plain text.
+"""A file of lines to speak -> records: CSV, TSV, JSONL, subtitles, a script or plain text.
 
 Finds encoding and delimiter, and says what it found. A record is strings by field or column name,
 with its number and file line; what the strings mean is `rows.py`. A record that cannot be read
@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -19,11 +19,13 @@ from voxcli.batch.captions import AUTO
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
 from voxcli.batch.records import FIELDS, Record, Table, shorten
+from voxcli.batch.scripts import read_script
 from voxcli.errors import UsageError, nearest
 
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".srt": "subtitles", ".vtt": "subtitles", ".txt": "text",
+    ".srt": "subtitles", ".vtt": "subtitles", ".ass": "subtitles", ".ssa": "subtitles",
+    ".txt": "text",
 }  # fmt: skip
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
@@ -41,6 +43,7 @@ def read_table(
     parameters: Mapping[str, str] | None = None,
     has_header: bool = True,
     labels: str = AUTO,
+    cast: Collection[str] = (),
 ) -> Table:
     """Read all records of a file; its suffix says what it is.
 
@@ -49,7 +52,8 @@ def read_table(
         mapping: field -> the column it is in; empty where it is in none.
         parameters: headers of further fields -> the field.
         has_header: whether the first record of a CSV names its columns; else they are 1, 2, ….
-        labels: which words before a colon in subtitles are speakers, see `read_cues`.
+        labels, cast: which words before a colon in subtitles and scripts are speakers, see
+            `read_cues`.
 
     Raises:
         UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
@@ -57,7 +61,9 @@ def read_table(
     """
     kind = SUFFIXES.get(path.suffix.lower())
     if path.is_dir():
-        raise UsageError(f"{path} is a folder", hint="give a file: CSV, TSV, JSONL, SRT, VTT, TXT")
+        raise UsageError(
+            f"{path} is a folder", hint="give a file: CSV, TSV, JSONL, SRT, VTT, ASS, TXT"
+        )
     if kind is None:
         hint = f"use one of {', '.join(SUFFIXES)}"
         raise UsageError(f"{path} is no table: its suffix is '{path.suffix}'", hint=hint)
@@ -73,8 +79,9 @@ def read_table(
     mapping = mapping or {}
     named = {field: field for field in FIELDS} | dict(parameters or {})
     fields = {fold_header(header): field for header, field in named.items()}
-    if kind != "subtitles" and labels != AUTO:
-        raise UsageError(f"--labels is given, but {path} has no subtitles", hint="leave it out")
+    if kind not in ("subtitles", "text") and labels != AUTO:
+        hint = "leave it out; the column speaker names who speaks"
+        raise UsageError(f"--labels is given, but {path} is a table", hint=hint)
     if kind != "csv" and not has_header:
         raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
     if kind == "csv":
@@ -95,7 +102,10 @@ def read_table(
     else:
         _refuse_mapping(mapping, path)
         if kind == "subtitles":
-            records, notes, lost = read_cues(text, path, labels=labels)
+            records, notes, lost = read_cues(text, path, labels=labels, cast=cast)
+        elif (script := read_script(text, labels=labels, cast=cast)) is not None:
+            records, notes = script
+            how += ", as a script"
         else:
             records = _read_text(text)
     if not records:

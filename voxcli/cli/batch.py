@@ -13,9 +13,9 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.batch_options import (
+    CastOptions,
     FileOptions,
     FitOptions,
-    ImitationOptions,
     TableOptions,
     TimelineOptions,
     VerifyOptions,
@@ -40,6 +40,7 @@ from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
+    from voxcli.batch.cast import Cast
     from voxcli.batch.jobs import Standing
     from voxcli.batch.rows import Defaults
     from voxcli.batch.session import Session
@@ -65,13 +66,13 @@ ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 def batch(
     input: Annotated[
         Path,
-        typer.Argument(metavar="INPUT", help="The table: CSV, TSV, JSONL, SRT, VTT or TXT."),
+        typer.Argument(metavar="INPUT", help="The table: CSV, TSV, JSONL, SRT, VTT, ASS or TXT."),
     ],
     tables: TableOptions,
     names: FileOptions,
     speech: SpeechOptions,
     parameters: ParameterOptions,
-    imitation: ImitationOptions,
+    voices: CastOptions,
     verify: VerifyOptions,
     fitting: FitOptions,
     timeline: TimelineOptions,
@@ -130,6 +131,7 @@ def batch(
     rows on a timeline by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in progress.
     A second Ctrl-C stops at once. The exit code is 1 if a row failed, must be corrected or was cut.
     """
+    from voxcli.batch.cast import Cast
     from voxcli.batch.session import Choices
     from voxcli.engine.choose import NATIVE
 
@@ -139,18 +141,20 @@ def batch(
     names.check()
     if slots is not None and slots < 1:
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
-    rows = _defaults(speech, parameters, imitation, settings, out)
+    rows = _defaults(speech, parameters, voices, settings, out)
+    has_rest = speech.voice is not None or voices.ref is not None
+    cast = Cast.read(voices.cast or (), settings.cast, has_rest=has_rest)
     choices = Choices(names.overwrite, force, strict)
     config = replace(engine.config(settings), max_slots=slots or NUM_SLOTS)
     with engine.open(settings, config, is_quiet=quiet, rows_a_server=slots) as speaker:
         session = replace(
             _prepare(
-                input, out, tables, names, rows, settings, speaker, fitting.limits(),
+                input, out, tables, names, rows, settings, speaker, fitting.limits(), cast,
                 is_quiet=quiet,
             ),
             choices=choices, timeline=timeline.timeline(names),
         )  # fmt: skip
-        show_notes(session.table.notes)
+        show_notes((*session.table.notes, *cast.notes(job.row for job in session.jobs)))
         show_problems(session.problems)
         session.check()
         if not all(job.row.style for job in session.jobs):
@@ -185,6 +189,7 @@ def _prepare(
     settings: UserSettings,
     engine: SpeechEngine,
     limits: SpeedLimits | None,
+    cast: Cast,
     *,
     is_quiet: bool,
 ) -> Session:
@@ -205,10 +210,11 @@ def _prepare(
         mapping=tables.mapping(),
         has_header=not tables.no_header,
         labels=tables.labels,
+        cast=cast.names,
         parameters=columns_of(engine.facts).headers,
     )
     stored = {"bits": names.bits, "rate": names.rate}
-    rules = Rules(defaults, engine, engine.model_checksum(), stored, limits)
+    rules = Rules(defaults, engine, engine.model_checksum(), stored, limits, cast)
     casting = Casting(
         defaults,
         input.parent,
@@ -233,7 +239,7 @@ def _prepare(
 def _defaults(
     speech: SpeechOptions,
     parameters: ParameterOptions,
-    imitation: ImitationOptions,
+    voices: CastOptions,
     settings: UserSettings,
     out: Path,
 ) -> Defaults:
@@ -241,13 +247,13 @@ def _defaults(
     from voxcli.batch.session import choose_seed
 
     given = speech.utterance("", settings, parameters.given())
-    if imitation.ref is not None and speech.voice is not None:
+    if voices.ref is not None and speech.voice is not None:
         raise UsageError("--voice and --ref are both given", hint="keep one of them")
     return Defaults(
         seed=choose_seed(speech.seed, out),
-        voice=None if imitation.ref else given.voice,
-        ref=str(imitation.ref or ""),
-        ref_text=imitation.ref_text,
+        voice=None if voices.ref else given.voice,
+        ref=str(voices.ref or ""),
+        ref_text=voices.ref_text,
         style=given.style,
         speed=given.speed,
         pause_s=given.pause_s,

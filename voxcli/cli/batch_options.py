@@ -65,8 +65,8 @@ class TableOptions:
         typer.Option(
             "--labels",
             metavar="auto|none|NAMES",
-            help="Words before a colon in subtitles that name speakers, and are not spoken: "
-            "detected, none, or names such as Ann,Ben.",
+            help="Words before a colon in subtitles and scripts that name speakers, and are not "
+            "spoken: detected, none, or names such as Ann,Ben.",
         ),
     ] = "auto"
 
@@ -140,10 +140,21 @@ class FileOptions:
 
 
 @dataclass(frozen=True)
-class ImitationOptions:
-    """A voice to imitate, for rows that name none."""
+class CastOptions:
+    """Who speaks rows that name no voice: voices of speakers, or a recording for all others."""
 
     panel: ClassVar[str] = "Voice"
+
+    cast: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cast",
+            metavar="NAME=VOICE,…|FILE",
+            help="Voices of speakers, such as Anna=emma,Ben=george, where none leaves a speaker "
+            "out; or a CSV with the columns speaker, voice, ref, ref_text, style. Repeatable.",
+            show_default="the config's",
+        ),
+    ] = None
 
     ref: Annotated[
         Path | None,

@@ -46,10 +46,14 @@ def show_notes(notes: Sequence[str]) -> None:
 
 def show_problems(problems: Sequence[Problem]) -> None:
     """What must be corrected in the table."""
-    for problem in problems[:SHOWN_PROBLEMS]:
-        output.warn(str(problem))
-    if len(problems) > SHOWN_PROBLEMS:
-        output.warn(f"and {len(problems) - SHOWN_PROBLEMS} more; --json lists all of them")
+    found: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        found.setdefault((problem.column, problem.message), []).append(problem)
+    for first, *others in list(found.values())[:SHOWN_PROBLEMS]:
+        more = f" ({len(others)} more rows, to {others[-1].number})" if others else ""
+        output.warn(f"{first}{more}")
+    if len(found) > SHOWN_PROBLEMS:
+        output.warn(f"and {len(found) - SHOWN_PROBLEMS} more; --json lists all of them")
 
 
 def _forecast(standings: Sequence[Standing], session: Session, names: FileOptions) -> Forecast:
@@ -80,6 +84,7 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
 
     from voxcli.batch.forecast import describe, plans, status_of
     from voxcli.batch.manifest import Manifest
+    from voxcli.engine.base import OWN_VOICE
 
     standings = session.take_stock(Manifest(session.folder.root))
     total = _forecast(standings, session, names)
@@ -101,7 +106,10 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
     for standing, plan in plans(standings, casting, engine):
         job = standing.job
         reason = f" ({standing.reason})" if standing.reason else ""
-        first = f"{job.row.number}: {job.name or '-'}: {status_of(standing)}{reason}"
+        part = casting.part_of(job.row)
+        voice = part.voice or part.ref or OWN_VOICE
+        who = f"; {job.row.speaker} in {voice}" if job.row.speaker and job.name else ""
+        first = f"{job.row.number}: {job.name or '-'}: {status_of(standing)}{reason}{who}"
         segments = [segment.text for segment in plan.text.segments] if plan else []
         output.result("\n    ".join((first, *segments)))
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
