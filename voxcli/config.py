@@ -279,7 +279,7 @@ def _config_text(path: Path) -> str:
         OSError, ValueError: it cannot be read; a pipe is not waited for.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     with path.open("rb") as file:
         data = file.read(MAX_CONFIG_BYTES + 1)
     if len(data) > MAX_CONFIG_BYTES:

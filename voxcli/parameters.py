@@ -194,7 +194,7 @@ def parse_settings(text: str, model: str, parameters: Sequence[Parameter]) -> di
         name, sign, value = word.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not sign:
-            raise UsageError(f"'{word}' is no setting", hint="write NAME=VALUE,NAME=VALUE")
+            raise UsageError(f"'{word}' is not a setting", hint="write NAME=VALUE,NAME=VALUE")
         if name not in by_name:
             raise _unknown(model, parameters, name)
         if by_name[name].name in found:
@@ -207,7 +207,7 @@ def _unknown(model: str, parameters: Sequence[Parameter], name: str) -> UsageErr
     known = ", ".join(f"{each.option} ({each.range})" if each.range else each.option
                       for each in parameters)  # fmt: skip
     hint = f"{nearest(name, [each.name for each in parameters])}it has: {known or 'none'}"
-    return UsageError(f"{option_of(name)} is no parameter of model '{model}'", hint=hint)
+    return UsageError(f"{option_of(name)} is not a parameter of model '{model}'", hint=hint)
 
 
 def merged(declarations: Iterable[Sequence[Parameter]]) -> tuple[Parameter, ...]:

@@ -284,7 +284,7 @@ def test_a_second_interrupt_ends_at_once_and_a_second_run_is_refused() -> None:
     _, err = second.communicate(timeout=PATIENCE_S)
     if process.poll() is None:
         assert second.returncode == 2
-        assert f"another run has out: process {process.pid}" in err
+        assert f"another run uses out: process {process.pid}" in err
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     said = ""

@@ -112,7 +112,7 @@ def test_a_report_that_is_no_file_is_refused(run: Run, fake: object, option: str
     assert (code, "a report has an empty file name; give FILE" in err) == (EXIT_USAGE, True)
     for more in ((), ("--overwrite",)):
         code, _, err = run(option, "/dev/null", *more)
-        assert (code, "/dev/null is no regular file" in err) == (EXIT_OUTPUT, True)
+        assert (code, "/dev/null is not a regular file" in err) == (EXIT_OUTPUT, True)
     assert Path("/dev/null").is_char_device()
 
 
@@ -185,7 +185,7 @@ def test_a_failed_run_ends_with_1_and_is_told(run: Run, fake: Callable[..., None
         (["--prompts", "shrt"], "did you mean 'short'"),
         (["--lang", "zh"], "no prompt is left"),
         (["--voice", "nobody"], "no voice 'nobody'"),
-        (["--voice", "a", "--ref", EMMA], "--voice and --ref exclude each other"),
+        (["--voice", "a", "--ref", EMMA], "--voice and --ref cannot be used together"),
         (["--ref-text", "Hi."], "--ref is not given"),
         (["--ref", "gone.wav"], "cannot read gone.wav"),
         (["--style", "warm"], "'mini' has no style mode"),

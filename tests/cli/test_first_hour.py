@@ -60,7 +60,7 @@ def test_a_text_that_names_a_file_asks_for_the_option(command: str, run: Any) ->
     words = ["--ref", "letter.txt"] if command == "clone" else []
     code, _, err = run(command, "letter.txt", *words)
     assert code == EXIT_USAGE
-    assert "'letter.txt' is a file; to have it read aloud, give --file letter.txt" in err
+    assert "'letter.txt' is a file; to read it aloud, give --file letter.txt" in err
     assert run("speak", "letter.", "--dry-run")[0] == EXIT_OK
 
 

@@ -86,7 +86,7 @@ def test_a_parameter_of_another_family_is_refused_with_the_models_own(
     done = beside_another(*words, *option, input="A line.\n")
     assert (done.returncode, done.stdout) == (2, "")
     name = {"--heat": "--temperature", "--no-sampled": "--sampled"}.get(option[0], option[0])
-    assert f"{name} is no parameter of model 'mini'; {OWN_LIST}" in done.stderr
+    assert f"{name} is not a parameter of model 'mini'; {OWN_LIST}" in done.stderr
     assert os.listdir() == []
 
 

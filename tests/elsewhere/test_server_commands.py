@@ -158,7 +158,7 @@ def test_what_is_no_speech_server_is_named_so(run: Run) -> None:
     with Replay({("GET", "/v1/models"): Answer(200, {}, (b"<html>",))}) as other:
         code, _, err = run("speak", WORDS, "-o", "a.wav", "--engine", other.url)
     assert code == 2
-    assert "names no model, so it may be no speech server; check the URL" in err
+    assert "names no model, so it may not be a speech server; check the URL" in err
 
 
 def test_a_refusal_is_one_line_and_exit_code_2(run: Run, replay: Replay) -> None:
@@ -172,5 +172,5 @@ def test_a_refusal_is_one_line_and_exit_code_2(run: Run, replay: Replay) -> None
 def test_parameters_that_cannot_be_said_there_are_refused(run: Run, replay: Replay) -> None:
     code, _, err = run("speak", WORDS, "-o", "a.wav", "--steps", "4")
     assert code == 2
-    assert "--steps is no parameter of model 'openbmb/VoxCPM2 on vLLM-Omni 0.30.0'" in err
+    assert "--steps is not a parameter of model 'openbmb/VoxCPM2 on vLLM-Omni 0.30.0'" in err
     assert replay.spoken == []

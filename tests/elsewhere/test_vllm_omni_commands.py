@@ -164,7 +164,7 @@ def test_what_it_cannot_be_told_is_refused_before_it_starts(
         ({"versions": {"torch": "2.13.0"}}, OK, "'vllm-omni==0.30.*'"),
         ({"versions": {"torch": "2.14.0"}}, OK, "'torch==2.11.*'"),
         ({"has_ninja": False}, WARN, "ninja is missing"),
-        ({"versions": {**machine().versions, "vllm": "0.30.0"}}, WARN, "do not go together"),
+        ({"versions": {**machine().versions, "vllm": "0.30.0"}}, WARN, "are not compatible"),
     ],
 )
 def test_doctor_says_what_fits_and_alarms_nobody_without_a_fault(

@@ -34,7 +34,7 @@ from voxcli.models.voxcpm2.loading import load  # noqa: E402
 from voxcli.models.voxcpm2.model import VoxCPM2  # noqa: E402
 
 pytestmark = pytest.mark.gpu
-on_a_card = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a card")
+on_a_card = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a GPU")
 MINI = Path(__file__).parents[2] / "voxcli" / "assets" / "mini"
 HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
 CUT = 1 if DEVICE.type == "cuda" else 3  # the interpreter rounds to eight bits carelessly

@@ -56,7 +56,7 @@ def digests(folder: Path) -> list[str]:
 def test_a_batch_goes_on_after_a_fault_of_the_card(tmp_path: Path) -> None:
     report, said = batch(tmp_path, "out", "3 1\n")
     assert "the engine failed: CUDA error" in said
-    assert "a fresh process goes on with the rows that are left" in said
+    assert "a new process goes on with the other rows" in said
     assert report["counts"]["ok"] == 6
     again, said = batch(tmp_path, "whole", "")
     assert "fresh process" not in said

@@ -257,7 +257,7 @@ def test_a_parameter_of_another_family_is_refused_with_what_this_one_has(
     monkeypatch.setattr(models, "FAMILIES", [*models.FAMILIES, Other()])
     with run_server() as running, running.client() as client:
         for value, words in (
-            (0.5, "'temperature' is no parameter of model 'fake'"),
+            (0.5, "'temperature' is not a parameter of model 'fake'"),
             (5, "less than or equal to 2"),
         ):
             answer = ask(client, temperature=value)
@@ -340,7 +340,7 @@ def test_a_client_that_says_nothing_more_is_let_go(
                 raw.sendall(sent)
                 assert raw.recv(12) == answer
     assert [line.partition(" ")[2] for line in caplog.messages] == [
-        "was let go: it sent next to nothing of its body for 0.1 s (POST /v1/audio/speech)"
+        "was cut off: it sent next to nothing of its body for 0.1 s (POST /v1/audio/speech)"
     ]
 
 

@@ -623,9 +623,9 @@ def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
         (["--grace", "-1"], "--grace is -1"),
         (["--background", "--stop"], "exclude each other"),
         (["--model", "nonsuch"], "no model 'nonsuch'"),
-        (["--graphs", "temperature=1"], "--temperature is no parameter of model 'mini'"),
+        (["--graphs", "temperature=1"], "--temperature is not a parameter of model 'mini'"),
         (["--graphs", "steps=6", "--graphs", "steps=1"], "--steps is 1; give a whole number"),
-        (["--graphs", "fast"], "'fast' is no setting"),
+        (["--graphs", "fast"], "'fast' is not a setting"),
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(

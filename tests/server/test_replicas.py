@@ -654,7 +654,7 @@ def test_options_are_a_device_for_each_replica(
     ("device", "num", "cards", "kind", "named"),
     [
         ("cpu", 0, 0, UsageError, "--replicas is 0"),
-        ("cuda", 3, 2, DeviceError, "needs a card for each, and 2"),
+        ("cuda", 3, 2, DeviceError, "needs a GPU for each, and 2"),
         ("cuda", 1, 0, DeviceError, "and 0"),
         ("cuda:1", 2, 4, UsageError, "'cuda:1'"),
         ("cuda:0,cuda:5", None, 2, DeviceError, "'cuda:5' is not here"),

@@ -1,4 +1,4 @@
-"""A server whose engine fails: everything in flight is told, and a fresh process goes on."""
+"""A server whose engine fails: everything in flight is told, and a new process takes over."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_fault_is_told_to_all_in_flight_and_a_fresh_process_goes_on(
         process.kill()
         process.wait()
     said = (tmp_path / "log.txt").read_text("utf-8")
-    assert "illegal memory access was encountered; a fresh process goes on" in said
+    assert "illegal memory access was encountered; a new process takes over" in said
     assert place.holder() is None
     assert not place.socket.exists()
 

@@ -107,7 +107,7 @@ def test_a_client_that_takes_nothing_is_let_go(
             until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)
             client = f"127.0.0.1:{raw.getsockname()[1]}"
         until(lambda: running.worker.num_running == 0)
-    line = f"{client} was let go: it took next to nothing of its speech for 0.2 s"
+    line = f"{client} was cut off: it took next to nothing of its speech for 0.2 s"
     assert f"{line} (POST /v1/audio/speech)" in caplog.messages
 
 
@@ -246,7 +246,7 @@ def test_a_command_learns_that_parameters_have_no_graph_before_it_speaks() -> No
             engine.start([{"steps": 6}, {"steps": 7}])
         with pytest.raises(UsageError, match="no graph was captured for steps 7"):
             engine.synthesize([Utterance(TEXT, sampling=SamplingParams(parameters={"steps": 7}))])
-        with pytest.raises(UsageError, match="is no help: no graph was captured"):
+        with pytest.raises(UsageError, match="cannot be used: no graph was captured"):
             connect_to(running.url, Wanted("fake", parameters=({"steps": 7},)))
 
 

@@ -265,7 +265,7 @@ def test_a_client_of_another_protocol_is_told_so_in_one_line(
     server: Running, path: str, headers: dict[str, str], theirs: str
 ) -> None:
     own = f"protocol {wire.PROTOCOL} (voxcli {__version__})"
-    said = f"this server speaks {own}, who asks speaks {theirs}: "
+    said = f"this server speaks {own}, the client speaks {theirs}: "
     with server.client() as client:
         error = ask(client, path, FORMER_QUESTION, **headers)
     assert error["message"].startswith(said)

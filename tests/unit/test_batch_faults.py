@@ -98,7 +98,7 @@ def test_a_row_that_brings_the_fault_fails_alone(table: Path, tmp_path: Path) ->
     assert report["counts"]["failed"] == 1
     row = report["rows"][3]
     assert "illegal memory access" in row["reason"]
-    assert "at two faults this row was being spoken" in row["reason"]
+    assert "the engine failed twice while it spoke this row" in row["reason"]
     again = speak(prepare(table, out), FakeModel())  # the next run tries it again
     assert statuses(again) == ["kept", "kept", "kept", "ok", "kept", "kept"]
 

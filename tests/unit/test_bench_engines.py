@@ -277,7 +277,7 @@ def test_reports_of_two_engines_or_parameters_are_not_compared(tmp_path: Path) -
 
 def test_what_the_engine_cannot_be_told_is_refused_before_it_starts(tmp_path: Path) -> None:
     engine = ScriptedEngine([(0.0, 1000)])
-    with pytest.raises(UsageError, match="--temperature is no parameter of model 'tones'"):
+    with pytest.raises(UsageError, match="--temperature is not a parameter of model 'tones'"):
         measured(engine, tmp_path, {"temperature": 1.0})
     assert engine.wanted == ()
 

@@ -82,7 +82,7 @@ def test_a_checkpoint_loads_with_layers_in_eight_bits_and_nothing_else() -> None
 
 def test_a_processor_has_no_fp8() -> None:
     EngineConfig(precision="fp8")
-    with pytest.raises(UsageError, match="needs a CUDA card") as caught:
+    with pytest.raises(UsageError, match="needs an NVIDIA GPU") as caught:
         resolve_dtype("fp8", torch.device("cpu"), 0)
     assert "--precision" in (caught.value.hint or "")
 

@@ -86,7 +86,7 @@ def test_batch_goes_on_by_itself_and_reports_once(
         cli.main()
     out, err = capsys.readouterr()
     assert out == ""
-    assert "a fresh process goes on with the rows that are left" in err
+    assert "a new process goes on with the other rows" in err
     assert cli.main() == 0
     out, err = capsys.readouterr()
     assert out.count("\n") == 1

@@ -265,7 +265,7 @@ def test_a_cut_file_is_damaged(tmp_path: Path, length: int) -> None:
 def test_other_files_are_no_profiles(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(save({"x": HEARD}))
-    with pytest.raises(VoiceFileError, match="is no voice profile"):
+    with pytest.raises(VoiceFileError, match="is not a voice profile"):
         read_voice(path)
     path.write_bytes(save({"x": HEARD}, {"format": "voxcli-voice", "version": "3"}))
     with pytest.raises(VoiceFileError, match=r"version 3, this voxcli reads 1 to 2; upgrade"):

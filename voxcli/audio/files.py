@@ -77,7 +77,7 @@ def check_regular(path: Path, hint: str = "give the name of a file") -> None:
     """
     is_device = path.is_absolute() and path.parts[1:2] == ("dev",) and path.parts[2:3] != ("shm",)
     if path.exists() and (is_device or not (path.is_file() or path.is_dir())):
-        raise OutputError(f"{path} is no regular file", hint=hint)
+        raise OutputError(f"{path} is not a regular file", hint=hint)
 
 
 def hidden_name(path: Path) -> Path:
@@ -110,7 +110,7 @@ def publish(temp: Path, target: Path, *, overwrite: bool) -> None:
 
     Raises:
         OutputExistsError: the target appeared meanwhile and `overwrite` is off; it is untouched.
-        OutputError: the target is no regular file; it is untouched.
+        OutputError: the target is not a regular file; it is untouched.
         OSError: the file system refused.
     """
     check_regular(target)

@@ -152,17 +152,15 @@ def doubts(report: ReferenceReport) -> tuple[str, ...]:
     if report.snr_db < MIN_SNR_DB:
         ratio, wanted = told_apart(report.snr_db, MIN_SNR_DB, 0)
         found.append(
-            f"noisy: speech is {ratio} dB above the noise, {wanted} dB or more are wanted, and "
-            "noise is imitated too"
+            f"noisy: speech is {ratio} dB above the noise; {wanted} dB or more are better, "
+            "because the voice imitates the noise too"
         )
     if report.clipped_share > CLIPPED_SHARE:
         found.append(f"clipped: {report.clipped_share:.2%} of the samples are in flat tops")
     if abs(report.dc_offset) > MAX_DC:
         found.append(f"DC offset of {report.dc_offset:.3f}: the recording chain has a fault")
     if report.sample_rate < LOW_RATE:
-        found.append(
-            f"{report.sample_rate} Hz: nothing above {report.sample_rate // 2} Hz is in it"
-        )
+        found.append(f"{report.sample_rate} Hz: it has nothing above {report.sample_rate // 2} Hz")
     for is_cut, end in ((report.is_cut_at_start, "start"), (report.is_cut_at_end, "end")):
         if is_cut:
             found.append(f"sound runs into its {end}: a word may be cut (--ref-{end}, --ref-auto)")

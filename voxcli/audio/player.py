@@ -281,7 +281,7 @@ class Player:
     def _check_not_stuck(self) -> None:
         if self._clock() - self._moved_at > STUCK_S:
             raise DeviceError(
-                f"the sound device has taken no samples for {STUCK_S:.0f} s",
+                f"the sound device has accepted no samples for {STUCK_S:.0f} s",
                 hint="is it suspended? see 'voxcli stream --list-devices'",
             )
 

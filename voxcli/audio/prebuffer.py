@@ -66,7 +66,7 @@ class Prebuffer:
         """One sentence for the user on why playing began with `buffered_s` in the buffer."""
         begun = f"playing began with {buffered_s:.2f} s in the buffer"
         if self.fixed_s is not None:
-            return f"{begun}, as --buffer-ms asks"
+            return f"{begun}, as set by --buffer-ms"
         rtf = self.pace.rtf
         if rtf is None:
             return f"{begun}, the whole text"

@@ -105,7 +105,7 @@ def read_audio(path: str | os.PathLike[str]) -> Audio:
         raise RecordingError(f"cannot read {path}: {reason}", hint="check the path") from err
     if len(data) > MAX_BYTES:
         size = f"more than {MAX_BYTES / 1e9:.1f} GB"
-        raise RecordingError(f"{path} is {size}", hint="cut out the part that you need")
+        raise RecordingError(f"{path} is {size}", hint="cut out the part you need")
     return decode_audio(data, str(path))
 
 
@@ -267,8 +267,8 @@ def _to_mono(opened: _Opener, name: str, max_s: float) -> tuple[Samples, _Sound,
 def _check_size(sound: _Sound, name: str, max_s: float) -> None:
     if sound.rate not in RATES:
         raise RecordingError(
-            f"{name} states {sound.rate:,} samples a second, from {RATES[0]:,} to {RATES[-1]:,} "
-            "can be read",
+            f"{name} has {sound.rate:,} samples a second, and voxcli reads {RATES[0]:,} to "
+            f"{RATES[-1]:,}",
             hint="export it again",
         )
     if sound.duration_s is not None and sound.duration_s > max_s:
@@ -290,14 +290,14 @@ def _checked(sound: _Sound, name: str, max_s: float) -> Iterator[Samples]:
             raise _too_long(name, f"longer than {max_s:g} s", max_s)
         if not np.isfinite(block).all():
             raise RecordingError(
-                f"{name} has samples that are no numbers (NaN or infinite)", hint="export it again"
+                f"{name} has samples that are not numbers (NaN or infinite)", hint="export it again"
             )
         yield block
 
 
 def _too_long(name: str, what: str, max_s: float) -> RecordingError:
     return RecordingError(
-        f"{name} is {what}, at most {max_s:g} s can be used", hint="cut out the part that you need"
+        f"{name} is {what}, at most {max_s:g} s can be used", hint="cut out the part you need"
     )
 
 

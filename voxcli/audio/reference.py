@@ -99,7 +99,7 @@ def prepare_reference(
         )
     actions: list[str] = [audio.downmix] if audio.downmix else []
     if audio.gain_db:
-        actions.append(f"turned down by {-audio.gain_db:.1f} dB: its peak was over full scale")
+        actions.append(f"lowered by {-audio.gain_db:.1f} dB: its peak was above full scale")
     start_s, end_s = _part(audio, wish)
     samples = _slice(audio, start_s, end_s)
     regions = find_speech(samples, audio.sample_rate)
@@ -118,12 +118,12 @@ def prepare_reference(
         start_s, end_s = start_s + kept.start_s, start_s + kept.end_s
         samples = _slice(audio, start_s, end_s)
     if len(samples) < len(audio.samples):
-        actions.append(f"took {start_s:.2f} to {end_s:.2f} s of {audio.duration_s:.2f} s")
+        actions.append(f"used {start_s:.2f} to {end_s:.2f} s of {audio.duration_s:.2f} s")
     _refuse(audio.name, samples, audio.sample_rate, regions)
     report = measure(audio, samples, regions, start_s, end_s)
     if abs(report.dc_offset) > MAX_DC:
         samples = (samples - np.float32(report.dc_offset)).clip(-1, 1)
-        actions.append(f"took out a DC offset of {report.dc_offset:.3f}")
+        actions.append(f"removed a DC offset of {report.dc_offset:.3f}")
     is_quiet = report.level_dbfs < QUIET_DBFS
     if wish.is_normalised:
         require("'--ref-normalise'", LOUDNESS)
@@ -167,7 +167,7 @@ def _part(audio: Audio, wish: Preparation) -> tuple[float, float]:
         raise RecordingError(
             f"{audio.name} is {length} s long, at most {most} s can be used with its transcript",
             hint="choose a part with --ref-start and --ref-end and give its words, or give no "
-            "transcript: then its best part is taken",
+            "transcript: then its best part is used",
         )
     if end_s - start_s > MAX_S:
         raise UsageError(

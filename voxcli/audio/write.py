@@ -78,7 +78,8 @@ def check_output(
     """
     target = Path(path)
     if not str(path) or "\0" in str(path):
-        raise UsageError(f"the output path {str(path)!r} is no file name", hint="give -o NAME.wav")
+        message = f"the output path {str(path)!r} is not a file name"
+        raise UsageError(message, hint="give -o NAME.wav")
     try:
         if target.is_dir() or str(path).endswith(("/", os.sep)):
             raise OutputError(

@@ -67,7 +67,7 @@ def read_cues(
     reader = _READERS.get(path.suffix.lower(), _srt_blocks)
     blocks = [part for block in reader(text.split("\n"), left) for part in _by_voice(block)]
     if not blocks:
-        raise UsageError(f"{path} is no subtitle file: {_LACKS[reader]}", hint=_HINTS[reader])
+        raise UsageError(f"{path} is not a subtitle file: {_LACKS[reader]}", hint=_HINTS[reader])
     tagged = [without_tags("\n".join(block.lines)) for block in blocks]
     cues = [
         Cue(*(block.times or (0.0, 0.0)), [*filter(None, map(str.strip, each.text.split("\n")))])

@@ -38,7 +38,7 @@ class OutputFolder:
         The lock is the operating system's: it ends with the process, however that ends.
 
         Raises:
-            UsageError: another run has it.
+            UsageError: another run uses it.
             OutputError: it cannot be made or written.
         """
         from filelock import FileLock, Timeout
@@ -51,7 +51,7 @@ class OutputFolder:
             lock.acquire()
         except Timeout as err:
             raise UsageError(
-                f"another run has {self.root}: {self._holder()}",
+                f"another run uses {self.root}: {self._holder()}",
                 hint="wait for it, stop it, or choose another -o",
             ) from err
         except OSError as err:

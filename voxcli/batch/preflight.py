@@ -113,7 +113,7 @@ def with_own_lexicon(row: Row, utterance: Utterance, folder: Path) -> Utterance:
     if not row.lexicon or row.lexicon.lower() == NO_LEXICON:
         return utterance
     if not utterance.is_normalised:
-        raise UsageError("a text with --raw-text is read without a lexicon")
+        raise UsageError("a text with --raw-text uses no lexicon")
     from voxcli.text.pronunciations import load_lexicon
 
     return replace(utterance, lexicon=load_lexicon(folder / row.lexicon))

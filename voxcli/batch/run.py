@@ -113,7 +113,7 @@ class BatchRun:
         suspects = set(self._manifest.suspects)
         names = [row.job.name for row in self._speaking.values()]
         self._manifest.append_fault(error.message, names)
-        why = EngineError(f"{error.message}; at two faults this row was being spoken")
+        why = EngineError(f"{error.message}; the engine failed twice while it spoke this row")
         for row in self._speaking.values():
             if row.job.name in suspects:
                 self._end(row, self._keeper.failed(row, why))

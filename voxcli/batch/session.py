@@ -154,7 +154,7 @@ class Session:
 
         Raises:
             TakeOver: the engine failed, and a fresh process is to go on with this run.
-            UsageError: another run has the folder.
+            UsageError: another run uses the folder.
             ModelError, DeviceError, EngineError, OutputError: what ended the run.
         """
         with self.folder.locked(), Manifest(self.folder.root) as manifest:
@@ -210,7 +210,7 @@ def _check_faults(num_barren: int, error: EngineFaultError) -> None:
     if num_barren > MAX_BARREN_FAULTS:
         raise EngineError(
             f"{error.message}; {num_barren} faults and no row done between them",
-            hint="look at the device with 'voxcli doctor'; the same command goes on with the rest",
+            hint="check the device with 'voxcli doctor'; the same command goes on with the rest",
         ) from error
 
 

@@ -66,7 +66,7 @@ def read_table(
         )
     if kind is None:
         hint = f"use one of {', '.join(SUFFIXES)}"
-        raise UsageError(f"{path} is no table: its suffix is '{path.suffix}'", hint=hint)
+        raise UsageError(f"{path} is not a table: its suffix is '{path.suffix}'", hint=hint)
     try:
         text, how = decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
@@ -327,9 +327,9 @@ def _read_jsonl(
             objects.append((line, r"has half a character, such as \ud800 alone"))
             continue
         except (ValueError, RecursionError) as err:
-            objects.append((line, f"is no row of JSON: {err}"))
+            objects.append((line, f"is not a row of JSON: {err}"))
             continue
-        objects.append((line, value if isinstance(value, dict) else "is no JSON object"))
+        objects.append((line, value if isinstance(value, dict) else "is not a JSON object"))
     tables = [value for _, value in objects if isinstance(value, dict)]
     if not tables:
         raise UsageError(f"{path} has no JSON object", hint='write {"text": "…"}, one a line')

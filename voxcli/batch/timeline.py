@@ -123,7 +123,7 @@ class Timeline:
             row |= _told(placed)
         if self.policy is Policy.FAIL and (number := sum(p.overlap_s > 0 for p in placements)):
             raise SynthesisError(
-                f"{number} rows are spoken into the next one, so no timeline is made",
+                f"{number} rows overlap the next row, so no timeline is made",
                 hint="see overlap_s in report.csv; add --fit, or --overlap shift, cut or mix",
             )
         made: dict[str, Any] = {

@@ -89,7 +89,7 @@ def load_report(path: Path) -> Report:
     found = report.get("format") if isinstance(report, dict) else None
     if found not in (FORMAT, FORMER):
         hint = f"give a file that 'voxcli bench --json' wrote ({FORMAT})"
-        raise UsageError(f"{path} is no report: its format is {found!r}", hint=hint)
+        raise UsageError(f"{path} is not a report: its format is {found!r}", hint=hint)
     if found == FORMER:
         try:
             report = translated(report)

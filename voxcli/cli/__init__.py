@@ -295,7 +295,8 @@ def _report(error: VoxError, words: list[str]) -> int:
 def _not_a_name(error: UnicodeEncodeError) -> UsageError:
     """For a file name where Python's UTF-8 mode is switched off."""
     return UsageError(
-        f"{error.object!r} is no file name here: the locale's encoding is {error.encoding}",
+        f"{error.object!r} is not a valid file name here: "
+        f"the locale's encoding is {error.encoding}",
         hint="set LC_ALL=C.UTF-8, and unset PYTHONUTF8",
     )
 

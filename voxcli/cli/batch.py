@@ -331,7 +331,7 @@ def _run(
                 while_speaking=interrupt.rows_in_flight,
             )  # fmt: skip
     except TakeOver as end:
-        output.warn(f"{end.fault.message}; a fresh process goes on with the rows that are left")
+        output.warn(f"{end.fault.message}; a new process goes on with the other rows")
         raise
     if interrupt.is_set:
         output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)
@@ -340,4 +340,4 @@ def _run(
 
 
 def _say_stopping() -> None:
-    output.note("voxcli: finishing the rows in flight; Ctrl-C again stops at once")
+    output.note("voxcli: finishing the rows in progress; press Ctrl-C again to stop at once")

@@ -178,7 +178,7 @@ def _show_timeline(report: dict[str, Any]) -> None:
             output.warn(f"and {len(rows) - SHOWN_ROWS} more; see {fact} in report.csv")
     made = report.get("timeline") or {}
     if made.get("limited_db"):
-        output.warn(f"timeline: the limiter took away up to {made['limited_db']:.1f} dB")
+        output.warn(f"timeline: the limiter reduced peaks by up to {made['limited_db']:.1f} dB")
 
 
 def clock(seconds: float) -> str:

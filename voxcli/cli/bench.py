@@ -98,19 +98,19 @@ def _check(
 ) -> None:
     """Refuse what cannot be, or not together."""
     if load.rate is not None and load.concurrency is not None:
-        raise UsageError("--rate and --concurrency exclude each other", hint="drop one")
+        raise UsageError("--rate and --concurrency cannot be used together", hint="drop one")
     if weights.frames is not None and not weights.are_random:
-        raise UsageError("--frames is for --dummy-weights alone", hint="drop it")
+        raise UsageError("--frames is only for --dummy-weights", hint="drop it")
     reference.check()
     if manner.voice is not None and reference.ref is not None:
-        raise UsageError("--voice and --ref exclude each other", hint="drop one")
+        raise UsageError("--voice and --ref cannot be used together", hint="drop one")
     if not weights.are_random:
         return
     if manner.voice is not None:
-        raise UsageError("random weights know no saved voice", hint="use --ref")
+        raise UsageError("saved voices do not work with random weights", hint="use --ref")
     if engines.engine != NATIVE:
         raise UsageError(
-            f"random weights and --engine {engines.engine} exclude each other",
+            f"random weights and --engine {engines.engine} cannot be used together",
             hint=f"use --engine {NATIVE}",
         )
 

@@ -153,8 +153,8 @@ def _similarity(path: str, recording: Recording) -> float:
     spoken = read_audio(path)
     assert recording.samples is not None, "a recording from a file has samples"
     score = similarity(spoken.samples, spoken.sample_rate, recording.samples, recording.sample_rate)
-    output.note(f"similarity of the voices: {score:.2f}")
+    output.note(f"likeness of the voices: {score:.2f}")
     if score < LOW_SIMILARITY:
         found, wanted = told_apart(score, LOW_SIMILARITY, 2)
-        output.warn(f"the voice is not the recording's: similarity {found}, below {wanted}")
+        output.warn(f"the voice differs from the recording: likeness {found}, below {wanted}")
     return score

@@ -194,7 +194,7 @@ def _vllm_omni() -> Check:
     if not machine.is_able:
         return Check("vLLM-Omni", OK, f"not for this machine: {why}", data=data)
     if not machine.has_omni:
-        return Check("vLLM-Omni", OK, "not installed, which is fine", what_to_do, data)
+        return Check("vLLM-Omni", OK, "not installed (optional)", what_to_do, data)
     return Check("vLLM-Omni", WARN, why, what_to_do, data)
 
 
@@ -206,7 +206,7 @@ def _bundled_voice() -> Check:
     except VoxError as err:
         return Check("bundled voice", MISSING, err.message, err.hint or "")
     data = {"folder": str(model.folder)}
-    return Check("bundled voice", OK, "complete, hashes right", data=data)
+    return Check("bundled voice", OK, "complete, hashes correct", data=data)
 
 
 def _models() -> Check:

@@ -154,7 +154,7 @@ def remove(name: NameArgument, json: JsonOption = False) -> None:
     if json:
         output.result_json({"name": name, "freed_bytes": freed})
     else:
-        output.note(f"{freed / 1e6:,.0f} MB are free again")
+        output.note(f"{freed / 1e6:,.0f} MB were freed")
         output.result(name)
 
 

@@ -211,7 +211,7 @@ class TextSource:
             raise UsageError("--encoding is for --file and stdin, and TEXT is given")
         if _is_file(self.text):
             raise UsageError(
-                f"'{self.text}' is a file", hint=f"to have it read aloud, give --file {self.text}"
+                f"'{self.text}' is a file", hint=f"to read it aloud, give --file {self.text}"
             )
         return self.text
 

@@ -121,7 +121,7 @@ def play(
         for warning in segment.warnings:
             output.warn(f"'{segment.text[:40]}': {warning}")
     if run.finish_reason is FinishReason.LENGTH and source.is_by_line:
-        output.warn(f"{max_seconds:g} s were asked for at most: no further line is spoken")
+        output.warn(f"--max-seconds {max_seconds:g} is reached: further lines are not spoken")
     report = _report(engine, run, written) | _heard_report(run, outlet, sound)
     if target.subtitles is not None and run.plan is not None:
         language = run.plan.text.language

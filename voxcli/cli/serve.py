@@ -153,7 +153,8 @@ def serve(
     from voxcli.engine.remote.place import Place
 
     if sum((background, stop, status)) > 1:
-        raise UsageError("--background, --stop and --status exclude each other", hint="give one")
+        message = "--background, --stop and --status cannot be used together"
+        raise UsageError(message, hint="give one")
     place = Place.default()
     if place.why and not no_socket:
         output.note(f"the server's files are in {place.folder}: {place.why}", is_quiet=quiet)
@@ -209,10 +210,10 @@ def serve(
                 on_note=lambda note: output.note(note, is_quiet=quiet),
             )  # fmt: skip
         except TakeOver as end:
-            output.warn(f"{end.fault.message}; a fresh process goes on")
+            output.warn(f"{end.fault.message}; a new process takes over")
             raise
     if ending.num_aborted:
-        output.warn(f"{ending.num_aborted} utterance(s) were cut short")
+        output.warn(f"{ending.num_aborted} text(s) were cut short")
     if ending.error is not None:
         raise ending.error
     if ending.signal == signal.SIGINT:

@@ -106,7 +106,7 @@ class TargetOptions:
             raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
         if self.format == "raw" and self.out != STDOUT:
             raise UsageError(
-                "--format raw is for '-o -' alone", hint="name the file .wav, or use -o -"
+                "--format raw is only for '-o -'", hint="name the file .wav, or use -o -"
             )
         wav = resolve_format("wav", self.bits)
         if self.rate is not None and self.out in (None, STDOUT):
@@ -136,7 +136,7 @@ def check_stdout(*, is_json: bool, is_dry: bool = False) -> None:
     """Refuse `-o -` where stdout cannot carry audio."""
     if is_json:
         raise UsageError(
-            "'-o -' and --json both want stdout", hint="write to a file, or drop --json"
+            "'-o -' and --json both use stdout", hint="write to a file, or drop --json"
         )
     if sys.stdout is None:
         raise OutputError("stdout is closed", hint="write to a file")

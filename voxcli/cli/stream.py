@@ -123,7 +123,7 @@ class SoundOptions:
             raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
         if self.format != "wav" and not is_pipe:
             hint = "drop it, or add -o -"
-            raise UsageError(f"--format {self.format} is for '-o -' alone", hint=hint)
+            raise UsageError(f"--format {self.format} is only for '-o -'", hint=hint)
         if is_pipe and self.sound_device is not None:
             raise UsageError(
                 "--sound-device and '-o -' both say where the sound goes", hint="drop one"

@@ -106,7 +106,7 @@ def encode(
         if not engine.facts.can_encode:
             raise UsageError(
                 f"{engine.facts.name} encodes no voices",
-                hint=f"there is no need: --voice {name} sends it the recording",
+                hint=f"you do not need this: --voice {name} sends it the recording",
             )
         voice = _encoded(voice, engine)
     path = store.add(voice, overwrite=True)

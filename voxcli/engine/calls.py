@@ -246,7 +246,7 @@ class CallSession(SegmentedSession[SegmentCall], NewsSession):
                     self._tell(call, piece)
                     if piece.reason is not None:
                         return
-            self._tell(call, UnavailableError("the speech ended in its middle"))
+            self._tell(call, UnavailableError("the speech ended early"))
         except VoxError as err:
             self._tell(call, err)
         except Exception as err:

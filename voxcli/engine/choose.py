@@ -203,7 +203,7 @@ def check_spec(spec: str) -> str:
             )
         if "@" in urlsplit(url).netloc:
             raise UsageError(
-                "an address with a password is not used", hint="give a key in VOXCLI_API_KEY"
+                "an address must not have a password", hint="give a key in VOXCLI_API_KEY"
             )
     if len(urls) > 1:
         _check_different(urls)

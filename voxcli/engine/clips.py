@@ -47,7 +47,7 @@ def plan_heard(
 def _check_heard(recording: Recording, name: str) -> None:
     if recording.samples is None:
         raise UsageError(
-            f"{name} has to hear a recording, and only an encoding of it is kept",
+            f"{name} needs the recording of this voice, but only an encoding is saved",
             hint="add the voice from its recording",
         )
     if (length := _duration_s(recording)) < MIN_CLIP_S:

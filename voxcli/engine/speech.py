@@ -260,7 +260,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         shown = run.segment.text if len(run.segment.text) <= 60 else run.segment.text[:59] + "…"
         if run.num_left:
             raise SynthesisError(
-                f"speech of '{shown}' went wrong after it began to leave: {why}",
+                f"speech of '{shown}' failed after a part of it was sent: {why}",
                 hint="try another --seed, or write to a file, where it is tried again",
                 finish_reason=reason,
                 attempts=run.attempt + 1,
@@ -268,7 +268,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         if run.attempt >= sampling.retries:
             raise SynthesisError(
                 f"speech of '{shown}' was refused {run.attempt + 1} times: {why}",
-                hint="try another --seed, or reword it",
+                hint="try another --seed, or change the text",
                 finish_reason=reason,
                 attempts=run.attempt + 1,
             )

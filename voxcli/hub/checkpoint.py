@@ -132,7 +132,7 @@ def safetensors_header(path: Path) -> tuple[dict[str, TensorEntry], int]:
         header.pop("__metadata__", None)
         tensors = {name: _TENSOR.decode(value) for name, value in header.items()}
     except (msgspec.MsgspecError, RecursionError) as err:
-        raise ValueError(f"its header is none: {err}") from err
+        raise ValueError(f"its header cannot be read: {err}") from err
     end = max((tensor.data_offsets[1] for tensor in tensors.values()), default=0)
     return tensors, 8 + length + end
 
@@ -155,7 +155,7 @@ def _read_config(path: Path, hint: str | None) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{path} is missing", hint=hint or "give a folder with a checkpoint")
     if not path.is_file():
-        raise CheckpointError(f"{path} is no regular file", hint=hint)
+        raise CheckpointError(f"{path} is not a regular file", hint=hint)
     check_file(path, hint=hint)
     return _read_json(path, hint)
 

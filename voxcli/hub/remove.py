@@ -29,7 +29,8 @@ def remove_model(name: str, cache_dir: Path | None = None) -> int:
     from huggingface_hub.file_download import repo_folder_name
 
     if name == BUNDLED:
-        raise UsageError(f"model '{name}' comes with voxcli and stays", hint="name another")
+        message = f"model '{name}' comes with voxcli and cannot be removed"
+        raise UsageError(message, hint="name another")
     if name not in known_models() and Path(name).is_dir():
         raise UsageError(f"{name} is a folder of yours", hint="delete it yourself")
     cache = Path(HF_HUB_CACHE) if cache_dir is None else cache_dir

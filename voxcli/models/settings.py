@@ -90,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         if path.exists() and not path.is_file():
-            raise CheckpointError(f"{path} is no regular file")
+            raise CheckpointError(f"{path} is not a regular file")
         if (size := path.stat().st_size) > MAX_BYTES:
             raise CheckpointError(f"{path} cannot be read: it has {size / 1e6:,.0f} MB")
         values = json.loads(path.read_text("utf-8-sig"))

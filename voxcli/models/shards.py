@@ -31,7 +31,7 @@ def read_index(index: Path) -> Mapping[str, str]:
     shard_of = _Index.read(read_json(index), str(index)).weight_map
     for name in sorted(set(shard_of.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise CheckpointError(f"{index} names '{name}', which is no file beside it")
+            raise CheckpointError(f"{index} names '{name}', which is not in the same folder")
         if not (index.parent / name).is_file():
             raise CheckpointError(f"{index.parent} has no {name}, which {index.name} names")
     return shard_of

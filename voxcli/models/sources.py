@@ -168,7 +168,7 @@ class CheckpointSource(Source):
         tensor = super().take(name, *shape)
         if not tensor.sum(dtype=torch.float32).isfinite():  # a sum hides neither kind
             raise CheckpointError(
-                f"{self._folder}: weight '{name}' has numbers that are none (NaN or infinite)"
+                f"{self._folder}: weight '{name}' has values that are not numbers (NaN or infinite)"
             )
         return tensor
 

@@ -54,8 +54,8 @@ class Dialect:
             if name not in self._logged and len(self._logged) < MAX_LOGGED:
                 self._logged.add(name)
                 logger.warning(
-                    "the field '%s' of a speech request was ignored, and will be from now on "
-                    "without a word; --strict-fields refuses it",
+                    "the field '%s' of a speech request is ignored, which is logged once; "
+                    "--strict-fields refuses the field",
                     name,
                 )
         if len(names) > MAX_NAMED:

@@ -150,7 +150,7 @@ def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
         reason = first.get("ctx", {}).get("error", "it cannot be parsed")
         return error_body(f"the body is not JSON: {reason}", "invalid_request_error", None, "json")
     if first["type"] == "model_attributes_type" and not path:
-        message = "the body is no JSON object; send one with Content-Type: application/json"
+        message = "the body is not a JSON object; send one with Content-Type: application/json"
         return error_body(message, "invalid_request_error", None, "json")
     # what follows the first are names that only the schema knows
     param = path[0] if path else first.get("ctx", {}).get("param")

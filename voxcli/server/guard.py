@@ -144,7 +144,7 @@ def _refusal(status: int, message: str, code: str) -> JSONResponse:
 
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
     error = BusyError(
-        f"{MAX_LARGE} recordings are on their way", hint=f"try again in {RETRY_AFTER_S} s"
+        f"{MAX_LARGE} recordings are being uploaded", hint=f"try again in {RETRY_AFTER_S} s"
     )
     status, body, headers = explain(error)
     await JSONResponse(body, status, headers)(scope, receive, send)
@@ -179,7 +179,7 @@ def log_let_go(scope: Scope, what: str, silence_s: float) -> None:
     client = "a command on this machine" if host == UNIX_PEER else f"{host}:{port}"
     path = scope["raw_path"][:MAX_SHOWN].decode("ascii", "replace")
     logger.warning(
-        "%s was let go: it %s for %g s (%s %s)", client, what, silence_s, scope["method"], path
+        "%s was cut off: it %s for %g s (%s %s)", client, what, silence_s, scope["method"], path
     )
 
 

@@ -189,5 +189,5 @@ def _check_restarts(faults: Sequence[float], error: EngineError) -> None:
     if num_recent > MAX_RESTARTS:
         raise EngineError(
             f"{error.message}; {num_recent} faults within {WINDOW_S / 60:g} minutes",
-            hint="look at the device with 'voxcli doctor', then start the server again",
+            hint="check the device with 'voxcli doctor', then start the server again",
         ) from error

@@ -22,7 +22,7 @@ def count_cards() -> int:
     try:
         return int(counted.stdout)
     except ValueError as err:
-        raise DeviceError("torch cannot be asked for cards", hint="see 'voxcli doctor'") from err
+        raise DeviceError("torch cannot list the GPUs", hint="see 'voxcli doctor'") from err
 
 
 def devices_of(
@@ -52,7 +52,7 @@ def devices_of(
         if num_replicas > 1:
             raise UsageError(
                 f"--device is '{device}' and --replicas {num_replicas}",
-                hint="name a card for each, such as --device cuda:0,cuda:1, or use cpu",
+                hint="name a GPU for each, such as --device cuda:0,cuda:1, or use cpu",
             )
         return (device,)
     cards = count()
@@ -60,7 +60,7 @@ def devices_of(
         return ("cpu",) * num_replicas
     if cards < num_replicas:
         raise DeviceError(
-            f"--replicas {num_replicas} needs a card for each, and {cards} can be used",
+            f"--replicas {num_replicas} needs a GPU for each, and {cards} can be used",
             hint="use fewer, --device cpu, or see 'voxcli doctor'",
         )
     return tuple(f"cuda:{index}" for index in range(num_replicas))
@@ -73,10 +73,10 @@ def _named(
     if odd is not None:
         raise UsageError(
             f"--device {device} has '{odd}' in it",
-            hint="name cards, such as cuda:0,cuda:1, or use --device cpu with --replicas",
+            hint="name GPUs, such as cuda:0,cuda:1, or use --device cpu with --replicas",
         )
     if len(set(names)) < len(names):
-        raise UsageError(f"--device {device} names a card twice", hint="name each once")
+        raise UsageError(f"--device {device} names a GPU twice", hint="name each once")
     if num_replicas not in (None, len(names)):
         raise UsageError(
             f"--device {device} is for {len(names)} replicas, and --replicas {num_replicas}",
@@ -86,7 +86,7 @@ def _named(
     missing = next((name for name in names if int(name.partition(":")[2]) >= cards), None)
     if missing is not None:
         raise DeviceError(
-            f"device '{missing}' is not here: {cards} cards can be used",
+            f"device '{missing}' is not available: {cards} GPUs can be used",
             hint="use --device cpu, or see 'voxcli doctor'",
         )
     return names

@@ -54,7 +54,7 @@ async def match(service: Service, request: Request) -> Response:
     engine = service.engine
     wanted = (await _order(service, request, wire.Question, "question")).wanted
     if wanted.is_near and not is_near(request.scope):
-        raise UsageError("a question about files of this machine came from elsewhere")
+        raise UsageError("a question about files of this machine came from another machine")
 
     async def answer() -> Messages:
         why = await service.beside(lambda: engine.mismatch(wanted))

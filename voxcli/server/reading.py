@@ -49,7 +49,7 @@ async def plan_of(body: SpeechRequest, service: Service) -> tuple[Plan, list[str
             raise _refused("ref_text", "goes with 'ref_audio'; a stored voice has its transcript")
         return await service.plan(utterance, takes_aliases=True), ignored
     if service.dialect.voice(body.voice_name) is None and body.voice_name != OWN_VOICE:
-        raise _refused("ref_audio", f"and the voice '{body.voice_name}' exclude each other")
+        raise _refused("ref_audio", f"and the voice '{body.voice_name}' cannot be used together")
     if body.ref_audio[: len(SCHEME)].lower() == SCHEME:
         return await service.plan(await _in_voice_of(utterance, body, text, service)), ignored
     if text:

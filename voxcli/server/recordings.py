@@ -58,12 +58,12 @@ def data_of(uri: str) -> bytes:
     head, comma, encoded = uri.partition(",")
     if not comma or len(head) > MAX_HEAD or not head.lower().endswith(";base64"):
         raise RecordingError(
-            "the recording is no data URI in base64", hint="send data:audio/wav;base64,…"
+            "the recording is not a base64 data URI", hint="send data:audio/wav;base64,…"
         )
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as err:
-        raise RecordingError(f"the recording is no base64: {err}") from err
+        raise RecordingError(f"the recording is not base64: {err}") from err
 
 
 def key_of(uri: str, text: str) -> str:

@@ -267,7 +267,7 @@ class Replicas(Closing):
         while num_silent < MAX_SILENT and _is_running(process, WATCH_S):
             num_silent = 0 if health_at(replica.socket, WATCH_S) else num_silent + 1
         if num_silent == MAX_SILENT and not self._is_closing.is_set():
-            self._on_note(f"{replica.name} does not say any more how it is, and is ended")
+            self._on_note(f"{replica.name} no longer answers, and is stopped")
             process.kill()
 
     def _spawn(self, replica: Replica) -> subprocess.Popen[bytes] | None:

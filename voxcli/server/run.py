@@ -79,7 +79,7 @@ class _Protocol(H11Protocol):
             raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             pid, uid, _ = struct.unpack("3i", raw)
             if uid != os.getuid():
-                logger.warning("user %d (pid %d) was turned away from the local socket", uid, pid)
+                logger.warning("user %d (pid %d) was refused on the local socket", uid, pid)
                 transport.abort()
                 return
         self.client = (UNIX_PEER, 0)

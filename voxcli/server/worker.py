@@ -148,7 +148,7 @@ class EngineWorker:
         limits = self.limits
         if self.num_running + self.num_waiting >= limits.max_streams + limits.max_queue:
             raise BusyError(
-                f"{self.num_running} utterances are being spoken and {self.num_waiting} wait",
+                f"{self.num_running} texts are being spoken and {self.num_waiting} wait",
                 hint=f"try again in {RETRY_AFTER_S} s, or start the server with more --max-streams",
             )
 

@@ -157,7 +157,7 @@ def _form(line: int, names: tuple[str, ...], values: list[str]) -> Form:
     if has_mark(spoken):
         raise ValueError("a spoken form is words; put pauses into the text")
     if language and not _LANGUAGE.fullmatch(language):
-        raise ValueError(f"'{language}' is no code of a language, such as en")
+        raise ValueError(f"'{language}' is not a language code such as en")
     if match not in (WORD, EXPRESSION):
         raise ValueError(f"'{match}' is neither '{WORD}' nor '{EXPRESSION}'")
     code = re.split("[-_]", language.lower())[0]
@@ -187,7 +187,7 @@ def load_lexicon(path: Path) -> str:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"{path} is no regular file", hint="give a CSV file as the lexicon")
+            raise UsageError(f"{path} is not a regular file", hint="give a CSV file as the lexicon")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as err:

@@ -112,7 +112,8 @@ def _check_version(what: str, metadata: Mapping[str, str]) -> None:
     """
     if metadata.get("format") != FORMAT:
         raise VoiceFileError(
-            f"{what} is no voice profile", hint="make one with 'voxcli voices add NAME --ref FILE'"
+            f"{what} is not a voice profile",
+            hint="make one with 'voxcli voices add NAME --ref FILE'",
         )
     version = metadata.get("version")
     if version not in ("1", str(VERSION)):
@@ -165,10 +166,11 @@ def _read_safetensors(
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
-            raise VoiceFileError(f"{what} is no regular file, so no voice profile", hint=WAY_OUT)
+            message = f"{what} is not a regular file, so not a voice profile"
+            raise VoiceFileError(message, hint=WAY_OUT)
         size = found.st_size
         if size > MAX_FILE_BYTES:
-            raise VoiceFileError(f"{what} is no voice profile: it has {size / 1e6:,.0f} MB")
+            raise VoiceFileError(f"{what} is not a voice profile: it has {size / 1e6:,.0f} MB")
         with safe_open(path, framework="np") as file:
             tensors = {name: read(file, name) for name in file.keys()}  # noqa: SIM118
             return dict(file.metadata() or {}), tensors
@@ -177,7 +179,7 @@ def _read_safetensors(
         raise VoiceFileError(f"cannot read {what}: {reason}", hint="check the path") from err
     except (SafetensorError, ValueError, TypeError) as err:
         raise VoiceFileError(
-            f"{what} is damaged, or no voice profile: {err}", hint=WAY_OUT
+            f"{what} is damaged, or not a voice profile: {err}", hint=WAY_OUT
         ) from err
 
 

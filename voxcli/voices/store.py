@@ -154,7 +154,7 @@ class VoiceStore:
         path = self.path(name)
         if path.parent == bundled_folder():
             raise UsageError(
-                f"voice '{name}' comes with voxcli and stays as it is",
+                f"voice '{name}' comes with voxcli and cannot be changed",
                 hint="save one of your own under that name to replace it",
             )
         return path

@@ -148,7 +148,7 @@ class Member:
 def why_other(
     facts: EngineFacts, checksum: str, expected: EngineFacts, expected_checksum: str
 ) -> str | None:
-    """Why an engine with these facts, and files with this checksum, cannot speak beside those that
+    """Why an engine with these facts, and files with this checksum, does not match those that
     are expected; None if it can."""
     facts = replace(facts, name=expected.name, max_streams=expected.max_streams)
     if facts != expected:
@@ -156,5 +156,5 @@ def why_other(
         words = ", ".join(name.replace("_", " ") for name in names)
         return f"it differs from the others in: {words}"
     if checksum != expected_checksum:
-        return f"its files of {expected.model} are others"
+        return f"its files of {expected.model} are different"
     return None

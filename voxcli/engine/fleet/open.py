@@ -45,7 +45,7 @@ def open_fleet(
         missing: list[EngineError] = []
         for member, opening in zip(members, openings, strict=True):
             if not opening.done():
-                on_note(f"{member.server.name} has not said yet who it is; it joins when it does")
+                on_note(f"{member.server.name} has not answered yet; it joins when it answers")
             elif (error := opening.exception()) is not None:
                 if not isinstance(error, EngineError):
                     raise error
@@ -85,6 +85,6 @@ def _check_same(members: Sequence[Member]) -> None:
         why = why_other(member.connect().facts, member.checksum, facts, first.checksum)
         if why is not None:
             raise UsageError(
-                f"{member.server.name} cannot speak beside {first.server.name}: {why}",
+                f"{member.server.name} does not match {first.server.name}: {why}",
                 hint="give servers of one model and version",
             )

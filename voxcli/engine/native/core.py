@@ -179,7 +179,7 @@ class EngineCore:
             self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineFaultError(
                 f"the engine failed: {self._fault}",
-                hint="nothing in flight was kept; start voxcli again",
+                hint="all running speech was lost; start voxcli again",
             ) from err
         self.num_runs += 1
         logger.debug("step %d: %.1f ms", self.num_runs, 1e3 * (time.perf_counter() - started))
@@ -188,7 +188,7 @@ class EngineCore:
     def _refuse_after_fault(self) -> None:
         if self._fault is not None:
             raise EngineError(
-                f"the engine failed before and runs nothing more: {self._fault}",
+                f"the engine failed before and cannot run: {self._fault}",
                 hint="start voxcli again",
             )
 

@@ -44,7 +44,7 @@ def found() -> str:
         return f"torch {torch.__version__} is a build without CUDA"
     if not torch.cuda.is_available():
         return (
-            f"torch {torch.__version__} is for CUDA {build}, but no usable card or driver is found"
+            f"torch {torch.__version__} is for CUDA {build}, but no usable GPU or driver is found"
         )
     return f"{torch.cuda.device_count()} CUDA device(s): " + ", ".join(
         f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())
@@ -80,7 +80,7 @@ def resolve_device(name: str, num_bytes: int = 0) -> Device:
         index = int(match[1] or 0)
         if not torch.cuda.is_available() or index >= torch.cuda.device_count():
             hint = "use --device cpu, or see 'voxcli doctor'"
-            raise DeviceError(f"device '{name}' is not here: {found()}", hint=hint)
+            raise DeviceError(f"device '{name}' is not available: {found()}", hint=hint)
         return Device(torch.device("cuda", index), torch.cuda.get_device_name(index))
     if name == "mps":
         raise DeviceError("device 'mps' is not supported yet", hint="use --device cpu")
@@ -131,14 +131,14 @@ def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch
 def _require_fp8(device: torch.device) -> None:
     if device.type == "cpu":
         raise UsageError(
-            "--precision fp8 needs a CUDA card, and the model runs on the CPU",
+            "--precision fp8 needs an NVIDIA GPU, and the model runs on the CPU",
             hint="use --precision fp32 or bf16, or --device cuda",
         )
     capability = kernels.capability(device)
     if capability < FP8_CAPABILITY:
         wanted, there = (".".join(map(str, each)) for each in (FP8_CAPABILITY, capability))
         raise UsageError(
-            f"--precision fp8 needs a card of compute capability {wanted} or above (Ada, Hopper); "
+            f"--precision fp8 needs a GPU of compute capability {wanted} or above (Ada, Hopper); "
             f"{torch.cuda.get_device_name(device)} has {there}",
             hint="use --precision bf16",
         )

@@ -81,7 +81,7 @@ def reader_of(headers: Mapping[str, str], name: str) -> Reader:
     if kind in FILES:
         return FileReader(num_tokens)
     raise EngineError(
-        f"{name} answers with {in_one_line(kind) or 'something without a type'}, which is no "
+        f"{name} answers with {in_one_line(kind) or 'something without a type'}, which is not "
         "speech",
         hint="check the URL",
     )
@@ -99,7 +99,7 @@ def _pcm_reader(rate: int | None, name: str) -> PcmReader:
     if rate is None:
         raise EngineError(
             f"{name} answers with raw samples and does not say at which rate",
-            hint="let it answer in WAV: an older server may have to be upgraded",
+            hint="make it answer in WAV; an older server may need an upgrade",
         )
     return PcmReader(rate)
 

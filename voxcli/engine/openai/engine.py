@@ -278,7 +278,7 @@ class OpenAIEngine(NewsEngine):
             yield samples
         except ValueError as err:  # includes what is cut
             why = in_one_line(str(err))
-            raise UnavailableError(f"what {self.facts.name} sent is spoilt: {why}") from err
+            raise UnavailableError(f"what {self.facts.name} sent is damaged: {why}") from err
         if reader.is_done:  # read to the end, the connection serves again
             with suppress(httpx.HTTPError, OSError):
                 async with asyncio.timeout(END_S):
@@ -289,7 +289,7 @@ class OpenAIEngine(NewsEngine):
             raise EngineError(
                 f"{self.facts.name} speaks at {rate} Hz, and {self.facts.sample_rate} Hz was "
                 "expected of it",
-                hint="it may have got another model: run the command again",
+                hint="it may have another model now: run the command again",
             )
 
     # ------------------------------------------------------------ the rest

@@ -147,7 +147,7 @@ def choose(rows: list[ModelRow], wanted: str | None, name: str) -> ModelRow:
     served = ", ".join(map(in_one_line, names[:20])) or "none"
     if not rows:
         raise UsageError(
-            f"{name} names no model, so it may be no speech server",
+            f"{name} names no model, so it may not be a speech server",
             hint="check the URL, or say which with --model",
         )
     if wanted is None:

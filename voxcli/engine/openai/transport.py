@@ -57,9 +57,9 @@ def base_of(url: str) -> str:
     except (ValueError, httpx.InvalidURL):
         is_address = False
     if not is_address:
-        raise UsageError(f"{in_one_line(url)} is no address", hint="give http://HOST:PORT")
+        raise UsageError(f"{in_one_line(url)} is not an address", hint="give http://HOST:PORT")
     if "@" in parts.netloc:
-        raise UsageError("an address with a password is not used", hint=KEY_HINT)
+        raise UsageError("an address must not have a password", hint=KEY_HINT)
     path = parts.path.rstrip("/").removesuffix("/v1")
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 

@@ -227,7 +227,7 @@ class RemoteEngine(NewsEngine):
         found = self._asked(wire.PATH_MATCH, question, wire.Match)
         if found.mismatch is not None:
             hint = "start it with 'voxcli serve --graphs …', or use --engine native"
-            raise UsageError(f"{self._server.name} is no help: {found.mismatch}", hint=hint)
+            raise UsageError(f"{self._server.name} cannot be used: {found.mismatch}", hint=hint)
         self._known += new
 
     def plan(self, utterance: Utterance) -> Plan:

@@ -84,7 +84,7 @@ def connect_to(
             hint="start one with 'voxcli serve', or use --engine native",
         ) from err
     if engine is None:
-        raise UsageError(f"{name} is no help: {why_not}", hint="use --engine native")
+        raise UsageError(f"{name} cannot be used: {why_not}", hint="use --engine native")
     return engine
 
 

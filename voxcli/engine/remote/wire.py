@@ -311,7 +311,7 @@ def check_protocol(headers: Headers) -> None:
     """
     if headers.get(PROTOCOL_HEADER) != str(PROTOCOL):
         raise UsageError(
-            f"this server speaks protocol {PROTOCOL} (voxcli {__version__}), who asks speaks "
+            f"this server speaks protocol {PROTOCOL} (voxcli {__version__}), the client speaks "
             f"{spoken(headers)}: {RESTART}"
         )
 

@@ -67,7 +67,7 @@ class VllmOmniEngine(SpeechEngine):
         machine: what is installed; this machine's where it is None.
 
     Raises:
-        EngineError: the packages are not there, do not go together, or cannot run here.
+        EngineError: the packages are not there, are not compatible, or cannot run here.
         UsageError: a model or a setting that it does not have.
     """
 
@@ -447,7 +447,7 @@ def _served(files: ModelFiles) -> ServedModel:
 def _check(config: EngineConfig) -> None:
     """Refuse what it cannot be told."""
     if config.device == "cpu":
-        raise UsageError(f"{NAME} needs a card, and --device is cpu", hint="drop --device")
+        raise UsageError(f"{NAME} needs a GPU, and --device is cpu", hint="drop --device")
     card = _card(config.device)
     if card is not None:
         _visible(card)
@@ -457,7 +457,7 @@ def _check(config: EngineConfig) -> None:
             hint="drop --precision",
         )
     if config.eager:
-        raise UsageError(f"{NAME} knows no --eager", hint="drop it, or use --engine native")
+        raise UsageError(f"{NAME} has no --eager", hint="drop it, or use --engine native")
 
 
 def _planned(files: ModelFiles, served: ServedModel) -> PlannedModel:
@@ -526,7 +526,7 @@ def _visible(card: int) -> str:
     """A card, counted among those that this process may see."""
     seen = [each for each in os.environ.get(CARDS, "").split(",") if each]
     if seen and card >= len(seen):
-        raise UsageError(f"--device is cuda:{card}", hint=f"cards here: {len(seen)}, from cuda:0")
+        raise UsageError(f"--device is cuda:{card}", hint=f"GPUs here: {len(seen)}, from cuda:0")
     return seen[card] if seen else str(card)
 
 

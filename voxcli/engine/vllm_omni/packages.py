@@ -111,7 +111,7 @@ class Machine:
         torch = self.versions.get("torch", "none")
         if fitting is None:
             known = " or ".join(_text(each.torch) for each in SETS if not each.is_tolerated)
-            return f"vLLM-Omni goes with torch {known}, and here is {torch}", SETS[0].command
+            return f"vLLM-Omni needs torch {known}, and {torch} is installed", SETS[0].command
         needed = ["vllm", "vllm-omni", *(["voxcpm"] if needs_voxcpm else [])]
         missing = [name for name in needed if name not in self.versions]
         if missing or not self.has_ninja:
@@ -122,12 +122,13 @@ class Machine:
     def _why_not_here(self) -> tuple[str, str] | None:
         native = "use --engine native"
         if self.platform != "linux":
-            return f"vLLM-Omni runs on Linux alone, and this is {self.platform}", native
+            return f"vLLM-Omni runs only on Linux, and this is {self.platform}", native
         if not PYTHONS[0] <= self.python <= PYTHONS[1]:
             last = _text(PYTHONS[1])
-            return f"vLLM-Omni goes up to Python {last}, and this is {_text(self.python)}", native
+            here = _text(self.python)
+            return f"vLLM-Omni supports Python up to {last}, and this is {here}", native
         if not self.has_card:
-            return "vLLM-Omni needs an NVIDIA card, and none is found", native
+            return "vLLM-Omni needs an NVIDIA GPU, and none is found", native
         return None
 
     def _why_no_set(self) -> tuple[str, str] | None:
@@ -137,7 +138,7 @@ class Machine:
         assert fitting is not None
         if vllm != omni:
             pair = f"vllm {self.versions['vllm']} and vllm-omni {self.versions['vllm-omni']}"
-            return f"{pair} do not go together", fitting.command
+            return f"{pair} are not compatible", fitting.command
         if not any(each.release == omni and each.torch == torch for each in SETS):
             version = self.versions["vllm-omni"]
             return f"vllm-omni {version} with torch {self.versions['torch']} is not supported", (
@@ -153,7 +154,7 @@ def require(*, needs_voxcpm: bool) -> Machine:
     """The packages of this machine.
 
     Raises:
-        EngineError: they cannot run here, or do not go together.
+        EngineError: they cannot run here, or are not compatible.
     """
     machine = Machine.this()
     problem = machine.problem(needs_voxcpm=needs_voxcpm)

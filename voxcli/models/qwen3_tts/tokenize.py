@@ -52,7 +52,7 @@ class TextTokenizer:
         role = encode(f"{SPEAKER}\n")
         if len(role) != 2 or role[0] != config.assistant_token_id:
             raise CheckpointError(
-                f"vocab.json and config.json do not fit: '{SPEAKER}' has the ids {role[:-1]}, "
+                f"vocab.json and config.json do not match: '{SPEAKER}' has the ids {role[:-1]}, "
                 f"assistant_token_id is {config.assistant_token_id}"
             )
         self.opening = [config.im_start_token_id, *role]

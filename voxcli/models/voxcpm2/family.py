@@ -1,7 +1,7 @@
 """VoxCPM2 as the engine sees it before a model is loaded: facts, files, parameters. No torch.
 
 Also what the family cannot combine: it takes a style as words in brackets before the text, so a
-style and speech to continue exclude each other.
+style and speech to continue cannot be used together.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class VoxCPM2Family(ModelFamily):
             raise UsageError(f"the style '{style}' has parentheses", hint="write it without them")
         if utterance.continuity:
             raise UsageError(
-                "a style in words and continuity exclude each other",
+                "a style in words and continuity cannot be used together",
                 hint="drop --style or --continuity",
             )
         if utterance.prompt is None:
@@ -94,7 +94,7 @@ class VoxCPM2Family(ModelFamily):
         if utterance.voice not in (None, "default"):  # a saved voice: the reference alone will do
             return replace(utterance, prompt=None)
         raise UsageError(
-            "--style and speech to continue exclude each other",
+            "--style and speech to continue cannot be used together",
             hint="drop --style, or the transcript and the audio to continue",
         )
 
