@@ -64,7 +64,10 @@ def test_every_parameter_of_every_family_is_an_option(command: str, run: Run) ->
 
 def test_a_new_family_brings_its_options_along() -> None:
     shown = flat(beside_another("speak", "--help").stdout)
-    assert "--temperature X How freely the first code of a frame is drawn, from 0.05 to 2;" in shown
+    assert (
+        "--temperature X Sampling temperature of the first code of a frame, from 0.05 to 2;"
+        in shown
+    )
     assert "--sampled / --no-sampled Draw codes; off takes the likeliest." in shown
     assert "--steps N Solver steps for each patch of audio, from 1 to 200." in shown
     assert "--heat" not in shown

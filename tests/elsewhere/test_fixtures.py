@@ -79,7 +79,7 @@ def test_another_rate_than_the_model_has_is_refused(name: str) -> None:
 def test_raw_samples_without_a_rate_are_refused(name: str, size: int | None) -> None:
     with (
         speaking(split(name, size)) as (engine, _),
-        pytest.raises(EngineError, match="does not say at which rate; let it answer in WAV"),
+        pytest.raises(EngineError, match="does not say at which rate; make it answer in WAV"),
     ):
         pieces(engine, call(engine))
 

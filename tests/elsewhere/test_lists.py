@@ -97,7 +97,7 @@ def test_a_server_that_is_silent_when_asked_holds_up_no_other_and_joins_when_it_
 
         openers = {"early": lambda: find(pair[0]), "late": late}
         engine = stack.enter_context(open_fleet(openers, on_note=notes.append))
-        assert "late has not said yet who it is" in notes[0]
+        assert "late has not answered yet" in notes[0]
         assert engine.facts.name == "1 of 2 servers"
         plan = engine.plan(Utterance("The ferry leaves at noon."))
         engine.synthesize([plan])

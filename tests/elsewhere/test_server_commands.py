@@ -74,7 +74,7 @@ def test_a_voice_need_not_be_encoded(run: Run, replay: Replay) -> None:
     run("voices", "add", "emma", "--ref", str(EMMA))
     code, _, err = run("voices", "encode", "emma")
     assert code == 2
-    assert "encodes no voices; there is no need" in err
+    assert "encodes no voices; you do not need this" in err
 
 
 def test_clone_sends_the_recording(run: Run, replay: Replay) -> None:

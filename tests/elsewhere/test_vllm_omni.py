@@ -185,7 +185,7 @@ def test_recordings_that_cannot_be_heard_are_refused(use: str, make: Maker) -> N
     kept = Recording(
         None, 16_000, "Rain.", VoiceEncoding("voxcpm2", "0" * 64, {"reference": np.zeros(1)})
     )
-    with pytest.raises(UsageError, match="only an encoding of it is kept"):
+    with pytest.raises(UsageError, match="only an encoding is saved"):
         engine.plan(Utterance(TEXT, **{use: kept}))
     with pytest.raises(RecordingError, match=r"0\.5 s, vLLM-Omni needs 1 s"):
         engine.plan(Utterance(TEXT, **{use: clip(0.5, "Rain.")}))

@@ -73,10 +73,10 @@ def test_a_fault_ends_what_is_in_flight_and_all_that_follows(mode: str) -> None:
     report = json.loads(done.stdout)
     first, *later = report["errors"]
     assert "the engine failed: CUDA error: device-side assert triggered" in first
-    assert "nothing in flight was kept" in first
+    assert "all running speech was lost" in first
     assert len(later) >= 3
-    assert all("failed before and runs nothing more" in message for message in later)
-    assert "failed before and runs nothing more" in report["refused"]
+    assert all("failed before and cannot run" in message for message in later)
+    assert "failed before and cannot run" in report["refused"]
     assert report["reasons"] == ["ABORT"] * 3
     assert report["outputs"] <= 2, "at most the step that had finished before the fault"
     assert not report["has_work"]

@@ -114,7 +114,7 @@ def test_files_that_do_not_fit_are_refused_by_name(folder: Path, tmp_path: Path)
     tokens, merges, _ = tiny.vocabulary()
     lines = [" ".join(pair) for pair in merges]
     moved = {**tokens, "assistant": tokens["user"], "user": tokens["assistant"]}
-    with pytest.raises(CheckpointError, match=r"vocab\.json and config\.json do not fit"):
+    with pytest.raises(CheckpointError, match=r"vocab\.json and config\.json do not match"):
         load_tokenizer(_write(tmp_path, moved, lines), config)
     many = {**tokens, **{f"more{index}": 1000 + index for index in range(200)}}
     with pytest.raises(CheckpointError, match="entries, the model has"):

@@ -621,7 +621,7 @@ def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
         (["--port", "70000"], "--port is 70000"),
         (["--max-streams", "0"], "--max-streams is 0"),
         (["--grace", "-1"], "--grace is -1"),
-        (["--background", "--stop"], "exclude each other"),
+        (["--background", "--stop"], "cannot be used together"),
         (["--model", "nonsuch"], "no model 'nonsuch'"),
         (["--graphs", "temperature=1"], "--temperature is not a parameter of model 'mini'"),
         (["--graphs", "steps=6", "--graphs", "steps=1"], "--steps is 1; give a whole number"),

@@ -54,7 +54,7 @@ def test_quotes_newlines_and_blank_lines_make_one_row_a_record() -> None:
         ("empty.csv", "is empty"),
         ("", "is a folder"),
         ("none.csv", "cannot read"),
-        ("t.xlsx", "is no table"),
+        ("t.xlsx", "is not a table"),
     ],
 )
 def test_what_is_no_table_is_refused_with_what_was_found(name: str, message: str) -> None:

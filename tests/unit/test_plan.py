@@ -60,7 +60,7 @@ def test_one_clip_in_both_roles_is_used_as_the_model_does_best() -> None:
 def test_a_style_is_refused_where_it_cannot_work() -> None:
     with pytest.raises(UsageError, match="no style mode"):
         make_plan(Utterance("Hello.", style="warm"), model(Mode.ZERO_SHOT))
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="cannot be used together"):
         make_plan(Utterance("Hello.", style="warm", prompt=VOICE), model())
     with pytest.raises(UsageError, match="parentheses"):
         make_plan(Utterance("Hello.", style="warm (very)"), model())

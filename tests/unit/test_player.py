@@ -242,7 +242,7 @@ def test_a_device_that_takes_nothing_is_given_up() -> None:
     stage.run(1.0)
     stage.device.room = lambda: 0  # type: ignore[method-assign]
     stage.run(STUCK_S + 1)
-    assert "has taken no samples" in str(stage.player.error)
+    assert "has accepted no samples" in str(stage.player.error)
 
 
 @pytest.mark.parametrize("size", [1, 160, 999, 3840, 24_000])

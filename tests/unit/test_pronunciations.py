@@ -98,7 +98,7 @@ def test_tables_are_read_as_people_write_them(tmp_path: Path, table: str) -> Non
         ("ok,fine\nnginx", "words.csv, line 2: it has no spoken form"),
         ("ok,fine\n,x", "words.csv, line 2: it has no written form"),
         ("a,b,c,d,e", "line 1: it has 5 cells; put quotes"),
-        ("a,b,english language", "line 1: 'english language' is no code"),
+        ("a,b,english language", "line 1: 'english language' is not a language code"),
         ("a,b,en,prefix", "line 1: 'prefix' is neither 'word' nor 'regex'"),
         ("ok,fine\n\n\n(,x,,regex", r"line 4: the expression '\(' cannot be used"),
         (r"a,\1,,regex", r"line 1: the expression 'a' cannot be used"),

@@ -190,7 +190,7 @@ def test_of_a_long_recording_the_best_part_is_used_unless_its_words_are_given(
     assert recording.samples is not None
     assert len(recording.samples) == round(report.duration_s * voice.sample_rate)
     assert 3 < report.speech_s <= report.duration_s <= 15
-    assert report.actions[0].startswith(f"took {report.start_s:.2f} to {report.end_s:.2f} s of")
+    assert report.actions[0].startswith(f"used {report.start_s:.2f} to {report.end_s:.2f} s of")
     with pytest.raises(RecordingError, match=r"s long, at most 30 s can be used with its trans"):
         prepare_reference(long, has_text=True)
     with pytest.raises(UsageError, match=r"--ref-end take 35\.0 s .*at most 30 s"):
@@ -311,7 +311,7 @@ def test_the_best_part_goes_from_pause_to_pause(voice: Audio) -> None:
     assert report.speech_s > 6
     assert not report.is_cut_at_start
     assert not report.is_cut_at_end
-    assert report.actions[0].startswith(f"took {report.start_s:.2f} to {report.end_s:.2f} s")
+    assert report.actions[0].startswith(f"used {report.start_s:.2f} to {report.end_s:.2f} s")
 
 
 def test_one_long_stretch_is_cut_and_crumbs_are_kept() -> None:

@@ -120,7 +120,7 @@ def test_speech_that_never_ends_is_never_reported_as_done() -> None:
 
 def test_live_speech_that_goes_wrong_stops_and_says_so() -> None:
     model = FakeModel({ONE: ["endless"]})
-    with pytest.raises(SynthesisError, match="after it began to leave"):
+    with pytest.raises(SynthesisError, match="after a part of it was sent"):
         list(fake_engine(model).stream(utterance(), is_live=True))
 
 
