@@ -262,7 +262,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_next_run_does_the_rest() -> Non
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    assert "finishing the rows in flight" in err
+    assert "finishing the rows in progress" in err
     assert "Traceback" not in err
     found = statuses()
     done = {f"r{i}.wav" for i, status in enumerate(found, start=1) if status == "ok"}
@@ -290,7 +290,7 @@ def test_a_second_interrupt_ends_at_once_and_a_second_run_is_refused() -> None:
     said = ""
     for line in process.stderr:  # two signals that are pending together would arrive as one
         said += line
-        if "finishing the rows in flight" in line:
+        if "finishing the rows in progress" in line:
             process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (130, 0)  # 0: it was done before

@@ -136,7 +136,7 @@ def test_an_output_that_is_no_regular_file_is_sent_to_stdout(
     for name in ("/dev/stdout", "/dev/null", "/dev/stderr", "pipe", "pipe.wav", "link.wav"):
         done = run(["speak", "Hello.", "-o", name, *more], tmp_path)
         assert done.returncode == EXIT_OUTPUT, done.stderr
-        assert b"no regular file" in done.stderr
+        assert b"not a regular file" in done.stderr
         assert b"-o -" in done.stderr
     assert Path("/dev/null").is_char_device()
     assert (tmp_path / "pipe").is_fifo()
@@ -170,7 +170,7 @@ def test_a_voice_is_not_exported_over_a_device(tmp_path: Path) -> None:
 
     (tmp_path / "new").write_text("new")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OutputError, match="no regular file"):
+    with pytest.raises(OutputError, match="not a regular file"):
         publish(tmp_path / "new", tmp_path / "pipe", overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
 

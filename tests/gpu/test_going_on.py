@@ -1,4 +1,4 @@
-"""Real faults of the card: a batch and a server go on in a fresh process, with the same samples."""
+"""Real faults of the card: a batch and a server go on in a new process, with the same samples."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_batch_goes_on_after_a_fault_of_the_card(tmp_path: Path) -> None:
     assert "a new process goes on with the other rows" in said
     assert report["counts"]["ok"] == 6
     again, said = batch(tmp_path, "whole", "")
-    assert "fresh process" not in said
+    assert "new process" not in said
     assert again["counts"]["ok"] == 6
     assert [row["spoken_text"] for row in report["rows"]] == [
         row["spoken_text"] for row in again["rows"]

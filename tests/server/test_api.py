@@ -248,7 +248,7 @@ def test_a_parameter_has_its_own_name_and_hidden_ones(client: httpx.Client) -> N
 class Other:
     """Another family, as far as its declaration goes."""
 
-    declaration = (Parameter("temperature", "float", "How freely", 0.9, 0.1, 2.0),)
+    declaration = (Parameter("temperature", "float", "Sampling temperature", 0.9, 0.1, 2.0),)
 
 
 def test_a_parameter_of_another_family_is_refused_with_what_this_one_has(

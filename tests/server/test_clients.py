@@ -557,7 +557,7 @@ def test_files_of_this_machine_are_compared_for_commands_of_this_user_alone(plac
     with run_server(place=place) as running, running.client(**wire.HEADERS) as client:
         answer = client.post(wire.PATH_MATCH, content=near)
         assert answer.status_code == 400
-        assert "from elsewhere" in answer.json()["error"]["message"]
+        assert "from another machine" in answer.json()["error"]["message"]
         found, why_not = connect_here(WANTED)
         assert found is not None, why_not
 

@@ -242,7 +242,7 @@ def test_a_command_learns_that_parameters_have_no_graph_before_it_speaks() -> No
         engine = connect_to(running.url, Wanted("fake"))
         engine.start([{"steps": 6}])
         engine.start([{"steps": 6}])
-        with pytest.raises(UsageError, match="no help: no graph was captured for steps 7"):
+        with pytest.raises(UsageError, match="cannot be used: no graph was captured for steps 7"):
             engine.start([{"steps": 6}, {"steps": 7}])
         with pytest.raises(UsageError, match="no graph was captured for steps 7"):
             engine.synthesize([Utterance(TEXT, sampling=SamplingParams(parameters={"steps": 7}))])

@@ -43,8 +43,8 @@ def test_preflight_refuses_with_the_right_code(tmp_path: Path) -> None:
         (str(tmp_path / ("x" * 300 + ".wav")), 5, "name too long"),
         (str(tmp_path / "a.xyz"), 2, "known formats"),
         (str(tmp_path / "old.wav"), 2, "--overwrite"),
-        ("a\0.wav", 2, "no file name"),
-        ("", 2, "no file name"),
+        ("a\0.wav", 2, "not a file name"),
+        ("", 2, "not a file name"),
     ]
     for path, code, words in cases:
         with pytest.raises((OutputError, UsageError), match=words) as caught:
@@ -61,7 +61,7 @@ def test_existing_file_passes_with_overwrite(tmp_path: Path) -> None:
 
 def test_special_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.wav")
-    with pytest.raises(OutputError, match=r"no regular file.*-o -"):
+    with pytest.raises(OutputError, match=r"not a regular file.*-o -"):
         check_output(tmp_path / "a.wav", overwrite=True)
 
 

@@ -95,7 +95,7 @@ def test_json_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 def test_a_pipe_or_a_huge_file_in_the_place_of_json_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
-    with pytest.raises(CheckpointError, match="no regular file"):
+    with pytest.raises(CheckpointError, match="not a regular file"):
         inspect_checkpoint(tmp_path)
     (tmp_path / "huge.json").touch()
     os.truncate(tmp_path / "huge.json", MAX_BYTES + 1)

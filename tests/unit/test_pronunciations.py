@@ -121,7 +121,7 @@ def test_a_bad_line_is_named_with_its_file(tmp_path: Path, table: str, message: 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         load_lexicon(tmp_path / "gone.csv")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         load_lexicon(tmp_path)
     (tmp_path / "big.csv").write_bytes(b"a" * ((1 << 20) + 1))
     with pytest.raises(UsageError, match="more than 1,048,576 bytes"):

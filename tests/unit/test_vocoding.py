@@ -191,7 +191,7 @@ def test_a_vocoder_that_fails_beside_the_steps_ends_the_engine() -> None:
     engine = fake_engine(model, threads=2)
     with pytest.raises(EngineError, match="the vocoder broke"):
         engine.synthesize(utterances([TEXT]))
-    with pytest.raises(EngineError, match="runs nothing more"):
+    with pytest.raises(EngineError, match="cannot run"):
         engine.synthesize(utterances([TEXT]))
 
 
