@@ -168,6 +168,7 @@ def run_server(
     replicas: Callable[[], list[ReplicaRow]] = list,
     dialect: Dialect | None = None,
     origins: tuple[str, ...] = (),
+    lexicon: str = "",
 ) -> Iterator[Running]:
     """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
     model = model or GatedModel()
@@ -175,7 +176,8 @@ def run_server(
     worker = EngineWorker(engine, WorkerLimits(max_streams, max_queue))
     tcp = listen_tcp("127.0.0.1", 0)
     url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
-    service = Service(worker, url, replicas=replicas, dialect=dialect or Dialect())
+    dialect = dialect or Dialect()
+    service = Service(worker, url, replicas=replicas, dialect=dialect, lexicon=lexicon)
     app = build_app(service, api_key=api_key, hosts=() if api_key else LOOPBACK, origins=origins)
     hold = place.hold() if place else None
     sockets = [tcp]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from fakes import SAMPLE_RATE, fake_engine
 from running import Running, run_server
 
+from voxcli import cli
 from voxcli.audio.joins import QUIET
 from voxcli.config import EngineConfig, SamplingParams, UserSettings
 from voxcli.engine.base import SpeechEngine, Wanted
@@ -94,3 +96,23 @@ def test_every_engine_makes_the_same_pauses_and_words(server: Running, kind: str
     assert [(part.start_s, part.end_s) for part in result.segments] == [
         pytest.approx((part.start_s, part.end_s), abs=0.01) for part in own.segments
     ]
+
+
+def test_a_lexicon_of_a_request_goes_before_that_of_the_server(server: Running) -> None:
+    words, mine = "second,other one\nfirst,one before all", "first,premier"
+    with run_server(lexicon=words) as own:
+        assert ask(own).content == ask(server, lexicon=words).content != ask(server).content
+        both = ask(own, lexicon=mine)
+        assert both.content == ask(server, lexicon=f"{mine}\nsecond,other one").content
+        assert ask(own, lexicon="").content == ask(server).content
+        refused = ask(own, lexicon="a,b\nc").json()["error"]
+    assert refused["message"].startswith("the lexicon, line 2: it has no spoken form")
+
+
+def test_a_bad_line_of_the_lexicon_of_a_server_ends_its_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "words.csv").write_text("nginx,engine X\n,nothing\n", "utf-8")
+    command = ["serve", "--no-socket", "--port", "0", "--lexicon", str(tmp_path / "words.csv")]
+    assert cli.main(command) == 2
+    assert f"{tmp_path / 'words.csv'}, line 2: it has no written form" in capfd.readouterr().err

@@ -15,6 +15,7 @@ from voxcli.text.pronunciations import (
     EXPRESSIONS_S,
     MAX_EXPRESSIONS,
     MAX_FORMS,
+    extended,
     load_lexicon,
     read_forms,
     uses,
@@ -179,3 +180,40 @@ def test_the_longest_form_at_each_place_is_said_once(parts: list[str]) -> None:
             expected.append(left.pop(0))
     lexicon = "\n".join(f"{written},{spoken}" for written, spoken in table.items())
     assert said(text, lexicon, "de") == " ".join(expected)
+
+
+WORDS = st.dictionaries(
+    st.tuples(st.sampled_from(["ab", "Ab", "x", "é"]), st.sampled_from(["", "de", "fr"])),
+    st.sampled_from(["one", "two", "three, four", 'a "five"', "six\nseven"]),
+    max_size=6,
+)
+
+
+def as_table(forms: dict[tuple[str, str], str], lead: str = "") -> str:
+    quoted = [(*form, spoken.replace('"', '""')) for form, spoken in forms.items()]
+    return lead + "".join(f'{written},"{spoken}",{code}\n' for written, code, spoken in quoted)
+
+
+@FIXED
+@given(WORDS, WORDS, st.sampled_from(["", "\n\n", "# mine\n", "written,spoken,language\n"]))
+def test_a_form_of_a_request_goes_before_those_of_the_server(
+    own: dict[tuple[str, str], str], others: dict[tuple[str, str], str], lead: str
+) -> None:
+    """The slow way: each word in the table of the request, then in the server's."""
+    both = extended(as_table(own, lead), as_table(others))
+    assert read_forms(both)[: len(own)] == read_forms(as_table(own, lead)), "numbers of lines too"
+    words = ["ab", "Ab", "AB", "x", "é"]
+    first, then, found = (
+        said(" - ".join(words), table, "de").split(" - ")
+        for table in (as_table(own), as_table(others), both)
+    )
+    assert found == [
+        mine if mine != word else its for word, mine, its in zip(words, first, then, strict=True)
+    ]
+
+
+def test_expressions_and_words_do_not_replace_each_other() -> None:
+    both = extended("ab,word\nx+,few,,regex", "ab,any,,regex\nx+,more,,regex\nAB,c")
+    assert [(form.written, form.spoken) for form in read_forms(both)] == [
+        ("ab", "word"), ("x+", "few"), ("ab", "any")
+    ]  # fmt: skip

@@ -115,6 +115,16 @@ MaxSlotsOption = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
+LexiconOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lexicon",
+        metavar="FILE",
+        help="CSV file that defines how words are spoken: written,spoken[,language[,match]].",
+        show_default="none",
+        rich_help_panel=TEXT,
+    ),
+]
 OverwriteOption = Annotated[
     bool,
     typer.Option("--overwrite", help="Replace an output file that exists.", rich_help_panel=OUTPUT),
@@ -301,16 +311,7 @@ class SpeechOptions:
             show_default=True,
         ),
     ] = SamplingParams.retries
-    lexicon: Annotated[
-        Path | None,
-        typer.Option(
-            "--lexicon",
-            metavar="FILE",
-            help="CSV file that defines how words are spoken: written,spoken[,language[,match]].",
-            show_default="none",
-            rich_help_panel=TEXT,
-        ),
-    ] = None
+    lexicon: LexiconOption = None
     raw_text: Annotated[
         bool,
         typer.Option(

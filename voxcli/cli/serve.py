@@ -17,7 +17,7 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.engine_options import ModelOptions
-from voxcli.cli.options import JsonOption, QuietOption, grouped
+from voxcli.cli.options import JsonOption, LexiconOption, QuietOption, grouped
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import (
@@ -87,6 +87,7 @@ def serve(
             help="Refuse requests with unknown fields. By default, a header names these fields.",
         ),
     ] = False,
+    lexicon: LexiconOption = None,
     max_streams: Annotated[
         int,
         typer.Option(
@@ -172,6 +173,7 @@ def serve(
     from voxcli.server.replicas import Order
 
     settings = engine.settings()
+    settings = replace(settings, lexicon=lexicon or settings.lexicon)
     listening = Listening(host, port, api_key or settings.api_key, grace, tuple(allow_origin or ()))
     limits = WorkerLimits(max_streams, max_queue)
     info = {

@@ -39,7 +39,7 @@ async def plan_of(body: SpeechRequest, service: Service) -> tuple[Plan, list[str
         ApiError, VoxError: it cannot be spoken as it is asked.
     """
     ignored = list(body.model_extra or ())
-    utterance = body.utterance(service.lexicon)
+    utterance = body.utterance(await service.lexicon_with(body.lexicon))
     if utterance.style and Mode.STYLE not in service.facts.modes and not service.dialect.is_strict:
         utterance = replace(utterance, style="")
         ignored.append("instructions")

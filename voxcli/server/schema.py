@@ -119,7 +119,7 @@ class SpeechRequest(BaseModel):
         Field(
             max_length=MAX_LEXICON,
             description="How words are said: CSV of written, spoken, and if wanted language and "
-            "'regex'. The server's own where it is left out.",
+            "'regex'. Goes before the server's own; an empty one is none at all.",
         ),
     ] = None
 
@@ -163,15 +163,13 @@ class SpeechRequest(BaseModel):
         """What is to be said.
 
         Args:
-            lexicon: the server's own.
+            lexicon: how words are said, the server's own table and the request's as one.
 
         Raises:
             UsageError: raw text with a lexicon.
         """
         if self.raw_text and self.lexicon:
             raise UsageError("raw_text and lexicon are both given", hint="drop one of them")
-        if self.lexicon is not None or self.raw_text:
-            lexicon = self.lexicon or ""
         return Utterance(
             self.input,
             self.voice_name,
@@ -180,7 +178,7 @@ class SpeechRequest(BaseModel):
             self.speed,
             not self.raw_text,
             style=self.instructions or "",
-            lexicon=lexicon,
+            lexicon="" if self.raw_text else lexicon,
         )
 
 

@@ -22,6 +22,7 @@ from voxcli.server.metrics import Metrics
 from voxcli.server.recordings import Heard
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker
+from voxcli.text.pronunciations import extended
 from voxcli.utterance import Recording, Use, Utterance, VoiceEncoding
 from voxcli.voices import VoiceStore
 
@@ -47,7 +48,7 @@ class Service:
         files: for those of voices and models, which are read whole.
         heard: recordings that came with requests.
         replicas: how those are that speak; none where the engine speaks itself.
-        lexicon: how words are said for clients that do not say, as a table in CSV.
+        lexicon: how words are said where a client does not say it otherwise, as a table in CSV.
     """
 
     worker: EngineWorker
@@ -127,6 +128,16 @@ class Service:
         if not self.has_voice(target):
             raise VoiceNotFoundError(f"'{name}' stands for the voice '{target}', which is not here")
         return replace(utterance, voice=target)
+
+    async def lexicon_with(self, own: str | None) -> str:
+        """The server's lexicon with that of a request, which goes before; an empty one is none.
+
+        Raises:
+            UsageError: a line of it cannot be used.
+        """
+        if own is None or not (own and self.lexicon):
+            return self.lexicon if own is None else own
+        return await self.beside(lambda: extended(own, self.lexicon))
 
     def has_voice(self, name: str) -> bool:
         """Whether a voice is the model's own or a saved one."""

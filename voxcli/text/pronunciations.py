@@ -67,6 +67,16 @@ class Form:
         """Whether it has a capital, so that its case counts."""
         return self.written != self.written.lower()
 
+    @property
+    def is_word(self) -> bool:
+        """Whether it matches as a whole word."""
+        return self.expression is None
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """It as a line of a table, in the order of `FIELDS`."""
+        return self.written, self.spoken, self.language, WORD if self.is_word else EXPRESSION
+
 
 @dataclass
 class _Lookup:
@@ -198,6 +208,40 @@ def load_lexicon(path: Path) -> str:
     text = decode_text(content, source=str(path))
     read_forms(text, str(path))
     return text
+
+
+@lru_cache(maxsize=16)
+def extended(lexicon: str, base: str) -> str:
+    """A table with those forms of another that it does not say otherwise; its lines keep their
+    numbers.
+
+    Raises:
+        UsageError: a line of it cannot be used.
+    """
+    own = read_forms(lexicon)
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    line = 1
+    if not own or own[0].line > 1:  # what parts the cells is told by the first line
+        rows.writerow(FIELDS)
+        line = 2
+    said: dict[tuple[str, bool], dict[str, Form]] = {}  # by what is written, then by language
+    for form in own:
+        said.setdefault((form.written, form.is_word), {})[form.language] = form
+        table.write("\n" * (form.line - line))
+        rows.writerow(form.cells)
+        line = form.line + 1 + sum(cell.count("\n") for cell in form.cells)
+    for form in read_forms(base):
+        same = said.get((form.written, form.is_word), {})
+        loose = said.get((form.written.lower(), True), {}) if form.is_word else {}
+        if not {"", form.language}.isdisjoint({*same, *loose}):
+            continue
+        rows.writerow(form.cells)
+        if form.language:
+            continue
+        for code in loose.keys() - same.keys():  # one with a capital would go before these
+            rows.writerow((form.written, loose[code].spoken, code, WORD))
+    return table.getvalue()
 
 
 def uses(text: str, lexicon: str, language: str) -> list[tuple[str, str]]:
