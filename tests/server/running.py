@@ -27,7 +27,7 @@ from voxcli.server.app import build_app
 from voxcli.server.dialect import Dialect
 from voxcli.server.door import listen_tcp, listen_unix
 from voxcli.server.limits import LOOPBACK, WorkerLimits
-from voxcli.server.run import Ending, ServerProcess
+from voxcli.server.run import Beside, Ending, ServerProcess
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.service import Service
 from voxcli.server.worker import EngineWorker, State
@@ -169,6 +169,7 @@ def run_server(
     dialect: Dialect | None = None,
     origins: tuple[str, ...] = (),
     lexicon: str = "",
+    beside: Callable[[Service], Beside] | None = None,
 ) -> Iterator[Running]:
     """A server that is ready; with a place, on its socket too, as if of the bundled voice."""
     model = model or GatedModel()
@@ -184,7 +185,8 @@ def run_server(
     if hold is not None:
         sockets.append(listen_unix(hold.place.socket))
         hold.write({"pid": os.getpid(), "model": "mini", "url": url})
-    process = ServerProcess(app, worker, sockets, grace_s=grace_s)
+    others = [beside(service)] if beside else []
+    process = ServerProcess(app, worker, sockets, beside=others, grace_s=grace_s)
     endings: list[Ending] = []
     thread = threading.Thread(target=lambda: endings.append(process.run()), daemon=True)
     thread.start()

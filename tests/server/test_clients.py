@@ -50,7 +50,7 @@ from voxcli.engine.remote.place import Place
 from voxcli.engine.standin import StandInEngine
 from voxcli.errors import BusyError, EngineFaultError, UnavailableError, UsageError
 from voxcli.plan import Plan
-from voxcli.server import encode, guard, listener, local, response, run, service, voices
+from voxcli.server import encode, guard, listener, local, patience, run, service, voices
 from voxcli.server.worker import State
 from voxcli.utterance import Recording, Use, Utterance
 
@@ -254,8 +254,8 @@ def test_who_reads_slowly_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) 
 
 def test_who_trickles_away_its_speech_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a little again and again, so that it is never still for long."""
-    monkeypatch.setattr(response, "STALLED_S", 0.5)
-    monkeypatch.setattr(response, "MIN_RATE", 1 << 30)
+    monkeypatch.setattr(patience, "STALLED_S", 0.5)
+    monkeypatch.setattr(patience, "MIN_RATE", 1 << 30)
     monkeypatch.setattr(listener, "QUEUE_BYTES", 4 * 12_800)
     with run_server() as running, begin(running, LONG * 20, sample_rate=192_000) as raw:
         until(lambda: any(job.is_paused for job in running.worker.jobs))
@@ -340,7 +340,7 @@ def test_connections_have_a_cap_and_the_local_socket_its_own(
 def test_a_closed_connection_whose_client_takes_nothing_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(response, "STALLED_S", 0.3)
+    monkeypatch.setattr(patience, "STALLED_S", 0.3)
     monkeypatch.setattr(run, "TIDY_S", 0.1)
     monkeypatch.setattr(run, "LINGER_S", 0.3)
     with run_server() as running, begin(running, LONG * 20, sample_rate=192_000, stream=True):

@@ -28,7 +28,7 @@ from voxcli.engine.remote.find import connect_to
 from voxcli.errors import EngineError, EngineFaultError, UsageError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
-from voxcli.server import listener, response
+from voxcli.server import listener, patience
 from voxcli.server.limits import WorkerLimits
 from voxcli.server.worker import EngineWorker, Job, State
 from voxcli.utterance import AudioChunk, Utterance
@@ -101,7 +101,7 @@ def test_a_slow_client_is_paused_and_stalls_no_other() -> None:
 def test_a_client_that_takes_nothing_is_let_go(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(response, "STALLED_S", 0.2)
+    monkeypatch.setattr(patience, "STALLED_S", 0.2)
     with run_server() as running:
         with begin(running, LONG * 20, sample_rate=48_000) as raw:
             until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)

@@ -80,6 +80,16 @@ def serve(
             show_default="only the server's own page",
         ),
     ] = None,
+    wyoming: Annotated[
+        str | None,
+        typer.Option(
+            "--wyoming",
+            metavar="PORT",
+            help="Also serve the Wyoming protocol of Home Assistant on this port, usually 10200. "
+            "Wyoming has no keys, so addresses other than loopback need ADDRESS:PORT.",
+            show_default="none",
+        ),
+    ] = None,
     strict_fields: Annotated[
         bool,
         typer.Option(
@@ -169,12 +179,17 @@ def serve(
         return
     require("'voxcli serve'", *NEEDED)
     from voxcli.server.layout import devices_of
-    from voxcli.server.limits import Listening, WorkerLimits
+    from voxcli.server.limits import Listening, WorkerLimits, wyoming_at
     from voxcli.server.replicas import Order
 
     settings = engine.settings()
     settings = replace(settings, lexicon=lexicon or settings.lexicon)
-    listening = Listening(host, port, api_key or settings.api_key, grace, tuple(allow_origin or ()))
+    if wyoming is not None:
+        require("'--wyoming'", "wyoming")
+    listening = Listening(
+        host, port, api_key or settings.api_key, grace, tuple(allow_origin or ()),
+        None if wyoming is None else wyoming_at(wyoming, host),
+    )  # fmt: skip
     limits = WorkerLimits(max_streams, max_queue)
     info = {
         "pid": os.getpid(), "model": settings.model, "grace_s": grace, "status": "starting"

@@ -1,4 +1,4 @@
-"""What a server is reached by: its TCP socket, and the place with the socket of other commands.
+"""What a server is reached by: its TCP sockets, and the place with the socket of other commands.
 
 It outlives the process that opened it: a fresh one takes over the same open sockets, so that who
 asks in between waits a moment and is not turned away. Knows no engine and no HTTP application.
@@ -20,6 +20,7 @@ from typing import Self
 from voxcli.closing import Closing
 from voxcli.engine.remote.place import Hold, Place, describe
 from voxcli.errors import OutputError, UsageError
+from voxcli.server.limits import Listening
 
 BACKLOG = 256
 
@@ -31,15 +32,17 @@ class Door(Closing):
     Attributes:
         host: as it was given, for the URL.
         tcp, unix: listening; the second is in the place that `hold` holds.
+        wyoming: listening for clients of that protocol.
     """
 
     host: str
     tcp: socket.socket
     unix: socket.socket | None = None
     hold: Hold | None = None
+    wyoming: socket.socket | None = None
 
     @classmethod
-    def open(cls, host: str, port: int, hold: Hold | None, *, model: str, grace_s: float) -> Self:
+    def open(cls, listening: Listening, hold: Hold | None, *, model: str) -> Self:
         """Listen, and say in the place that is held who does.
 
         Raises:
@@ -47,11 +50,19 @@ class Door(Closing):
             OutputError: the place cannot be used.
         """
         with ExitStack() as undo:
-            door = cls(host, undo.enter_context(_listen(host, port)))
+            door = cls(listening.host, undo.enter_context(_listen(listening.host, listening.port)))
+            if listening.wyoming is not None:
+                bound = undo.enter_context(_listen(*listening.wyoming, option="--wyoming"))
+                door = replace(door, wyoming=bound)
             if hold is not None:
                 door = replace(door, unix=_open_socket(hold.place.socket), hold=hold)
                 hold.write(
-                    {"pid": os.getpid(), "model": model, "url": door.url, "grace_s": grace_s}
+                    {
+                        "pid": os.getpid(),
+                        "model": model,
+                        "url": door.url,
+                        "grace_s": listening.grace_s,
+                    }
                 )
             undo.pop_all()
         return door
@@ -59,23 +70,34 @@ class Door(Closing):
     @classmethod
     def take(cls, host: str, descriptors: Mapping[str, int]) -> Self:
         """What `leave` left open in the process before, which had this one's id."""
-        tcp = socket.socket(fileno=descriptors["tcp"])
+        door = cls(host, socket.socket(fileno=descriptors["tcp"]))
+        if "wyoming" in descriptors:
+            door = replace(door, wyoming=socket.socket(fileno=descriptors["wyoming"]))
         if "unix" not in descriptors:
-            return cls(host, tcp)
+            return door
         unix = socket.socket(fileno=descriptors["unix"])
-        return cls(host, tcp, unix, Place.default().take(descriptors["lock"]))
+        return replace(door, unix=unix, hold=Place.default().take(descriptors["lock"]))
 
     def leave(self) -> dict[str, int]:
         """Let go without closing; returns the descriptors that are still open."""
         left = {"tcp": self.tcp.detach()}
+        if self.wyoming is not None:
+            left["wyoming"] = self.wyoming.detach()
         if self.unix is not None and self.hold is not None:
             left |= {"unix": self.unix.detach(), "lock": self.hold.leave()}
         return left
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.tcp.getsockname()[1]}"
+        return f"http://{_shown(self.host)}:{self.tcp.getsockname()[1]}"
+
+    @property
+    def urls(self) -> str:
+        """All that clients of other machines may be told."""
+        if self.wyoming is None:
+            return self.url
+        host, port = self.wyoming.getsockname()[:2]
+        return f"{self.url} and tcp://{_shown(host)}:{port}"
 
     def sockets(self) -> list[socket.socket]:
         """New handles of both sockets; closing them does not close the door."""
@@ -84,6 +106,8 @@ class Door(Closing):
     def close(self) -> None:
         """Stop listening and give the place back; always safe."""
         self.tcp.close()
+        if self.wyoming is not None:
+            self.wyoming.close()
         if self.unix is not None:
             self.unix.close()
         if self.hold is not None:
@@ -127,19 +151,25 @@ def _open_socket(path: Path) -> socket.socket:
         raise OutputError(f"cannot open {path}: {err.strerror}") from err
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _shown(host: str) -> str:
+    """As a URL has it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _listen(host: str, port: int, option: str = "--port") -> socket.socket:
     try:
         return listen_tcp(host, port)
     except socket.gaierror as err:
-        raise UsageError(f"--host {host}: {err.strerror}", hint="give an IP address") from err
+        which = option.replace("port", "host")
+        raise UsageError(f"{which} {host}: {err.strerror}", hint="give an IP address") from err
     except OSError as err:
         if err.errno == errno.EADDRINUSE:
             raise UsageError(
-                f"port {port} is taken by {_who(host, port)}", hint="use another --port"
+                f"port {port} is taken by {_who(host, port)}", hint=f"use another {option}"
             ) from err
         raise UsageError(
             f"cannot listen on {host} port {port}: {err.strerror}",
-            hint="use another --host or --port",
+            hint=f"use another {option.replace('--port', '--host or --port')}",
         ) from err
 
 

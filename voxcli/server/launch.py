@@ -6,6 +6,7 @@ on with the open door, but not for ever. Knows no options and prints nothing.
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from voxcli.server.heap import share_one_heap
 from voxcli.server.layout import threads_of
 from voxcli.server.limits import LOOPBACK, MAX_RESTARTS, WINDOW_S, Listening, WorkerLimits, recent
 from voxcli.server.replicas import Order, Replicas, end_with_server
-from voxcli.server.run import MAX_CONNECTIONS, Ending, ServerProcess
+from voxcli.server.run import MAX_CONNECTIONS, Beside, Ending, ServerProcess
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.scratch import sweep
 from voxcli.server.service import Service
@@ -64,7 +65,7 @@ def serve(
         graphs: settings of the model's parameters to capture graphs for, as a user writes them;
             none means its best ones.
         devices: one for each replica, a process that speaks; none means that this one speaks.
-        on_state: told each new state, with the server's URL.
+        on_state: told each new state, with the server's URLs.
         on_note: told what happens to replicas.
 
     Raises:
@@ -100,9 +101,10 @@ def serve(
         app = build_app(
             service, api_key=listening.api_key, hosts=listening.hosts, origins=listening.origins
         )
+        beside = [wyoming_server(service, door.wyoming.dup())] if door.wyoming else []
         ending = ServerProcess(
-            app, worker, door.sockets(),
-            grace_s=listening.grace_s, on_state=lambda state: on_state(state, door.url),
+            app, worker, door.sockets(), beside=beside,
+            grace_s=listening.grace_s, on_state=lambda state: on_state(state, door.urls),
         ).run()  # fmt: skip
         if not isinstance(ending.error, EngineFaultError) or ending.signal is not None:
             return ending
@@ -110,6 +112,13 @@ def serve(
         _check_restarts(faults, ending.error)
         left = door.leave()
         raise TakeOver(ending.error, {"faults": faults, "door": left}, tuple(left.values()))
+
+
+def wyoming_server(service: Service, bound: socket.socket) -> Beside:
+    """What answers clients of Wyoming; its package is needed for nothing else."""
+    from voxcli.server.wyoming import WyomingServer
+
+    return WyomingServer(service, bound)
 
 
 def serve_replica(
@@ -173,7 +182,7 @@ def _front(
 def _door(listening: Listening, model: str, notes: Mapping[str, Any], hold: Hold | None) -> Door:
     if "door" in notes:
         return Door.take(listening.host, notes["door"])
-    return Door.open(listening.host, listening.port, hold, model=model, grace_s=listening.grace_s)
+    return Door.open(listening, hold, model=model)
 
 
 def _check_restarts(faults: Sequence[float], error: EngineError) -> None:

@@ -24,6 +24,7 @@ class Listening:
     Attributes:
         grace_s: what is spoken may go on for so long after a signal.
         origins: of web pages elsewhere that may use the server, as browsers write them.
+        wyoming: address and port for clients of that protocol; None for none.
     """
 
     host: str = "127.0.0.1"
@@ -31,6 +32,7 @@ class Listening:
     api_key: str | None = None
     grace_s: float = 30.0
     origins: tuple[str, ...] = ()
+    wyoming: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -97,6 +99,28 @@ def check_origin(origin: str, *, has_key: bool) -> None:
             f"--allow-origin is '{origin}'",
             hint="give scheme, host and port as a browser does: http://localhost:3000",
         )
+
+
+def wyoming_at(given: str, host: str) -> tuple[str, int]:
+    """Address and port of `--wyoming`, given as PORT or ADDRESS:PORT.
+
+    Args:
+        host: of the server.
+
+    Raises:
+        UsageError: it is neither; or a port alone, where the server's host can be reached by
+            others. The protocol has no key, so that has to be asked for.
+    """
+    address, _, port = given.rpartition(":")
+    address = address.removeprefix("[").removesuffix("]") or host
+    if not (port.isascii() and port.isdecimal() and int(port) <= 65535):
+        raise UsageError(f"--wyoming is '{given}'", hint="give a port, or address and port")
+    if ":" not in given and host not in LOOPBACK:
+        raise UsageError(
+            f"--wyoming {given} would let all who reach {host} speak, since Wyoming has no keys",
+            hint=f"give --wyoming 127.0.0.1:{port}, or {host}:{port} where that is meant",
+        )
+    return address, int(port)
 
 
 def recent(faults: Sequence[float]) -> list[float]:

@@ -17,13 +17,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from voxcli.errors import OutputError, VoxError
+from voxcli.server import patience
 from voxcli.server.failures import explain
 from voxcli.server.guard import log_let_go
 
 logger = logging.getLogger(__name__)
-
-STALLED_S = 60.0  # a client that takes nothing for so long is gone in all but name
-MIN_RATE = 1000  # bytes a second: who takes less is waited for STALLED_S in all; a third of opus
 
 Pieces = AsyncGenerator[bytes, None]
 
@@ -69,7 +67,7 @@ class LiveResponse(Response):
         self._on_end = on_end
         self._as_error = as_error
         self._outcome = "gone"
-        self._patience_s = STALLED_S
+        self._patience = patience.Patience()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(scope, receive, send))
@@ -105,20 +103,14 @@ class LiveResponse(Response):
             logger.warning("a stream was cut short: %s", err)
             self._outcome = outcome_of(err)
         except TimeoutError:
-            log_let_go(scope, "took next to nothing of its speech", STALLED_S)
+            log_let_go(scope, "took next to nothing of its speech", patience.STALLED_S)
             self._outcome = "stalled"
 
     async def _put(self, send: Send, piece: bytes) -> None:
-        """Send what is not empty; waiting takes from the patience with this client, and what it
-        takes gives some back."""
-        if not piece:
-            return
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        async with asyncio.timeout(self._patience_s):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        earned_s = len(piece) / MIN_RATE
-        self._patience_s = min(STALLED_S, self._patience_s - (loop.time() - began_s) + earned_s)
+        """Send what is not empty, as long as the client takes it."""
+        if piece:
+            message = {"type": "http.response.body", "body": piece, "more_body": True}
+            await self._patience.wait_for(send(message), len(piece))
 
 
 async def with_beats(pieces: Pieces, beat: bytes, every_s: float) -> Pieces:

@@ -14,10 +14,10 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -126,6 +126,16 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+class Beside(Protocol):
+    """What answers clients of another protocol, on the same loop."""
+
+    async def start(self) -> None:
+        """Take connections."""
+
+    async def close(self) -> None:
+        """Take none any more; what is on its way has a moment."""
+
+
 class ServerProcess:
     """See the module.
 
@@ -133,6 +143,7 @@ class ServerProcess:
         app: the application.
         worker: not started yet.
         sockets: bound; closed by this class.
+        beside: servers of other protocols.
         grace_s: what is spoken may go on for so long after a signal.
         on_state: told each new state.
 
@@ -146,6 +157,7 @@ class ServerProcess:
         worker: EngineWorker,
         sockets: list[socket.socket],
         *,
+        beside: Sequence[Beside] = (),
         grace_s: float,
         on_state: Callable[[State], None] = lambda state: None,
     ) -> None:
@@ -157,6 +169,7 @@ class ServerProcess:
         self.worker = worker
         self._uvicorn = _Uvicorn(config)
         self._sockets = sockets
+        self._beside = beside
         self._grace_s = grace_s
         self._on_state = on_state
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -189,12 +202,16 @@ class ServerProcess:
             except (NotImplementedError, RuntimeError):  # Windows; or not the main thread
                 pass
         self.worker.start()
+        for each in self._beside:
+            await each.start()
         serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
         stopping = asyncio.create_task(self._stopping.wait())
         tidying = asyncio.create_task(self._tidy())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
         tidying.cancel()
         await self._end()
+        for each in self._beside:
+            await each.close()
         self._uvicorn.should_exit = True
         await serving
         stopping.cancel()

@@ -33,14 +33,18 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 @router.get("/v1/audio/voices")
 async def list_voices(request: Request) -> VoiceList:
     """The model's own voices, the saved ones, and those of voxcli that the model speaks."""
-    service: Service = request.app.state.service
+    return VoiceList(voices=await voice_rows(request.app.state.service))
+
+
+async def voice_rows(service: Service) -> list[VoiceRow]:
+    """Of all voices that can be asked for by name, and of those whose files are damaged."""
     saved = await service.files.run(lambda: _rows(service.store, service.facts.model))
     presets = [VoiceRow(name=name) for name in (OWN_VOICE, *service.facts.voices)]
     taken = {row.name.casefold() for row in (*presets, *saved)}
     for row in (*presets, *saved):
         names = service.dialect.names_of(row.name)
         row.aliases = [name for name in names if name.casefold() not in taken]
-    return VoiceList(voices=[*presets, *saved])
+    return [*presets, *saved]
 
 
 @router.post("/v1/audio/voices", responses=_REFUSALS)
