@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +20,9 @@ from typer.testing import CliRunner
 from voxcli.cli import app
 from voxcli.engine.choose import check_spec
 
-RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "recipes"
+IMAGES = [ROOT / "Dockerfile", ROOT / "Dockerfile.cuda"]
 DEPLOY = RECIPES / "deploy"
 COMPOSED = sorted(DEPLOY.glob("*.compose.yaml"))
 PORT = 8091
@@ -102,18 +107,60 @@ def test_compose_files_are_valid_and_the_batch_asks_every_server(path: Path) -> 
     assert set(batch["depends_on"]) == set(services)
     check_words(batch["command"])
     for each in services.values():
-        assert (path.parent / each["build"]["context"] / each["build"]["dockerfile"]).is_file()
+        build = each["build"]
+        assert (path.parent / build["context"] / build.get("dockerfile", "Dockerfile")).is_file()
         if each["image"] == "voxcli":
             check_words(each["command"])
 
 
-def test_the_image_holds_what_the_package_is_built_from() -> None:
-    lines = (DEPLOY / "Dockerfile").read_text("utf-8").splitlines()
+def linted(path: Path) -> str:
+    """What the linter of Dockerfiles has to say."""
+    command = [str(Path(sys.executable).with_name("hadolint")), "--no-color", str(path)]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    "path", [*IMAGES, *DEPLOY.glob("*.Dockerfile")], ids=lambda path: path.name
+)
+def test_the_linter_finds_nothing_in_an_image(path: Path, tmp_path: Path) -> None:
+    assert linted(path) == ""
+    wrong = tmp_path / "Dockerfile"
+    wrong.write_text(path.read_text("utf-8") + "RUN cd / && sudo make\n", "utf-8")
+    assert "DL3004" in linted(wrong)
+
+
+@pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.name)
+def test_an_image_holds_what_the_package_is_built_from(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
     copied = [word for line in lines if re.match("COPY [^-]", line) for word in line.split()[1:-1]]
-    assert all((RECIPES.parent / name).exists() for name in copied)
+    assert all((ROOT / name).exists() for name in copied)
     assert {"pyproject.toml", "setup.py", "constraints.txt", "voxcli", "README.md"} <= set(copied)
-    assert "USER voxcli" in lines
-    assert any(line.startswith("HEALTHCHECK") for line in lines)
+    kept = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {line[1:] for line in kept if line.startswith("!")} == set(copied), "and no more is sent"
+    for pattern in ("*", "**/__pycache__", "voxcli/kernels/_native.*"):  # of this machine
+        assert pattern in kept
+
+
+@pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.name)
+def test_an_image_serves_and_says_when_it_is_ready(path: Path) -> None:
+    text = path.read_text("utf-8")
+    (serving,) = re.findall(r"^CMD (\[.*\])$", text, re.M)
+    check_words(json.loads(serving))
+    assert f"EXPOSE {PORT}" in text
+    assert f"http://127.0.0.1:{PORT}/health" in text.partition("HEALTHCHECK")[2]
+    user = of_kind("StatefulSet")["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    assert f"\nUSER {user}\n" in text
+    for line in re.findall(
+        r"^# .* voxcli(?::cuda)? ((?:speak|serve|models) .*?)(?: >.*)?$", text, re.M
+    ):
+        check_words(shlex.split(line))
+
+
+def test_the_images_differ_in_what_a_card_needs() -> None:
+    cpu, cuda = (path.read_text("utf-8").partition("\nFROM")[2].splitlines() for path in IMAGES)
+    changes = [line for line in difflib.ndiff(cpu, cuda) if line[:2] in ("- ", "+ ")]
+    removed = [line[2:] for line in changes if line[0] == "-"]
+    assert all(re.search("whl/cpu|triton$|HEALTHCHECK", line) for line in removed), removed
 
 
 def test_the_table_of_the_recipes_has_as_many_rows_as_asked() -> None:
