@@ -170,7 +170,7 @@ def describe(
 ) -> Iterator[dict[str, Any]]:
     """Each row with its normalised text and segments; those that are not to do say why."""
     for standing, plan in plans(standings, casting, engine):
-        job = standing.job
+        job, part = standing.job, casting.part_of(standing.job.row)
         shown: dict[str, Any] = {
             "number": job.row.number,
             "line": job.row.line,
@@ -178,6 +178,8 @@ def describe(
             "status": status_of(standing),
             "reason": standing.reason,
             "speaker": job.row.speaker,
+            "voice": part.voice,
+            "ref": part.ref,
             "start": job.row.start,
             "end": job.row.end,
         }

@@ -55,6 +55,8 @@ EXAMPLES = (
     "voxcli batch lines.csv -o lines/ --dry-run",
     r"printf '1\n00:00:01,000 --> 00:00:03,500\nThe ferry leaves at noon.\n' > cues.srt "
     "&& voxcli batch cues.srt -o dub/ --fit --mix dub.wav --lufs -16 --subtitles dub.srt",
+    r"printf 'Ann: Who is there?\nBen: It is me.\n' > play.txt "
+    "&& voxcli batch play.txt -o play/ --cast Ann=emma,Ben=george",
 )
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs

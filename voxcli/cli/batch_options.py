@@ -151,7 +151,7 @@ class CastOptions:
             "--cast",
             metavar="NAME=VOICE,…|FILE",
             help="Voices of speakers, such as Anna=emma,Ben=george, where none leaves a speaker "
-            "out; or a CSV with the columns speaker, voice, ref, ref_text, style. Repeatable.",
+            "out; or a CSV with the columns speaker, voice, ref, ref_text, style. May be repeated.",
             show_default="the config's",
         ),
     ] = None

@@ -50,7 +50,8 @@ def show_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         found.setdefault((problem.column, problem.message), []).append(problem)
     for first, *others in list(found.values())[:SHOWN_PROBLEMS]:
-        more = f" ({len(others)} more rows, to {others[-1].number})" if others else ""
+        plural = "s" * (len(others) > 1)
+        more = f" ({len(others)} more row{plural}, to {others[-1].number})" if others else ""
         output.warn(f"{first}{more}")
     if len(found) > SHOWN_PROBLEMS:
         output.warn(f"and {len(found) - SHOWN_PROBLEMS} more; --json lists all of them")
