@@ -41,11 +41,8 @@ NOT_RUN = {
     "trains for hours": r"-m recipes\.train_mini",
 }  # fmt: skip
 LANGUAGES = {"sh", "console", "text", "python", "json", "toml", "csv"}
-# Options of vLLM-Omni and of this repository's tools.
-OF_OTHERS = {
-    "--omni", "--stage-overrides", "--omni-master-address", "--omni-lb-policy",
-    "--official", "--repeats", "--rounds", "--seconds", "--rows",
-}  # fmt: skip
+# Options of vLLM-Omni, of recipes and of tools.
+OF_OTHERS = {"--omni-master-address", "--omni-lb-policy", "--rows", "--seconds"}
 
 
 def fences(page: str) -> list[tuple[str, str]]:
@@ -74,17 +71,24 @@ def examples_of(command: str) -> tuple[str, ...]:
 
 
 @cache
-def options() -> frozenset[str]:
-    """Every option of every command."""
+def options() -> dict[str, frozenset[str]]:
+    """The options of each command by its words, such as "voxcli voices add"."""
+    found: dict[str, frozenset[str]] = {}
 
-    def walk(command: Any, parent: typer.Context | None, name: str) -> Iterator[str]:
+    def walk(command: Any, parent: typer.Context | None, name: str) -> None:
         context = typer.Context(command, info_name=name, parent=parent)
-        for parameter in command.get_params(context):
-            yield from (*parameter.opts, *parameter.secondary_opts)
+        parameters = command.get_params(context)
+        names = {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
+        found[context.command_path] = frozenset(names)
         for child in command.list_commands(context) if hasattr(command, "list_commands") else ():
-            yield from walk(command.get_command(context, child), context, child)
+            walk(command.get_command(context, child), context, child)
 
-    return frozenset(walk(get_command(cli.app), None, "voxcli"))
+    walk(get_command(cli.app), None, "voxcli")
+    return found
+
+
+def options_in(code: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", code))
 
 
 def finish(script: str, folder: Path, environ: dict[str, str]) -> None:
@@ -181,11 +185,18 @@ def test_what_no_test_runs_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_option_that_a_page_names_exists(page: str) -> None:
+def test_every_command_and_option_that_a_page_names_exists(page: str) -> None:
     text = re.sub(r"https?://\S+", "", (ROOT / page).read_text("utf-8"))
-    codes = re.findall(r"`([^`\n]+)`", text)
-    named = {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)}
-    assert named <= options() | OF_OTHERS
+    everywhere = frozenset[str]().union(*options().values())
+    for code in re.findall(r"`([^`\n]+)`", text):
+        if words := re.match(r"voxcli( [a-z]+)+", code):
+            command = words[0]
+            while command not in options():  # the last words are arguments
+                command = command.rpartition(" ")[0]
+            assert command != "voxcli", code
+            assert options_in(code) <= options()[command], code
+        elif code.startswith("--"):
+            assert options_in(code) <= everywhere | OF_OTHERS, code
 
 
 def anchors(page: Path) -> set[str]:

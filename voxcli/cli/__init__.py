@@ -43,7 +43,7 @@ from voxcli.errors import (
 COMMANDS = {
     "speak": "Speak a text into a file or to stdout.",
     "clone": "Speak a text in the voice of a recording.",
-    "batch": "Speak every row of a table into a file of its own.",
+    "batch": "Speak every row of a table into a separate file.",
     "stream": "Play a text on the loudspeaker while it is spoken.",
     "voices": "List, save, describe, rename and share voices.",
     "bench": "Measure how fast this machine speaks.",

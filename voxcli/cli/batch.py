@@ -123,7 +123,7 @@ def batch(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Speak every row of a table into a file of its own.
+    """Speak every row of a table into a separate file.
 
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, max_seconds, language,
     lexicon, start, end or duration, speaker, and the model's parameters. Other columns are kept for
