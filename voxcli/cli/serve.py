@@ -46,7 +46,7 @@ EXAMPLES = (
 START_S = 600.0  # a large model may take its time to load and to be captured
 LOOK_S = 0.3  # --stop looks so long for a server whose command was given just before
 STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
-NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+NEEDED = ("fastapi", "uvicorn", "websockets", "prometheus_client", "python_multipart")
 HELD = "_VOXCLI_HELD"  # the descriptor by which a server in the background gets its place
 
 

@@ -14,12 +14,13 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from websockets.frames import CloseCode
 
 from voxcli import __version__
 from voxcli.errors import OutputError, VoxError
 from voxcli.models import all_parameters
 from voxcli.parameters import merged
-from voxcli.server import local, speech, voices
+from voxcli.server import live, local, speech, voices
 from voxcli.server.dialect import IGNORED
 from voxcli.server.failures import (
     ApiError,
@@ -103,6 +104,7 @@ def build_api(service: Service) -> FastAPI:
     parameters = merged((all_parameters(), service.facts.parameters))
     request_type = speech_request(parameters, is_strict=service.dialect.is_strict)
     app.include_router(speech.build_router(request_type))
+    app.include_router(live.build_router(request_type))
     app.include_router(voices.router)
     app.include_router(local.router)
     _add_operations(app, service)
@@ -254,6 +256,9 @@ class _Bugs:
             await self._app(scope, receive, answer)
         except Exception as err:
             logger.error("%s %s failed", scope.get("method"), scope.get("path"), exc_info=err)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": CloseCode.INTERNAL_ERROR})
+                return
             if has_begun:  # who listens learns it from a connection that is cut
                 raise
             body = error_body("the server failed; see its log", "server_error", None, "bug")

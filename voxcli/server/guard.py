@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 UNIX_PEER = "unix"  # host of a client on the local socket; nobody on TCP can have it
 TEXT_BYTES = 1 << 20
 UPLOAD_BYTES = 64 << 20  # ten minutes of 48 kHz stereo; on disk beyond a megabyte
+CONFIG_BYTES = 4 << 20  # of a message of a WebSocket, which may have a recording in it
+KEY_PROTOCOL = "openai-insecure-api-key."
 MESSAGE_BYTES = 16 << 20  # of another command: a minute of 48 kHz float32 and its encodings
 MAX_LARGE = 8  # bodies beyond TEXT_BYTES at once: each is in memory until it was understood
 UNDERSTOOD = "voxcli.understood"  # of a scope: to be called
@@ -59,7 +61,7 @@ class Guard:
         self._num_large = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers = {
@@ -68,6 +70,8 @@ class Guard:
         refusal = self._refuse(scope, headers) or _refuse_length(headers, scope["path"])
         if refusal is not None:
             await refusal(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
         elif _length(headers) <= TEXT_BYTES:
             await self._app(scope, _bounded(scope, receive, TEXT_BYTES), send)
         elif self._num_large >= MAX_LARGE:
@@ -110,13 +114,21 @@ class Guard:
             return _refusal(403, f"pages of {origin} may not use this server", "origin")
         path = scope["path"]
         if self._api_key and (path.startswith("/v1/") or path == "/metrics"):
-            scheme, _, given = headers.get("authorization", "").partition(" ")
+            scheme, _, given = headers.get("authorization", _in_protocols(scope)).partition(" ")
             is_bearer = scheme.lower() == "bearer"
             key = given.strip().encode("latin-1")  # the bytes that were sent; the key is UTF-8
             if not is_bearer or not hmac.compare_digest(key, self._api_key.encode()):
                 what = "wrong" if is_bearer and given else "missing"
                 return _refusal(401, f"the API key is {what}", "invalid_api_key")
         return None
+
+
+def _in_protocols(scope: Scope) -> str:
+    """The key as a page gives it, which can set no header of a WebSocket; as OpenAI's takes it."""
+    for protocol in scope.get("subprotocols", ()):
+        if protocol.startswith(KEY_PROTOCOL):
+            return f"Bearer {protocol.removeprefix(KEY_PROTOCOL)}"
+    return ""
 
 
 def understood(scope: Scope) -> None:
@@ -179,7 +191,12 @@ def log_let_go(scope: Scope, what: str, silence_s: float) -> None:
     client = "a command on this machine" if host == UNIX_PEER else f"{host}:{port}"
     path = scope["raw_path"][:MAX_SHOWN].decode("ascii", "replace")
     logger.warning(
-        "%s was cut off: it %s for %g s (%s %s)", client, what, silence_s, scope["method"], path
+        "%s was cut off: it %s for %g s (%s %s)",
+        client,
+        what,
+        silence_s,
+        scope.get("method", "WS"),
+        path,
     )
 
 

@@ -24,6 +24,7 @@ from voxcli.errors import EngineError, EngineFaultError
 from voxcli.hub import ModelFiles, resolve_model
 from voxcli.parameters import parse_settings
 from voxcli.server.app import build_app
+from voxcli.server.connections import MAX_CONNECTIONS
 from voxcli.server.dialect import Dialect
 from voxcli.server.door import Door, listen_unix
 from voxcli.server.front import FrontEngine
@@ -31,7 +32,7 @@ from voxcli.server.heap import share_one_heap
 from voxcli.server.layout import threads_of
 from voxcli.server.limits import LOOPBACK, MAX_RESTARTS, WINDOW_S, Listening, WorkerLimits, recent
 from voxcli.server.replicas import Order, Replicas, end_with_server
-from voxcli.server.run import MAX_CONNECTIONS, Beside, Ending, ServerProcess
+from voxcli.server.run import Beside, Ending, ServerProcess
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.scratch import sweep
 from voxcli.server.service import Service

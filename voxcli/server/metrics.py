@@ -10,11 +10,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from voxcli.server.listener import Listener
+from voxcli.server.places import Places
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker, State
 
-# "ok", "gone" (the client left), "stalled" (it stopped reading), "refused" (4xx), "failed" (ours)
-OUTCOMES = ("ok", "gone", "stalled", "refused", "failed")
+# "ok", "gone" (the client left), "stalled" (it stopped reading), "cancelled" (by its client, who
+# listens on), "refused" (4xx), "failed" (ours)
+OUTCOMES = ("ok", "gone", "stalled", "cancelled", "refused", "failed")
 MEMORY = ("allocated", "reserved")  # as `SpeechEngine.card_memory` names it
 TTFA_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
 RTF_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)
@@ -28,6 +30,7 @@ class Metrics:
         worker: EngineWorker,
         num_restarts: int = 0,
         replicas: Callable[[], list[ReplicaRow]] = list,
+        live: Places | None = None,
     ) -> None:
         self._worker = worker
         self.registry = CollectorRegistry()
@@ -56,6 +59,9 @@ class Metrics:
         self._gauge("voxcli_ready", "1 when speech can be asked for.", self._is_ready)
         self._gauge("voxcli_streams", "Utterances being spoken.", lambda: worker.num_running)
         self._gauge("voxcli_queue", "Utterances that wait.", lambda: worker.num_waiting)
+        self._gauge(
+            "voxcli_websockets", "WebSockets that are open.", lambda: live.num_taken if live else 0
+        )
         self._gauge(
             "voxcli_settings",
             "Settings of the model spoken at once; streams of different ones take turns.",

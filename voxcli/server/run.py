@@ -9,31 +9,23 @@ and the server ends, for its owner to start a fresh one.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import signal
 import socket
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from voxcli.errors import VoxError
+from voxcli.server.connections import HttpConnection, LiveConnection, ours
 from voxcli.server.door import BACKLOG
-from voxcli.server.guard import UNIX_PEER
+from voxcli.server.guard import CONFIG_BYTES
 from voxcli.server.heap import give_back
 from voxcli.server.worker import EngineWorker, State
 
-logger = logging.getLogger(__name__)
-
-HEAD_S = 30.0  # for the head of a request, from its connection or from the answer before it
-LINGER_S = 30.0  # for the rest of an answer to reach its client, once the connection is closed
-MAX_CONNECTIONS = 512  # of TCP, and as many of the local socket
 # Between two times that lingering connections are looked for and, while anything is spoken, free
 # memory goes back to the system. With 10 s between them 32 streams grew by 6 to 14 % in four
 # rounds, with 2 s by 2 to 7 %, as fast.
@@ -54,68 +46,6 @@ class Ending:
     num_aborted: int
     error: VoxError | None
     signal: int | None
-
-
-class _Protocol(H11Protocol):
-    """HTTP that knows the local socket and lets only its owner in, and neither waits for ever for
-    the head of a request nor takes connections without end."""
-
-    _waiting: asyncio.TimerHandle | None = None
-    _closed_s: float | None = None
-    is_local = False
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._wait_for_head()
-        peer = transport.get_extra_info("socket")
-        self.is_local = peer is not None and peer.family == getattr(socket, "AF_UNIX", None)
-        others = _ours(self.connections)
-        if sum(each.is_local is self.is_local for each in others) > MAX_CONNECTIONS:
-            transport.abort()
-            return
-        if not self.is_local:
-            return
-        if hasattr(socket, "SO_PEERCRED"):
-            raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            pid, uid, _ = struct.unpack("3i", raw)
-            if uid != os.getuid():
-                logger.warning("user %d (pid %d) was refused on the local socket", uid, pid)
-                transport.abort()
-                return
-        self.client = (UNIX_PEER, 0)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    def on_response_complete(self) -> None:
-        before = self.cycle
-        super().on_response_complete()
-        if self.cycle is before:  # else a request came ahead of its turn, and is answered now
-            self._wait_for_head()
-
-    def _wait_for_head(self) -> None:
-        """Close the connection where no other request begins in time."""
-        if self._waiting is not None:
-            self._waiting.cancel()
-        self._waiting = self.loop.call_later(HEAD_S, self._close_if_silent, self.cycle)
-
-    def _close_if_silent(self, before: object) -> None:
-        if self.cycle is before:
-            self.transport.close()
-
-    def end_if_lingering(self, now_s: float) -> None:
-        """Drop a connection that is closed and whose client does not take what is left for it."""
-        if not self.transport.is_closing():
-            return
-        self._closed_s = now_s if self._closed_s is None else self._closed_s
-        if now_s - self._closed_s > LINGER_S:
-            self.transport.abort()
-
-
-def _ours(connections: Iterable[object]) -> list[_Protocol]:
-    return [each for each in connections if isinstance(each, _Protocol)]
 
 
 class _Uvicorn(uvicorn.Server):
@@ -162,9 +92,11 @@ class ServerProcess:
         on_state: Callable[[State], None] = lambda state: None,
     ) -> None:
         config = uvicorn.Config(
-            app, http=_Protocol, ws="none", lifespan="off", log_config=None, access_log=False,
-            proxy_headers=False, server_header=False, backlog=BACKLOG,
+            app, http=HttpConnection, ws=LiveConnection, lifespan="off", log_config=None,
+            access_log=False, proxy_headers=False, server_header=False, backlog=BACKLOG,
             timeout_keep_alive=30, timeout_graceful_shutdown=2,
+            # pings keep proxies from closing; the answers to them wait behind text that waits
+            ws_max_size=CONFIG_BYTES, ws_per_message_deflate=False, ws_ping_timeout=None,
         )  # fmt: skip
         self.worker = worker
         self._uvicorn = _Uvicorn(config)
@@ -226,7 +158,7 @@ class ServerProcess:
         was_busy = True
         while True:
             await asyncio.sleep(TIDY_S)
-            for connection in _ours(self._uvicorn.server_state.connections):
+            for connection in ours(self._uvicorn.server_state.connections):
                 connection.end_if_lingering(loop.time())
             is_busy = self.worker.num_running > 0
             if is_busy or was_busy:
@@ -237,6 +169,12 @@ class ServerProcess:
         loop = asyncio.get_running_loop()
         self.worker.drain()
         started_s = loop.time()
-        while self.worker.num_running and loop.time() - started_s < self._grace_s:
+        while self._is_speaking() and loop.time() - started_s < self._grace_s:
             await asyncio.sleep(POLL_S)
         self._num_aborted = await asyncio.to_thread(self.worker.stop)
+
+    def _is_speaking(self) -> bool:
+        """Whether anything is spoken, or a WebSocket is open, which ends by itself then."""
+        connections = ours(self._uvicorn.server_state.connections)
+        is_live = any(isinstance(each, LiveConnection) for each in connections)
+        return is_live or self.worker.num_running > 0

@@ -19,6 +19,7 @@ from voxcli.server.desk import Desk
 from voxcli.server.dialect import Dialect
 from voxcli.server.encoder import Encoder
 from voxcli.server.metrics import Metrics
+from voxcli.server.places import Places
 from voxcli.server.recordings import Heard
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker
@@ -47,6 +48,7 @@ class Service:
         uploads: for recordings.
         files: for those of voices and models, which are read whole.
         heard: recordings that came with requests.
+        live: WebSockets that are open.
         replicas: how those are that speak; none where the engine speaks itself.
         lexicon: how words are said where a client does not say it otherwise, as a table in CSV.
     """
@@ -59,6 +61,7 @@ class Service:
     dialect: Dialect = field(default_factory=Dialect)
     replicas: Callable[[], list[ReplicaRow]] = list
     lexicon: str = ""
+    live: Places = field(init=False, repr=False)
     metrics: Metrics = field(init=False)
     planners: Desk = field(init=False, repr=False)
     uploads: Desk = field(init=False, repr=False)
@@ -68,7 +71,12 @@ class Service:
     _checksums: dict[bool, str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", Metrics(self.worker, self.num_restarts, self.replicas))
+        limits = self.worker.limits
+        object.__setattr__(
+            self, "live", Places("WebSockets", limits.max_streams + limits.max_queue)
+        )
+        metrics = Metrics(self.worker, self.num_restarts, self.replicas, self.live)
+        object.__setattr__(self, "metrics", metrics)
         planners = Desk("texts", NUM_PLANNERS, max_waiting=MAX_PLANS)
         object.__setattr__(self, "planners", planners)
         object.__setattr__(self, "uploads", Desk("uploads", 1, max_waiting=MAX_UPLOADS))

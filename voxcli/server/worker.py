@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -90,6 +91,7 @@ class EngineWorker:
         self.engine = engine
         self._is_started = False
         self.on_state = on_state
+        self._watchers: list[Callable[[State], None]] = []
         self._changed = threading.Condition()
         self._session: SpeechSession | None = None
         self._waiting: deque[Job] = deque()
@@ -115,6 +117,17 @@ class EngineWorker:
 
     def start(self) -> None:
         self._thread.start()
+
+    @contextmanager
+    def watched(self, watcher: Callable[[State], None]) -> Iterator[None]:
+        """Tell of each new state, as to `on_state`, until the block ends."""
+        with self._changed:
+            self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._watchers.remove(watcher)
 
     def check_ready(self) -> None:
         """Raise UnavailableError while it is loading, when it is stopping or has failed, and while
@@ -266,6 +279,8 @@ class EngineWorker:
         if state is not self.state:
             self.state = state
             self.on_state(state)
+            for watcher in self._watchers:
+                watcher(state)
 
     def _run(self) -> None:
         try:
