@@ -5,7 +5,7 @@
     ollama run llama3.2 "Tell me a story." | python recipes/live_client.py story.wav
 
 Without a file it plays, which needs sounddevice. Who is interrupted sends `response.cancel`,
-empties the player and goes on with `input.text` (docs/streaming.md).
+empties the player and goes on with `input.text` (docs/server.md).
 """
 
 import asyncio

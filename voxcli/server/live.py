@@ -45,6 +45,7 @@ from voxcli.text.directions import names_of
 from voxcli.text.pauses import silence_alone
 from voxcli.text.prepared import PAUSE_SENTENCE_S
 from voxcli.text.whole import language_of
+from voxcli.times import as_json
 from voxcli.utterance import FinishReason, Mode, SegmentReport, Utterance
 
 PATH = "/v1/audio/speech/stream"
@@ -82,11 +83,13 @@ class Settings:
     Attributes:
         utterance: with a text that is to be replaced, its voice and its seed.
         max_seconds: of the speech of an utterance.
+        has_times: the end of a sentence says when its segments and words sound.
     """
 
     utterance: Utterance
     coding: Coding
     max_seconds: float | None
+    has_times: bool
 
 
 def build_router(request_type: type[SpeechRequest]) -> APIRouter:
@@ -300,7 +303,7 @@ class LiveSession:
             return None if self._settings else End(CloseCode.POLICY_VIOLATION)
         sampling = replace(plan.utterance.sampling, seed=plan.seed)
         utterance = replace(plan.utterance, sampling=sampling)
-        self._settings = Settings(utterance, coding, max_seconds)
+        self._settings = Settings(utterance, coding, max_seconds, body.timestamps)
         self._text = ArrivingText(self._language_of, is_raw=not utterance.is_normalised)
         service.dialect.headers(ignored)  # which logs those that are new
         await self._say(
@@ -352,7 +355,7 @@ class LiveSession:
             "session.done",
             utterance_index=outgoing.index,
             total_sentences=outgoing.num_sentences,
-            audio_s=round(outgoing.audio_s, 6),
+            duration=round(outgoing.audio_s, 6),
             total_bytes=outgoing.num_bytes,
             finish_reason=outgoing.finish_reason,
         )
@@ -373,7 +376,7 @@ class LiveSession:
             "response.cancelled",
             utterance_index=self._num_utterances,
             sentence_index=self._sentence,
-            audio_s=round(outgoing.sent_s, 6) if outgoing else 0.0,
+            duration=round(outgoing.sent_s, 6) if outgoing else 0.0,
             total_bytes=outgoing.num_bytes if outgoing else 0,
             unspoken_text=self._text.clear() + "".join(order.texts),
         )
@@ -398,7 +401,7 @@ class LiveSession:
             outgoing.num_sentences += 1
             plan = await self._plan(sentence, outgoing, settings)
             if plan is not None:
-                await self._speak_plan(plan, sentence, index, outgoing)
+                await self._speak_plan(plan, sentence, index, outgoing, settings)
         except (VoxError, ApiError) as err:
             await self._say(
                 "audio.done",
@@ -430,7 +433,12 @@ class LiveSession:
             return None
 
     async def _speak_plan(
-        self, plan: Plan, sentence: Sentence, index: int, outgoing: Outgoing
+        self,
+        plan: Plan,
+        sentence: Sentence,
+        index: int,
+        outgoing: Outgoing,
+        settings: Settings,
     ) -> None:
         longer = outgoing.pauses.lengthen(sentence.pause_s - PAUSE_SENTENCE_S, is_last=True)
         num_passed = outgoing.pauses.begin_text(plan.text.silence_s)
@@ -468,15 +476,17 @@ class LiveSession:
         await self._leave(outgoing, tail)
         begun_s = start_s - num_passed / outgoing.rate
         reports = [_later(each, begun_s) for each in listener.speech.reports]
+        language = plan.text.language
+        times = as_json(reports, language) if settings.has_times else {}
         await self._say(
             "audio.done",
             utterance_index=outgoing.index,
             sentence_index=index,
             sentence_text=sentence.text,
-            start_s=reports[0]["start_s"],
-            end_s=reports[-1]["end_s"],
-            segments=reports,
+            start=round(reports[0].start_s, 3),
+            end=round(reports[-1].end_s, 3),
             total_bytes=outgoing.num_bytes - num_bytes,
+            **times,
         )
 
     async def _rest(self, outgoing: Outgoing, seconds: float) -> None:
@@ -541,7 +551,7 @@ class LiveSession:
             utterance_index=outgoing.index,
             sentence_index=index,
             sentence_text=sentence.text,
-            start_s=round(start_s, 6),
+            start=round(start_s, 3),
             language=plan.text.language,
             format=coding.name,
             sample_rate=coding.rate,
@@ -594,10 +604,5 @@ def _voice_of(plan: Plan) -> str | None:
     return plan.utterance.voice or (OWN_VOICE if is_own else None)
 
 
-def _later(report: SegmentReport, by_s: float) -> dict[str, Any]:
-    """A segment of a sentence as an event tells it."""
-    return {
-        "text": report.text,
-        "start_s": round(report.start_s + by_s, 6),
-        "end_s": round(report.end_s + by_s, 6),
-    }
+def _later(report: SegmentReport, by_s: float) -> SegmentReport:
+    return replace(report, start_s=report.start_s + by_s, end_s=report.end_s + by_s)
