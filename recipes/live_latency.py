@@ -11,13 +11,14 @@ WebSocket, from the word behind its end, which makes it certain, to its first sa
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import time
 
 import httpx
 import numpy as np
-from websockets.sync.client import connect
+from websockets.asyncio.client import connect
 
 SENTENCE = "The ferry leaves at noon."
 REST = "It comes back in the evening, and it is never late."
@@ -45,21 +46,22 @@ def of_request(client: httpx.Client) -> float:
     return first_s
 
 
-def of_websocket(url: str) -> float:
-    with connect(f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream", proxy=None) as socket:
-        socket.send(json.dumps({"type": "session.config", **FIELDS}))
-        socket.recv()
-        time.sleep(REST_S)
+async def of_websocket(url: str) -> float:
+    address = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
+    async with connect(address, proxy=None) as socket:
+        await socket.send(json.dumps({"type": "session.config", **FIELDS}))
+        await socket.recv()
+        await asyncio.sleep(REST_S)
         for word in SENTENCE.split():
-            time.sleep(WORD_S)
-            socket.send(json.dumps({"type": "input.text", "text": f" {word}"}))
-        time.sleep(WORD_S)
+            await asyncio.sleep(WORD_S)
+            await socket.send(json.dumps({"type": "input.text", "text": f" {word}"}))
+        await asyncio.sleep(WORD_S)
         began_s = time.perf_counter()
-        socket.send(json.dumps({"type": "input.text", "text": f" {REST.split()[0]}"}))
-        while not (isinstance(piece := socket.recv(), bytes) and has_sound(piece)):
+        await socket.send(json.dumps({"type": "input.text", "text": f" {REST.split()[0]}"}))
+        while not (isinstance(piece := await socket.recv(), bytes) and has_sound(piece)):
             pass
         first_s = time.perf_counter() - began_s
-        socket.send(json.dumps({"type": "response.cancel"}))
+        await socket.send(json.dumps({"type": "response.cancel"}))
     return first_s
 
 
@@ -71,7 +73,7 @@ def main() -> None:
     requests, websockets = [], []
     with httpx.Client(base_url=options.url, timeout=60) as client:
         for number in range(options.times + 2):  # the first two warm up
-            found = of_request(client), of_websocket(options.url)
+            found = of_request(client), asyncio.run(of_websocket(options.url))
             if number >= 2:
                 requests.append(found[0])
                 websockets.append(found[1])

@@ -42,7 +42,7 @@ NOT_RUN = {
 }  # fmt: skip
 LANGUAGES = {"sh", "console", "text", "python", "json", "toml", "csv"}
 # Options of vLLM-Omni, of recipes and of tools.
-OF_OTHERS = {"--omni-master-address", "--omni-lb-policy", "--rows", "--seconds"}
+OF_OTHERS = {"--omni-master-address", "--omni-lb-policy", "--rows", "--seconds", "--times"}
 
 
 def fences(page: str) -> list[tuple[str, str]]:

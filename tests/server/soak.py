@@ -3,8 +3,8 @@
     python tests/server/soak.py 300
 
 Clients read a whole answer, leave in the middle, read slowly, stop in a body, upload recordings,
-and speak through other commands' interface, all codecs, live and whole. Before and after the load,
-when nothing is asked for, the process is looked at from outside.
+speak through other commands' interface, and write in pieces, all codecs, live and whole. Before and
+after the load, when nothing is asked for, the process is looked at from outside.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any
 import httpx
 import numpy as np
 import soundfile
+from websockets.sync.client import connect
 
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import decode_audio
@@ -119,7 +120,7 @@ class Clients:
         deeds: list[Callable[[random.Random], None]] = [
             self.read, self.read, self.leave, self.leave, self.leave, self.stop_in_a_body,
             self.read_slowly, self.upload, self.upload_rubbish, self.be_a_command,
-            self.be_a_command_that_leaves, self.encode,
+            self.be_a_command_that_leaves, self.encode, self.write_in_pieces,
         ]  # fmt: skip
         while not self._is_over.is_set():
             deed = chance.choice(deeds)
@@ -238,6 +239,25 @@ class Clients:
         with engine.stream(self._utterance(TEXTS[2], 1), is_live=chance.random() < 0.5) as stream:
             if chance.random() < 0.7:
                 next(stream)
+
+    def write_in_pieces(self, chance: random.Random) -> None:
+        """Over the WebSocket, to the end, or with an interruption, or leaving in the middle."""
+        url = f"{self._url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
+        with connect(url, proxy=None, open_timeout=WAIT_S) as talk:
+
+            def say(kind: str, **fields: Any) -> None:
+                talk.send(json.dumps({"type": kind, **fields}))
+
+            say("session.config", response_format=chance.choice(["pcm", "mp3", "opus"]))
+            for word in chance.choice(TEXTS).split():
+                say("input.text", text=f" {word}")
+            say(chance.choice(["input.done", "input.flush", "response.cancel"]))
+            if chance.random() < 0.5:
+                return
+            say("session.close")
+            for _ in talk:
+                pass
+            assert talk.close_code == 1000, f"closed with {talk.close_code}"
 
     def encode(self, chance: random.Random) -> None:
         recording = Recording(np.zeros(16_000 * chance.choice([1, 20]), np.float32), 16_000)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
+import wave
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -325,6 +330,31 @@ def test_an_utterance_without_words_ends_too(server: Running) -> None:
     it = spoken(server, "", " \n", "---")
     done = it.of("session.done")[0]
     assert (done["total_sentences"], done["duration"], it.audio) == (0, 0.0, b"")
+
+
+def test_the_recipe_writes_what_comes_through_a_pipe(server: Running, tmp_path: Path) -> None:
+    file = tmp_path / "a.wav"
+    recipe = Path(__file__).parents[2] / "recipes" / "live_client.py"
+    process = subprocess.Popen(
+        [sys.executable, str(recipe), str(file)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "VOXCLI_URL": server.url},
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("It is done. Thé".encode()[:-1])
+        process.stdin.flush()
+        assert b"It is done." in process.stderr.readline()  # while the rest is still to come
+        process.stdin.write("Thé".encode()[-1:])
+        process.stdin.close()
+        told = process.stderr.read()
+    assert process.returncode == 0, told
+    assert "Thé" in told.decode()
+    seconds = json.loads(told.splitlines()[-1])["duration"]
+    with wave.open(str(file)) as sound:
+        assert sound.getnframes() / sound.getframerate() == pytest.approx(seconds, abs=0.001)
 
 
 # ------------------------------------------------------------------------ barge-in

@@ -34,6 +34,7 @@ from running import (
     run_server,
     until,
 )
+from talking import talk
 
 from voxcli.audio.pcm import quantise
 from voxcli.config import SamplingParams
@@ -174,6 +175,25 @@ def test_the_samples_are_those_of_a_server_without_replicas(
     answer = front.speak(stream=is_streamed)
     assert answer.status_code == 200
     assert answer.content == expected()
+
+
+def test_a_websocket_has_the_samples_of_a_server_without_replicas(front: Front) -> None:
+    with talk(front.running, seed=7) as it:
+        for number in range(3):
+            it.write("The ferry lea", "ves at noon.", " Bring", " a warm jacket. ")
+            it.say("response.cancel" if number == 1 else "input.done")
+            it.until("response.cancelled" if number == 1 else "session.done")
+    with talk(front.running, seed=7) as alone:
+        alone.write("The ferry leaves at noon.")
+        alone.say("input.done")
+        alone.until("session.done")
+    whole = np.frombuffer(expected("The ferry leaves at noon."), "<i2")
+    length = np.flatnonzero(np.abs(whole) >= 33)[-1] + 1
+    assert np.array_equal(alone.samples[:length], whole[:length])
+    first, last = it.of("session.done")
+    assert first["duration"] == last["duration"]
+    assert it.audio.startswith(alone.audio)
+    assert it.audio.endswith(it.audio[: first["total_bytes"]])
 
 
 def test_both_speak_and_every_text_has_its_own_samples(front: Front) -> None:
