@@ -182,6 +182,8 @@ class UserSettings:
         model_aliases: other names of the model that `serve` has.
         voice_aliases: other names of its voices, and what each stands for.
         cast: voices of speakers in tables.
+        keep_warm: seconds for which a command that found no server leaves one behind, counted from
+            its last use; 0 is never.
     """
 
     model: str = DEFAULT_MODEL
@@ -200,6 +202,7 @@ class UserSettings:
     )
     lexicon: Path | None = None
     cast: Mapping[str, str] = field(default_factory=dict)
+    keep_warm: float = 0.0
 
 
 _TYPES: dict[str, Any] = {
@@ -207,10 +210,12 @@ _TYPES: dict[str, Any] = {
     "cache_dir": Path, "offline": bool, "debug": bool, "engine": str, "api_key": str,
     "model_aliases": tuple, "voice_aliases": dict, "lexicon": Path,
     "cast": dict,
+    "keep_warm": float,
 }  # fmt: skip
 
 _WANTED = {
     int: "a whole number", str: "text in quotes", Path: "a path, in quotes",
+    float: "a time such as '5 min', '90 s' or 0",
     tuple: 'a list of names: ["tts-1"], or tts-1 in a variable',
     dict: 'a table of names: {alloy = "default"}, or alloy=default in a variable',
 }  # fmt: skip
@@ -227,6 +232,8 @@ def _parse(name: str, value: object, origin: str) -> Any:
             return False
         raise UsageError(f"{origin} is '{value}'", hint="use true or false")
     try:
+        if kind is float:
+            return seconds_of(str(value))
         if kind in (tuple, dict):
             return _names(value) if kind is tuple else _table(value)
         # TOML has types of its own: "threads = true" is no number, "model = 5" no name
@@ -235,6 +242,18 @@ def _parse(name: str, value: object, origin: str) -> Any:
         return kind(value)
     except (TypeError, ValueError) as err:
         raise UsageError(f"{origin} is '{value}'", hint=f"give {_WANTED[kind]}") from err
+
+
+def seconds_of(text: str) -> float:
+    """A time in words: "5 min", "90 s", "1 h"; seconds where it has no unit.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", text, re.ASCII)
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
 
 
 def _names(value: object) -> tuple[str, ...]:

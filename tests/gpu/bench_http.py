@@ -43,7 +43,7 @@ def serve(config: Path, precision: str, port: int) -> None:
     settings = EngineConfig(precision=precision, max_slots=MAX_STREAMS)
     engine = open_random_engine(RandomWeights(config, FRAMES), settings)
     listening = Listening(HOST, port, None, 1.0)
-    with Door.open(Listening(HOST, port, grace_s=1.0), None, model=engine.facts.model) as door:
+    with Door.open(listening, None, model=engine.facts.model) as door:
         worker = EngineWorker(engine, WorkerLimits(MAX_STREAMS, MAX_STREAMS))
         app = build_app(Service(worker, door.url), api_key=None, hosts=listening.hosts)
         ServerProcess(app, worker, door.sockets(), grace_s=1.0).run()

@@ -193,3 +193,17 @@ def test_spinning_threads_are_stopped_before_torch_can_be_imported() -> None:
             check=True,
         )  # fmt: skip
         assert done.stdout.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("90", 90), ("90 s", 90), ("5 min", 300), ("1.5min", 90), ("1 h", 3600)],
+)
+def test_a_time_is_written_with_its_unit(text: str, seconds: float) -> None:
+    assert load_settings({"VOXCLI_KEEP_WARM": text}).keep_warm == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "5 m", "1e3", "5 min 3 s", "inf"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"VOXCLI_KEEP_WARM is .*"):
+        load_settings({"VOXCLI_KEEP_WARM": text})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from voxcli.cli import output, speaking
-from voxcli.cli.engine_options import SizedEngineOptions
+from voxcli.cli.engine_options import SizedEngineOptions, WarmOptions
 from voxcli.cli.options import SpeechOptions, TextSource, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import RECORDING, Reference, ReferenceOptions, load_reference
@@ -74,6 +74,7 @@ def clone(
     parameters: ParameterOptions,
     engine: SizedEngineOptions,
     show: ShowOptions,
+    warm: WarmOptions,
 ) -> None:
     """Speak a text in the voice of a recording."""
     _check(reference, clone, targets)
@@ -101,7 +102,7 @@ def clone(
         if clone.verify and report.get("path"):
             report["similarity"] = _similarity(report["path"], judged.recording)
 
-    speaking.run(utterance, targets, engine, settings, show, add_facts)
+    speaking.run(utterance, targets, engine, settings, show, warm, add_facts)
 
 
 def _check(reference: ReferenceOptions, clone: CloneOptions, targets: TargetOptions) -> None:

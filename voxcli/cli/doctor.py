@@ -230,7 +230,7 @@ def _models() -> Check:
 
 
 def _server() -> Check:
-    from voxcli.engine.remote.place import Place
+    from voxcli.engine.remote.place import Place, describe
 
     if os.name != "posix":
         return Check("server's folder", OK, "none on this system")
@@ -243,7 +243,9 @@ def _server() -> Check:
     if place.why:
         advice = "set it to a folder of yours, or unset it"
         return Check("server's folder", WARN, f"{place.folder}: {place.why}", advice, data)
-    return Check("server's folder", OK, str(place.folder), data=data)
+    holder = place.holder()
+    runs = "" if holder is None else f"; a server runs: {describe(holder)}"
+    return Check("server's folder", OK, f"{place.folder}{runs}", data=data | {"server": holder})
 
 
 def _disk() -> Check:

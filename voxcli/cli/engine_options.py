@@ -10,7 +10,8 @@ import typer
 
 from voxcli.cli import output
 from voxcli.cli.options import ENGINE, MaxSlotsOption, OfflineOption
-from voxcli.config import EngineConfig, UserSettings, load_settings
+from voxcli.config import EngineConfig, UserSettings, load_settings, seconds_of
+from voxcli.errors import UsageError
 from voxcli.parameters import Values
 
 if TYPE_CHECKING:
@@ -166,6 +167,52 @@ class SizedEngineOptions(EngineOptions):
 
     def config(self, settings: UserSettings, graphs: tuple[Values, ...] = ()) -> EngineConfig:
         return replace(super().config(settings, graphs), max_slots=self.max_slots)
+
+
+@dataclass(frozen=True)
+class WarmOptions:
+    """Whether a command leaves a server behind."""
+
+    panel: ClassVar[str] = ENGINE
+
+    keep_warm: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-warm",
+            metavar="TIME",
+            help="Leave a server running for the next commands. It stops when no command has used "
+            "it for this time: '5 min', '90 s' or '1 h'.",
+            show_default="no server",
+        ),
+    ] = None
+
+    def check(self, settings: UserSettings) -> float:
+        """The seconds of it; 0 for none.
+
+        Raises:
+            UsageError: it is no time.
+            MissingExtraError: what a server needs is not installed.
+        """
+        try:
+            idle_s = settings.keep_warm if self.keep_warm is None else seconds_of(self.keep_warm)
+        except ValueError as err:
+            hint = "give a time such as '5 min', '90 s' or 0"
+            raise UsageError(f"--keep-warm is '{self.keep_warm}'", hint=hint) from err
+        if idle_s:
+            from voxcli.cli.background import NEEDED
+            from voxcli.extras import require
+
+            require("--keep-warm", *NEEDED)
+        return idle_s
+
+    def leave_server(
+        self, engine: SpeechEngine, settings: UserSettings, config: EngineConfig
+    ) -> None:
+        """Leave one behind, where that was asked for; see `background.leave_server`."""
+        if (idle_s := self.check(settings)) and not engine.facts.is_elsewhere:
+            from voxcli.cli.background import leave_server
+
+            leave_server(settings.engine, config, idle_s)
 
 
 def start(engine: SpeechEngine, wanted: Iterable[Values], *, is_quiet: bool) -> None:

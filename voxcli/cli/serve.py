@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import output
+from voxcli.cli.background import HELD, NEEDED, spawn
 from voxcli.cli.engine_options import ModelOptions
 from voxcli.cli.options import JsonOption, LexiconOption, QuietOption, grouped
 from voxcli.config import EngineConfig, UserSettings
@@ -46,8 +47,6 @@ EXAMPLES = (
 START_S = 600.0  # a large model may take its time to load and to be captured
 LOOK_S = 0.3  # --stop looks so long for a server whose command was given just before
 STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
-NEEDED = ("fastapi", "uvicorn", "websockets", "prometheus_client", "python_multipart")
-HELD = "_VOXCLI_HELD"  # the descriptor by which a server in the background gets its place
 
 
 @grouped
@@ -138,6 +137,21 @@ def serve(
             metavar="S", help="Seconds that running texts have to finish after Ctrl-C or --stop."
         ),
     ] = 30.0,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            "--idle",
+            metavar="S",
+            help="Stop the server after so many seconds without a request.",
+            show_default="never",
+        ),
+    ] = None,
+    no_port: Annotated[
+        bool,
+        typer.Option(
+            "--no-port", help="Open no TCP port: only other voxcli commands can use the server."
+        ),
+    ] = False,
     no_socket: Annotated[
         bool, typer.Option("--no-socket", help="Do not let other voxcli commands use this server.")
     ] = False,
@@ -177,6 +191,8 @@ def serve(
     if stop:
         _stop(place, is_json=json, is_quiet=quiet)
         return
+    if no_port and no_socket:
+        raise UsageError("--no-port and --no-socket exclude each other", hint="give one")
     require("'voxcli serve'", *NEEDED)
     from voxcli.server.layout import devices_of
     from voxcli.server.limits import Listening, WorkerLimits, wyoming_at
@@ -187,8 +203,8 @@ def serve(
     if wyoming is not None:
         require("'--wyoming'", "wyoming")
     listening = Listening(
-        host, port, api_key or settings.api_key, grace, tuple(allow_origin or ()),
-        None if wyoming is None else wyoming_at(wyoming, host),
+        host, None if no_port else port, api_key or settings.api_key, grace,
+        tuple(allow_origin or ()), None if wyoming is None else wyoming_at(wyoming, host), idle,
     )  # fmt: skip
     limits = WorkerLimits(max_streams, max_queue)
     info = {
@@ -286,7 +302,8 @@ def _start(
     kinds = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(kind, lambda number, frame: stops.append(number)) for kind in kinds]
     try:
-        child = _spawn(place, info)
+        words = [word for word in sys.argv[1:] if word != "--background"]
+        child = spawn(place, info, words)
         try:
             _wait_until_ready(child, place, stops)
         except BaseException:
@@ -296,25 +313,6 @@ def _start(
         for kind, handler in zip(kinds, before, strict=True):
             signal.signal(kind, handler)
     _show_status(place, is_json=is_json, is_quiet=is_quiet)
-
-
-def _spawn(place: Place, info: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """The server in a process of its own, which has the place from now on."""
-    words = [word for word in sys.argv[1:] if word != "--background"]
-    hold = place.hold()
-    try:
-        hold.write(info)
-        with place.open_log() as log:
-            child = subprocess.Popen(  # -P: not a folder of that name in the present one
-                [sys.executable, "-P", "-m", "voxcli", *words],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                pass_fds=(hold.file.fileno(),), env={**os.environ, HELD: str(hold.file.fileno())},
-            )  # fmt: skip
-    except BaseException:
-        hold.release()
-        raise
-    hold.file.close()  # the child has it open
-    return child
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], place: Place, stops: list[int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from voxcli.cli import speaking
-from voxcli.cli.engine_options import SizedEngineOptions
+from voxcli.cli.engine_options import SizedEngineOptions, WarmOptions
 from voxcli.cli.options import SpeechOptions, TextSource, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.speaking import ShowOptions, TargetOptions
@@ -29,8 +29,9 @@ def speak(
     parameters: ParameterOptions,
     engine: SizedEngineOptions,
     show: ShowOptions,
+    warm: WarmOptions,
 ) -> None:
     """Speak a text into a file or to stdout."""
     settings = engine.settings()
     utterance = speech.utterance(source.read(), settings, parameters.given())
-    speaking.run(utterance, targets, engine, settings, show)
+    speaking.run(utterance, targets, engine, settings, show, warm)

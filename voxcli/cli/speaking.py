@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.engine_options import EngineOptions, say_who, start
+from voxcli.cli.engine_options import EngineOptions, WarmOptions, say_who, start
 from voxcli.cli.options import (
     OUTPUT,
     BitsOption,
@@ -169,6 +169,7 @@ def run(
     options: EngineOptions,
     settings: UserSettings,
     show: ShowOptions,
+    warm: WarmOptions,
     add_facts: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> None:
     """Plan, speak and report; with `--dry-run` plan and show, which asks nobody else.
@@ -183,6 +184,7 @@ def run(
     from voxcli.engine.choose import NATIVE
 
     target = targets.check(is_json=show.json, is_dry=show.dry_run)
+    warm.check(settings)
     if show.dry_run:
         settings = replace(settings, engine=NATIVE)
     told = utterance.sampling.parameters
@@ -198,6 +200,7 @@ def run(
             target = targets.named_after(plan.utterance.text)
         start(engine, [plan.parameters], is_quiet=show.quiet)
         speech, report, path = _speak(engine, plan, target, is_quiet=show.quiet)
+        warm.leave_server(engine, settings, config)
     if targets.subtitles is not None:
         write_subtitles(
             targets.subtitles, speech.reports, plan.text.language, overwrite=targets.overwrite

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.engine_options import EngineOptions, say_who, start
+from voxcli.cli.engine_options import EngineOptions, WarmOptions, say_who, start
 from voxcli.cli.options import (
     OUTPUT,
     JsonOption,
@@ -158,6 +158,7 @@ def stream(
     speech: SpeechOptions,
     parameters: ParameterOptions,
     options: EngineOptions,
+    warm: WarmOptions,
     list_devices: Annotated[
         bool,
         typer.Option(
@@ -185,6 +186,7 @@ def stream(
     told = parameters.given()
     utterance = speech.utterance("", settings, told)
     target = sound.check(is_json=json)
+    warm.check(settings)
     # one slot: segments made side by side would slow down the one that is being heard
     config = replace(options.config(settings, (told,) if told else ()), max_slots=1)
     with ExitStack() as stack:
@@ -199,6 +201,7 @@ def stream(
         report = play(
             engine, source, target, device, failure, max_seconds=speech.max_seconds, is_quiet=quiet
         )
+        warm.leave_server(engine, settings, config)
     if json:
         output.result_json(report)
     elif report["path"] is not None and not target.is_pipe:

@@ -31,12 +31,12 @@ class Door(Closing):
 
     Attributes:
         host: as it was given, for the URL.
-        tcp, unix: listening; the second is in the place that `hold` holds.
+        tcp, unix: listening, at least one of them; the second is in the place that `hold` holds.
         wyoming: listening for clients of that protocol.
     """
 
     host: str
-    tcp: socket.socket
+    tcp: socket.socket | None
     unix: socket.socket | None = None
     hold: Hold | None = None
     wyoming: socket.socket | None = None
@@ -50,7 +50,8 @@ class Door(Closing):
             OutputError: the place cannot be used.
         """
         with ExitStack() as undo:
-            door = cls(listening.host, undo.enter_context(_listen(listening.host, listening.port)))
+            host, port = listening.host, listening.port
+            door = cls(host, None if port is None else undo.enter_context(_listen(host, port)))
             if listening.wyoming is not None:
                 bound = undo.enter_context(_listen(*listening.wyoming, option="--wyoming"))
                 door = replace(door, wyoming=bound)
@@ -62,6 +63,7 @@ class Door(Closing):
                         "model": model,
                         "url": door.url,
                         "grace_s": listening.grace_s,
+                        "idle_s": listening.idle_s,
                     }
                 )
             undo.pop_all()
@@ -70,7 +72,8 @@ class Door(Closing):
     @classmethod
     def take(cls, host: str, descriptors: Mapping[str, int]) -> Self:
         """What `leave` left open in the process before, which had this one's id."""
-        door = cls(host, socket.socket(fileno=descriptors["tcp"]))
+        tcp = socket.socket(fileno=descriptors["tcp"]) if "tcp" in descriptors else None
+        door = cls(host, tcp)
         if "wyoming" in descriptors:
             door = replace(door, wyoming=socket.socket(fileno=descriptors["wyoming"]))
         if "unix" not in descriptors:
@@ -80,7 +83,7 @@ class Door(Closing):
 
     def leave(self) -> dict[str, int]:
         """Let go without closing; returns the descriptors that are still open."""
-        left = {"tcp": self.tcp.detach()}
+        left = {} if self.tcp is None else {"tcp": self.tcp.detach()}
         if self.wyoming is not None:
             left["wyoming"] = self.wyoming.detach()
         if self.unix is not None and self.hold is not None:
@@ -89,6 +92,10 @@ class Door(Closing):
 
     @property
     def url(self) -> str:
+        """Of the port, else the name of the socket."""
+        if self.tcp is None:
+            assert self.hold is not None, "a door is one of the two"
+            return str(self.hold.place.socket)
         return f"http://{_shown(self.host)}:{self.tcp.getsockname()[1]}"
 
     @property
@@ -105,7 +112,8 @@ class Door(Closing):
 
     def close(self) -> None:
         """Stop listening and give the place back; always safe."""
-        self.tcp.close()
+        if self.tcp is not None:
+            self.tcp.close()
         if self.wyoming is not None:
             self.wyoming.close()
         if self.unix is not None:

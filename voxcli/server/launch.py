@@ -105,7 +105,8 @@ def serve(
         beside = [wyoming_server(service, door.wyoming.dup())] if door.wyoming else []
         ending = ServerProcess(
             app, worker, door.sockets(), beside=beside,
-            grace_s=listening.grace_s, on_state=lambda state: on_state(state, door.urls),
+            grace_s=listening.grace_s, idle_s=listening.idle_s,
+            on_state=lambda state: on_state(state, door.urls),
         ).run()  # fmt: skip
         if not isinstance(ending.error, EngineFaultError) or ending.signal is not None:
             return ending

@@ -22,23 +22,28 @@ class Listening:
     """Where a server listens and who may ask.
 
     Attributes:
+        port: of TCP; None for the local socket alone.
         grace_s: what is spoken may go on for so long after a signal.
+        idle_s: it ends when nobody asked it anything for so long; None for never.
         origins: of web pages elsewhere that may use the server, as browsers write them.
         wyoming: address and port for clients of that protocol; None for none.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8091
+    port: int | None = 8091
     api_key: str | None = None
     grace_s: float = 30.0
     origins: tuple[str, ...] = ()
     wyoming: tuple[str, int] | None = None
+    idle_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
+        if self.port is not None and not 0 <= self.port <= 65535:
             raise UsageError(f"--port is {self.port}", hint="give 1 to 65535, or 0 for a free one")
         if not 0 <= self.grace_s < float("inf"):
             raise UsageError(f"--grace is {self.grace_s:g}", hint="give seconds, 0 or more")
+        if self.idle_s is not None and not 0 < self.idle_s < float("inf"):
+            raise UsageError(f"--idle is {self.idle_s:g}", hint="give seconds above 0")
         if self.api_key is not None and len(self.api_key) < MIN_KEY:
             raise UsageError(
                 f"the API key has {len(self.api_key)} characters", hint=f"use {MIN_KEY} or more"

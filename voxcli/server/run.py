@@ -30,6 +30,7 @@ from voxcli.server.worker import EngineWorker, State
 # memory goes back to the system. With 10 s between them 32 streams grew by 6 to 14 % in four
 # rounds, with 2 s by 2 to 7 %, as fast.
 TIDY_S = 2.0
+IDLE_LOOK_S = 1.0  # how often a server that ends when it is idle looks whether it is
 POLL_S = 0.1  # how often a stopping server looks whether its streams have ended
 
 
@@ -75,6 +76,7 @@ class ServerProcess:
         sockets: bound; closed by this class.
         beside: servers of other protocols.
         grace_s: what is spoken may go on for so long after a signal.
+        idle_s: see `Listening`.
         on_state: told each new state.
 
     Attributes:
@@ -89,6 +91,7 @@ class ServerProcess:
         *,
         beside: Sequence[Beside] = (),
         grace_s: float,
+        idle_s: float | None = None,
         on_state: Callable[[State], None] = lambda state: None,
     ) -> None:
         config = uvicorn.Config(
@@ -103,6 +106,7 @@ class ServerProcess:
         self._sockets = sockets
         self._beside = beside
         self._grace_s = grace_s
+        self._idle_s = idle_s
         self._on_state = on_state
         self.loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -138,9 +142,12 @@ class ServerProcess:
             await each.start()
         serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
         stopping = asyncio.create_task(self._stopping.wait())
-        tidying = asyncio.create_task(self._tidy())
+        tasks = [asyncio.create_task(self._tidy())]
+        if self._idle_s is not None:
+            tasks.append(asyncio.create_task(self._end_when_idle(self._idle_s)))
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        tidying.cancel()
+        for task in tasks:
+            task.cancel()
         await self._end()
         for each in self._beside:
             await each.close()
@@ -152,6 +159,18 @@ class ServerProcess:
         self._on_state(state)
         if state is State.FAILED:
             self._stopping.set()
+
+    async def _end_when_idle(self, idle_s: float) -> None:
+        """End when the engine is ready and nobody asks it anything for so long."""
+        loop = asyncio.get_running_loop()
+        used_s, num_before = loop.time(), -1
+        while loop.time() - used_s < idle_s:
+            await asyncio.sleep(min(idle_s, IDLE_LOOK_S))
+            worker, num_asked = self.worker, self._uvicorn.server_state.total_requests
+            is_busy = worker.num_running + worker.num_waiting or worker.state is State.LOADING
+            if is_busy or num_asked != num_before:
+                used_s, num_before = loop.time(), num_asked
+        self._stopping.set()
 
     async def _tidy(self) -> None:
         loop = asyncio.get_running_loop()

@@ -236,6 +236,7 @@ def describe(info: dict[str, Any]) -> str:
     parts = [f"pid {info['pid']}"] if "pid" in info else []
     parts += [f"model {info['model']}"] if "model" in info else []
     parts += [str(info["url"])] if "url" in info else []
+    parts += [f"ends after {info['idle_s']:g} s without use"] if info.get("idle_s") else []
     return ", ".join(parts) or "it is just starting"
 
 
