@@ -66,8 +66,11 @@ class Panels:
         num_panels = -(-num_vectors // VECTORS)
         missing = num_vectors * vector - N
         ends = [vector * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
-        rows = F.pad(weight, (0, 0, 0, missing)).to(dtype)
-        packed = torch.cat([rows[first:stop].T.flatten() for first, stop in pairwise(ends)])
+        rows = weight.to(dtype)
+        packed = rows.new_zeros((N + missing) * K) if missing else rows.new_empty(N * K)
+        for first, stop in pairwise(ends):
+            panel = packed[first * K : stop * K].view(K, stop - first)
+            panel[:, : N - first].copy_(rows[first:stop].T)
         return cls(packed, None if bias is None else F.pad(bias, (0, missing)), vector, N, K)
 
     def as_struct(self, *, is_sum: bool = False) -> PanelsStruct:
