@@ -75,7 +75,7 @@ def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown variable VOXCLI_CONFG") as caught:
         settings(tmp_path, VOXCLI_CONFG="x")
     assert "did you mean 'VOXCLI_CONFIG'?" in str(caught.value)
-    assert "VOXCLI_CACHE_DIR, VOXCLI_CONFIG, VOXCLI_DEBUG" in str(caught.value)
+    assert "VOXCLI_CACHE_DIR, VOXCLI_CAST, VOXCLI_CONFIG, VOXCLI_DEBUG" in str(caught.value)
 
 
 def test_the_number_of_slots_is_refused_by_the_name_of_its_option() -> None:
