@@ -130,7 +130,7 @@ def voices(made: Session) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("kind", ["srt", "vtt", "ass", "txt", "csv", "jsonl"])
 def test_each_word_is_said_once_and_by_its_speaker(tmp_path: Path, kind: str) -> None:
     asked = ",".join(f"{name.lower()}={voice}" for name, voice in NAMES.items())
-    for seed in range(40):
+    for seed in range(20):
         made = Dialogue(seed)
         content = getattr(made, kind)()
         found = session(tmp_path, f"t.{kind}", content, asked, "Narration=none", has_rest=True)
@@ -186,6 +186,12 @@ def test_the_config_gives_voices_and_asks_for_none(tmp_path: Path) -> None:
     found = prepare(path, tmp_path / "out", cast=cast)
     assert not found.problems
     assert voices(found) == [("One.", "emma"), ("Two.", "")]
+    assert cast.notes(job.row for job in found.jobs) == []
+    quiet = prepare(path, tmp_path / "out", cast=Cast.read((), {"cleo": "None"}, has_rest=True))
+    assert voices(quiet) == [("One.", "")]
+    assert quiet.rules.cast.notes(job.row for job in quiet.jobs) == [
+        "rows of speakers whom the cast leaves out: Cleo (1)"
+    ]
     both = Cast.read(("Anna=mia",), {"anna": "emma", "Cleo": "alba"}, has_rest=False)
     assert voices(prepare(path, tmp_path / "out", cast=both)) == [("One.", "mia"), ("Two.", "alba")]
 

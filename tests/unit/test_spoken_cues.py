@@ -33,7 +33,7 @@ ROWS = f"""start,end,speaker,text
 7,,Anna,"{LONG}"
 40,,,[pause 1s] Then <break time='500ms'/> the end.
 """
-SUFFIXES = ("srt", "vtt", "ass", "json")
+SUFFIXES = ("srt", "ass", "json")
 
 
 def session(folder: Path, suffix: str, policy: Policy = Policy.SHIFT, table: str = ROWS) -> Session:

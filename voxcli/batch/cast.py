@@ -107,8 +107,6 @@ class Cast:
 
     def notes(self, rows: Iterable[Row]) -> list[str]:
         """For people: who has a voice in vain, who that of the command, and who none."""
-        if not self.is_asked:
-            return []
         known: set[str] = set()
         rest: Counter[str] = Counter()
         silent: Counter[str] = Counter()
@@ -126,7 +124,7 @@ class Cast:
             if role.is_typed and key not in present
         ]
         notes = [f"nobody in the table is called {', '.join(vain)}"] if vain else []
-        if rest and self.has_rest:
+        if rest and self.is_asked and self.has_rest:
             notes.append(f"not in the cast, so in the command's voice: {_counted(rest)}")
         if silent:
             notes.append(f"rows of speakers whom the cast leaves out: {_counted(silent)}")
