@@ -262,6 +262,10 @@ def test_another_voice_of_a_speaker_speaks_the_rows_of_that_one_again(tmp_path: 
           ("Anna", "Oh.")]),
         ("One thing: this.\nAnother one.", [("", "One thing: this."), ("", "Another one.")]),
         ("Note: this.\nNote: that.", [("", "Note: this."), ("", "Note: that.")]),
+        ("WARNING: this.\nWARNING: that.", [("", "WARNING: this."), ("", "WARNING: that.")]),
+        ("Day 1: rain.\nDay 2: sun.", [("", "Day 1: rain."), ("", "Day 2: sun.")]),
+        ("Tea: hot.\nIce: cold.\nSoup: hot.", [("", "Tea: hot."), ("", "Ice: cold."),
+          ("", "Soup: hot.")]),
     ],
 )  # fmt: skip
 def test_lines_of_a_text_with_names_are_a_script(

@@ -87,7 +87,7 @@ _TITLE = re.compile(
 _SMALL = frozenset(
     ("al", "bin", "da", "de", "del", "der", "di", "du", "ibn", "la", "le", "of", "van", "von")
 )
-# Mixed-case words before a colon that are said
+# Words before a colon that are said
 _NO_NAMES = re.compile(
     r"note|warning|caution|attention|remember|question|answer|example|tip|hint|update|result|reason"
     r"|problem|solution|conclusion|summary|fact|rule|step|chapter|part|p\.?s\.?|and|but|so|then"
@@ -149,7 +149,7 @@ class Names:
             return folded(name) in self.only
         if folded(name) in self.cast:
             return True
-        if name in self.words:
+        if name in self.words or _NO_NAMES.fullmatch(name):
             return False
         if any(not _TITLE.fullmatch(word) for word in name.split()[:-1] if word.endswith(".")):
             return False  # a sentence ends in it
@@ -164,7 +164,7 @@ def folded(name: str) -> str:
 
 def _is_like_a_name(name: str) -> bool:
     words = name.split()
-    if not _LIKE_A_NAME.fullmatch(name) or _NO_NAMES.fullmatch(name) or name.isdecimal():
+    if not _LIKE_A_NAME.fullmatch(name) or name.isdecimal():
         return False
     return all(not word[0].islower() or word in _SMALL for word in words)
 
