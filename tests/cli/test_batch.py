@@ -192,7 +192,7 @@ def test_a_dry_run_shows_the_words_and_makes_nothing(run: Run) -> None:
     assert out.splitlines()[:6] == [
         "1: 0001.wav: to do", "    Hello there.",
         "2: -: skipped (a sound note: [MUSIC])", "3: -: skipped (music: ♪ la la ♪)",
-        "4: 0004.wav: to do", "    Where is the key?",
+        "4: 0004.wav: to do; ANNA in default", "    Where is the key?",
     ]  # fmt: skip
     assert "2 rows to do" in out
     code, out, _ = run(SAMPLES / "dubbing.csv", "-o", "out", "--dry-run", "--json")
