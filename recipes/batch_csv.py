@@ -1,9 +1,9 @@
-"""A table to files, then the same table with one line edited: what is done is not done again.
+"""Speak a table, edit one line, and speak it again: voxcli keeps the rows that are done.
 
     python recipes/batch_csv.py
 
-Speaks `samples/dubbing.csv` into a fresh folder under `out/`, runs it again, edits one line, runs
-it a third time, and reads the reports. Expected:
+The script speaks `samples/dubbing.csv` into a new folder under `out/` and runs the same command
+again. Then it edits one line, runs the command a third time, and reads the reports. Expected:
 
     first run: 6 ok
     second run: 6 kept

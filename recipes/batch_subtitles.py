@@ -1,10 +1,10 @@
-"""Subtitles to one file a cue, and how each fits its slot.
+"""Speak each cue of a subtitle file into a file, and show how each fits its time slot.
 
     python recipes/batch_subtitles.py [FILE.srt]
 
-Tags and sound notes are not spoken, the speaker's label becomes part of the file name. Expected for
+voxcli does not speak tags and sound notes. The file name contains the speaker's name. Expected for
 `samples/dubbing.srt`: five files such as `0001_MIRA.flac`, cue 4 skipped as a sound note, and a
-line a cue with the seconds of speech beside the seconds of its slot.
+line for each cue with the seconds of speech and of its slot.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Dubs a video from subtitles: the new voice over the old sound, which steps back while it speaks.
+# Dubs a video from subtitles: the new voice sounds over the old sound, which is lower under speech.
 #
 #     recipes/dub_video.sh [VIDEO.mp4 CUES.srt OUT.mp4]
 #
-# Needs ffmpeg. Without arguments it makes a test picture with a tone as sound, and dubs it with
-# samples/dubbing.srt. Expected: out/dubbed.mp4 as long as the video, the picture untouched, speech at
-# the cues' times, the tone 12 dB lower under it; and out/dubbed.srt with what was spoken and when.
-# To replace the old sound instead, leave out --bed.
+# The script needs ffmpeg. Without arguments it makes a test picture with a tone as sound, and dubs it
+# with samples/dubbing.srt. Expected: out/dubbed.mp4 with the same length and picture, speech at the
+# times of the cues, and the tone 12 dB lower under speech; and out/dubbed.srt with the spoken text.
+# To replace the old sound instead, remove --bed from the script.
 set -eu
 case ${1:-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."

@@ -1,12 +1,12 @@
-"""voxcli and the official `voxcpm` package on the bundled voice, one after the other, same machine.
+"""Compare the speed of voxcli and the official `voxcpm` package with the bundled model.
 
     python tools/beside_official.py --official path/to/python
 
-`path/to/python` is an interpreter of another environment that has torch, voxcpm 2.0.3 and what it
-imports. Each side runs in a process of its own, warms up once, then speaks the sentence `--repeats`
-times; sides take turns, so that a machine that slows down slows both. Prints a Markdown table of
-the median real-time factor (wall / audio). Expected on two cores without a GPU: the official
-package near 0.4 at ten steps, voxcli well below half of it.
+`path/to/python` is the interpreter of another environment, with torch, voxcpm 2.0.3 and what it
+imports. Each side runs in its own process, warms up once, and speaks the sentence `--repeats`
+times. The sides take turns, so that a machine whose speed drifts slows both. The result is a
+Markdown table of the median real-time factor (wall / audio). Expected on two cores without a GPU:
+about 0.4 for the official package at ten steps, and less than half of that for voxcli.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What a batch over servers costs the machine it is started on, a second of audio.
+"""Measure how much CPU a batch over servers costs the client, for each second of audio.
 
     voxcli serve --no-socket --port 8101 --background
     python tools/client_cost.py http://127.0.0.1:8101[,URL...] [--model mini] [--rows 200]
 
-Three runs of `voxcli batch` over the same servers: a fifth of the rows, all of them, and all of
-them with long texts. What differs between them is what a row costs, and what a second of audio
-costs; the rest is start and end. CPU seconds are of the batch's process alone (`getrusage` of the
-child), so servers on this machine are not in them. The last line is for `simulate_fleet.py`.
+The script runs `voxcli batch` three times over the same servers: with a fifth of the rows, with all
+rows, and with all rows and long texts. The differences are the cost of a row and of a second of
+audio. The rest is start and end. The CPU seconds are those of the batch's process only (`getrusage`
+of the child), without servers on this machine. The last line has the numbers for
+`simulate_fleet.py`.
 """
 
 from __future__ import annotations

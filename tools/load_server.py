@@ -1,14 +1,14 @@
-"""Many streams at once on a running server: no error, no lost or repeated sample, flat memory.
+"""Load a running server with many streams, and check for errors, lost samples and growing memory.
 
     voxcli serve --background --max-streams 32
     python tools/load_server.py --streams 32 --rounds 5 --seconds 60
 
-Each stream asks for the same sentences with fixed seeds and compares what arrives, sample by
-sample, with what the server made offline (not streamed). Rounds follow each other on the same
-server, after two that warm up: slots and heap take that long to find their size. What stays is seen
-in the median of a round's memory; its highest is a moment's tensors more. Expected: 0 errors, 0
-that differ, and no median above 3 % of the first after these; else exit code 1. On a card samples
-depend on how many streams run, by the rounding of its kernels, so there nearly all differ.
+Each stream asks for the same sentences with fixed seeds, and compares the samples with those that
+the server made offline (not streamed). All rounds use the same server. The first two warm up slots
+and heap. The median memory of a round shows what stays; the maximum includes temporary tensors.
+Expected: 0 errors, 0 differences, and no median more than 3 % above the first one after the
+warm-up. Otherwise the exit code is 1. On a GPU nearly all streams differ, because the rounding of
+its kernels depends on the number of streams.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Replace the bundled voice: copy a checkpoint folder into the package and rewrite its manifest.
+"""Replace the bundled model: copy a checkpoint folder into the package and rewrite its manifest.
 
     python tools/update_mini.py FOLDER --settings '{"parameters": {"steps": 6}, "max_chars": 150}'
 
-`voxcli/assets/mini/manifest.json` is the only place that names the bundled files and their hashes.
-Without FOLDER the files already there are hashed again. Settings that are not given keep the value
-of the present manifest. Expected result: one line a file, then `voxcli models verify mini` is ok.
+Only `voxcli/assets/mini/manifest.json` names the bundled files and their hashes. Without FOLDER,
+the script hashes the present files again. Settings that are not given keep their present values.
+Expected: one line for each file. Then `voxcli models verify mini` is ok.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Make the speaker encoder's weights from the package they come from.
+"""Make the speaker encoder's weights from the package that publishes them.
 
     pip download --no-deps Resemblyzer==0.1.4
     python tools/update_speaker.py Resemblyzer-0.1.4-py3-none-any.whl
 
-Takes what its forward pass uses, in half precision: cosines change by less than 0.0002. Nothing of
-the package is imported. Expected result: one line with the file's size and SHA-256.
+The script keeps the weights of the forward pass, in half precision, which changes cosines by less
+than 0.0002. It imports nothing of the package. Expected: one line with the file's size and SHA-256.
 """
 
 from __future__ import annotations

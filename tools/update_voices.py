@@ -1,10 +1,10 @@
-"""Make the bundled voices again: recordings of `samples/voices` as profiles in the package.
+"""Make the bundled voices again, from recordings in `samples/voices`.
 
     python tools/update_voices.py
 
-A profile is encoded for the bundled model, so it has to be made again when that model is replaced.
-Some recordings are slowed down, which lowers pitch and formants: the model speaks men higher than
-they are recorded. Expected result: one line a voice, then `voxcli voices list` shows them all.
+A profile is encoded for the bundled model. Run this script when that model is replaced. The script
+slows down some recordings, which lowers pitch and formants, because the model speaks men higher
+than their recordings. Expected: one line for each voice. Then `voxcli voices list` shows them all.
 """
 
 from __future__ import annotations
