@@ -197,7 +197,7 @@ def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("voxcli.config.cpu_quota", lambda: 0.5)
     monkeypatch.setattr("voxcli.cli.doctor.cpu_quota", lambda: 0.5)
     code, out, _ = run("doctor")
-    assert (code, "1 usable, automatic asked for; this container's CPU quota is 0.5" in out) == (
+    assert (code, "1 usable, setting: automatic; this container's CPU quota is 0.5" in out) == (
         0,
         True,
     )

@@ -93,7 +93,7 @@ def _threads() -> Check:
         asked = load_settings().threads
     except VoxError:
         asked = 0
-    detail = f"{usable} usable, {asked or 'automatic'} asked for"
+    detail = f"{usable} usable, setting: {asked or 'automatic'}"
     if quota is not None:
         detail += f"; this container's CPU quota is {quota:g} cores"
     data = {"usable": usable, "asked": asked, "quota": quota}
@@ -107,13 +107,21 @@ def _native() -> Check:
         is_wanted = load_settings().native
         found = find()
     except Exception as err:  # bad settings, or torch that does not import
-        return Check("CPU kernels", WARN, f"cannot ask: {_one_line(err)}")
+        return Check("CPU kernels", WARN, f"unknown: {_one_line(err)}")
     data = {"is_there": found.library is not None, "is_wanted": is_wanted, "detail": found.detail}
     if found.library is None:
-        advice = "install voxcli again where a C compiler is found"
-        return Check("CPU kernels", WARN, f"torch alone: {found.detail}", advice, data)
+        advice = "install a C compiler, then install voxcli again"
+        return Check(
+            "CPU kernels",
+            WARN,
+            f"not compiled, so torch does the work: {found.detail}",
+            advice,
+            data,
+        )
     if not is_wanted:
-        return Check("CPU kernels", OK, "switched off in the settings; torch alone", data=data)
+        return Check(
+            "CPU kernels", OK, "switched off in the settings, so torch does the work", data=data
+        )
     return Check("CPU kernels", OK, f"compiled, using {found.detail} instructions", data=data)
 
 
@@ -125,7 +133,7 @@ def _gpu() -> Check:
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         is_available, cuda = torch.cuda.is_available(), torch.version.cuda
     except Exception as err:
-        return Check("GPU", MISSING, f"cannot ask torch: {_one_line(err)}")
+        return Check("GPU", MISSING, f"torch does not answer: {_one_line(err)}")
     data = {"driver": driver, "devices": names, "can_capture_graphs": is_available}
     if is_available:
         found = ", ".join(f"cuda:{i} {name}" for i, name in enumerate(names))
@@ -135,7 +143,7 @@ def _gpu() -> Check:
         advice = "install a CUDA build of torch, see https://pytorch.org/get-started/locally"
         return Check("GPU", WARN, f"driver {driver}, but torch has no CUDA", advice, data)
     if driver:
-        detail = f"driver {driver} does not serve torch's CUDA {cuda}"
+        detail = f"driver {driver} does not work with torch's CUDA {cuda}"
         return Check("GPU", WARN, detail, "update the driver", data)
     return Check("GPU", WARN, "none found, no CUDA graphs; voxcli runs on the CPU", data=data)
 
@@ -224,7 +232,9 @@ def _models() -> Check:
                 absent.append(name)
     except VoxError as err:  # bad settings or a damaged model
         return Check("other models", WARN, err.message, err.hint or "")
-    detail = f"here: {', '.join(here) or 'none'}; not here: {', '.join(absent) or 'none'}"
+    detail = (
+        f"downloaded: {', '.join(here) or 'none'}; not downloaded: {', '.join(absent) or 'none'}"
+    )
     advice = f"'voxcli models pull {absent[0]}' downloads one" if absent else ""
     return Check("other models", OK, detail, advice, {"here": here, "absent": absent})
 
@@ -255,7 +265,7 @@ def _disk() -> Check:
     data = {"folder": str(folder), "free_bytes": round(free_gb * 1e9)}
     if free_gb < LOW_DISK_GB:
         detail = f"{free_gb:.1f} GB free in {folder}; a large model needs 5"
-        return Check("disk", WARN, detail, "free some, or set XDG_DATA_HOME", data)
+        return Check("disk", WARN, detail, "free some space, or set XDG_DATA_HOME", data)
     return Check("disk", OK, f"{free_gb:.0f} GB free in {folder}", data=data)
 
 
@@ -265,8 +275,8 @@ def _settings() -> Check:
         settings = load_settings()
     except VoxError as err:
         return Check("settings", WARN, err.message, err.hint or "")
-    origin = str(path) if path.is_file() else f"no file {path}, which is fine"
-    network = "offline" if settings.offline else "network only for 'voxcli models pull'"
+    origin = str(path) if path.is_file() else f"no file {path} (optional)"
+    network = "offline" if settings.offline else "uses the network only for 'voxcli models pull'"
     data = {"file": str(path), "is_there": path.is_file(), "is_offline": settings.offline}
     return Check("settings", OK, f"{origin}; {network}", data=data)
 
