@@ -37,6 +37,7 @@ NOT_RUN = {
     "downloads gigabytes": r"openbmb/VoxCPM2|Qwen/Qwen3-TTS",
     "asks other machines": r"http://(one|two|host|gpu1):|--host 0\.0\.0\.0 --no-socket|API_KEY=…",
     "needs a film": r"\bfilm\.mp4",
+    "needs a GPU": r"^python tests/gpu/",
     "compares two installations": r"^for i in|^  (old|new)/voxcli|^done$|\bold-reports\b",
     "trains for hours": r"-m recipes\.train_mini",
 }  # fmt: skip

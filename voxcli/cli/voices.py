@@ -70,7 +70,7 @@ def add(
     store = VoiceStore()
     name = store.check_free(name, overwrite=overwrite)
     if reference.ref is None:
-        raise UsageError("no recording was given", hint=f"voxcli voices add {name} --ref FILE")
+        raise UsageError("no recording was given", hint=f"run: voxcli voices add {name} --ref FILE")
     settings = options.settings()
     with _open(options, settings, is_quiet=quiet) as engine:
         engine.require(Mode.REFERENCE)
