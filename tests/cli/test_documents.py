@@ -38,12 +38,16 @@ NOT_RUN = {
     "asks other machines": r"http://(one|two|host|gpu1):|--host 0\.0\.0\.0 --no-socket|API_KEY=…",
     "needs a film": r"\bfilm\.mp4",
     "needs a GPU": r"^python tests/gpu/",
+    "needs Docker": r"^docker ",
     "compares two installations": r"^for i in|^  (old|new)/voxcli|^done$|\bold-reports\b",
     "trains for hours": r"-m recipes\.train_mini",
 }  # fmt: skip
 LANGUAGES = {"sh", "console", "text", "python", "json", "toml", "csv"}
-# Options of vLLM-Omni, of recipes and of tools.
-OF_OTHERS = {"--omni-master-address", "--omni-lb-policy", "--rows", "--seconds", "--times"}
+# Options of vLLM-Omni and Docker, of recipes and of tools.
+OF_OTHERS = {
+    "--omni-master-address", "--omni-lb-policy", "--build-arg", "--stop-timeout", "--rows",
+    "--seconds", "--times",
+}  # fmt: skip
 
 
 def fences(page: str) -> list[tuple[str, str]]:
