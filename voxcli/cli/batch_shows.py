@@ -112,7 +112,7 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         who = f"; {job.row.speaker} in {voice}" if job.row.speaker and job.name else ""
         first = f"{job.row.number}: {job.name or '-'}: {status_of(standing)}{reason}{who}"
         segments = [segment.text for segment in plan.text.segments] if plan else []
-        output.result("\n    ".join((first, *segments)))
+        output.result("\n    ".join((first, *segments)), is_last=False)
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
     disks = " and ".join(
         f"{disk.num_bytes / 1e6:.1f} MB of {disk.free_bytes / 1e6:.1f} MB free at {disk.folder}"

@@ -33,14 +33,17 @@ SPINNER_DELAY_S = 0.5
 SPINNER = "|/-\\"
 
 
-def result(value: object) -> None:
+def result(value: object, *, is_last: bool = True) -> None:
     """The result for a person or a shell: a path, a table, a word.
+
+    Args:
+        is_last: False where more comes at once; only a terminal shows it before.
 
     Raises:
         OutputError: stdout cannot be written, such as on a full disk.
     """
     try:
-        print(value, flush=True)
+        print(value, flush=is_last)
     except BrokenPipeError:
         raise
     except OSError as err:

@@ -52,6 +52,7 @@ _EMOTICON = pattern_of(
     r"\^_?\^)(?=[\s.,!?]|$)"
 )
 
+_ANY_EYES = pattern_of("[:;=<^]")
 _STAR = pattern_of(r"(?<=\d)[ -]?★(?!★)")
 _HEART = pattern_of(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
 _MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
@@ -108,7 +109,8 @@ def emoji(draft: Draft, language: str) -> None:
     must not become silence.
     """
     draft.sub(_HEART, "love" if language == "en" else " ", "symbol", "<3")
-    draft.sub(_EMOTICON, " ", "emoji")
+    if _ANY_EYES.search(draft.text):
+        draft.sub(_EMOTICON, " ", "emoji")
     if draft.text.isascii():
         return
     bare = _EMOJI.sub(lambda m: m.group("key") or "", draft.text)
@@ -147,6 +149,8 @@ def straighten(draft: Draft) -> None:
     draft.sub(_TEX_QUOTE, '"', "quote", "``")
     draft.sub(_ELLIPSIS, "...", "punctuation", "....")
     draft.sub(_ELLIPSIS, "...", "punctuation", ". .")
+    if "`" not in draft.text and draft.text.isascii():
+        return
     draft.sub(_QUOTE, lambda m: m.group().translate(_QUOTES), "quote")
 
 

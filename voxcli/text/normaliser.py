@@ -114,7 +114,9 @@ def normalise(
         symbols.brackets(draft)
         if language == "zh":
             chinese.numbers(draft)
-    draft.text = "\n".join(line.strip() for line in draft.text.split("\n")).strip()
+    if "\n" in draft.text:
+        draft.text = "\n".join(line.strip() for line in draft.text.split("\n"))
+    draft.text = draft.text.strip()
     return draft.done(silences)
 
 

@@ -101,7 +101,7 @@ _REST = pattern_of(r"\d+")
 
 def canonical(draft: Draft) -> None:
     """Vulgar fractions to plain figures, before tokens are told apart."""
-    if any(char in draft.text for char in _VULGAR):
+    if not draft.text.isascii():
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     if not _REST.search(draft.text):
         return

@@ -30,7 +30,7 @@ _COMPOUND = pattern_of(r"[^\W\d_]{2,40}-[^\W\d_]{2,40}")
 
 def join_cut_words(draft: Draft, language: str) -> None:
     """Words cut at the end of a line, or of a page, become whole."""
-    if not any(hyphen in draft.text for hyphen in _HYPHENS + "–"):
+    if "\n" not in draft.text or not any(hyphen in draft.text for hyphen in _HYPHENS + "–"):
         return
     hyphened = {word.lower() for word in _COMPOUND.findall(draft.text)}
 
@@ -44,8 +44,8 @@ def join_cut_words(draft: Draft, language: str) -> None:
         )
         return f"{head}{'-' if keeps else ''}{tail}"
 
-    draft.sub(_CUT, join, "hyphen", "\n")
-    draft.sub(_BROKEN, lambda m: m["hyphen"] + ("" if m["hangs"] is None else " "), "hyphen", "\n")
+    draft.sub(_CUT, join, "hyphen")
+    draft.sub(_BROKEN, lambda m: m["hyphen"] + ("" if m["hangs"] is None else " "), "hyphen")
 
 
 def _is_compound(head: str, tail: str, language: str) -> bool:

@@ -144,12 +144,13 @@ _NOUN = pattern_of(
 
 def degrees(draft: Draft) -> None:
     """Degrees and the micro sign as units write them; before tokens are told apart."""
-    if any(sign in draft.text for sign in "°º℃℉"):
-        draft.sub(
-            _DEGREES,
-            lambda m: "°" + (m["scale"] or {"℃": "C", "℉": "F", None: ""}[m["sign"]]),
-            "unit",
-        )
+    if draft.text.isascii():
+        return
+    draft.sub(
+        _DEGREES,
+        lambda m: "°" + (m["scale"] or {"℃": "C", "℉": "F", None: ""}[m["sign"]]),
+        "unit",
+    )
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
 
 

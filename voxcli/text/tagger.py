@@ -34,9 +34,14 @@ _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "
 _GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
 _DASH = pattern_of(r"\s?[-–]\s?")
 _RUNS = (DIGIT, CAPITAL, SMALL)
+_MAYBE = frozenset((STOPPED, JOINED))
 _FIGURES_MEET = pattern_of(r"\d-\d")
 _SPOT = pattern_of(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
-_PLAIN_ASCII = frozenset(char for char in map(chr, range(128)) if char.isalnum() or char.isspace())
+_ASCII_KINDS = {
+    ord(char): DIGIT if char.isdigit() else CAPITAL if char.isupper() else SMALL
+    for char in map(chr, range(128))
+    if char.isalnum()
+} | {ord(char): None for char in map(chr, range(128)) if char.isspace()}
 _ASCII_STARTS = {
     DIGIT: pattern_of("[0-9](?<![0-9].)"),
     CAPITAL: pattern_of("[A-Z](?<![A-Za-z].)"),
@@ -94,10 +99,36 @@ class Recogniser:
     search: re.Pattern[str] | OneOf | None = None
 
 
-# A recogniser with what is asked of it each time: its search, which of them it is, starts, a match.
-_Ready = tuple[
-    Callable[[str], object] | None, int, str, Callable[[str, int], re.Match[str] | None], Recogniser
-]
+class _Possible:
+    """The recognisers for texts of the same signs and classes.
+
+    Args:
+        recognisers: in their order; others cannot match in such a text.
+    """
+
+    def __init__(self, recognisers: list[Recogniser]) -> None:
+        self._recognisers = recognisers
+        searches = {id(each.search): each.search for each in recognisers if each.search is not None}
+        self._bits = {identity: 1 << index for index, identity in enumerate(searches)}
+        self._looks = [(1 << index, each.search) for index, each in enumerate(searches.values())]
+        self._to_try: dict[int, list[Recogniser]] = {}
+
+    def to_try(self, text: str) -> list[Recogniser]:
+        """Those whose search finds something; each search looks once, whoever shares it."""
+        found = 0
+        for bit, search in self._looks:
+            if search(text):
+                found |= bit
+        chosen = self._to_try.get(found)
+        if chosen is None:
+            if len(self._to_try) >= _MAX_SETS:
+                self._to_try.clear()
+            chosen = self._to_try[found] = [
+                each
+                for each in self._recognisers
+                if each.search is None or self._bits[id(each.search)] & found
+            ]
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +145,7 @@ class Spots:
     """Where tokens can start in a text, by kind of start.
 
     Attributes:
-        kinds: that there are; `STOPPED` and `JOINED` may stand there without one.
+        kinds: that there are, and perhaps more.
     """
 
     kinds: frozenset[str]
@@ -145,23 +176,18 @@ class Spots:
 
 
 class AsciiSpots(Spots):
-    """The same for ASCII, where each kind is looked for when it is asked for: most never are."""
+    """The same for ASCII, where kinds are looked for when they are asked for: most never are."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._found = {}
-        signs = set(text).difference(_PLAIN_ASCII)
-        self.kinds = frozenset((*signs, STOPPED, JOINED, *filter(self._has_run, _RUNS)))
-
-    def _has_run(self, kind: str) -> bool:
-        return _ASCII_STARTS[kind].search(self._text) is not None
+        self.kinds = _MAYBE.union(text.translate(_ASCII_KINDS))
 
     def _one(self, start: str) -> list[int]:
         found = self._found.get(start)
         if found is None:
-            pattern = _ASCII_STARTS.get(start) or re.compile(re.escape(start))
-            found = [match.start() for match in pattern.finditer(self._text)]
-            self._found[start] = found
+            matches = _ascii_start(start).finditer(self._text)
+            found = self._found[start] = [match.start() for match in matches]
         return found
 
 
@@ -174,22 +200,19 @@ class Tagger:
 
     def __init__(self, recognisers: Iterable[Recogniser]) -> None:
         self._recognisers = tuple(recognisers)
-        self._possible: dict[frozenset[str], list[_Ready]] = {}
+        self._possible: dict[frozenset[str], _Possible] = {}
 
     def tag(self, text: str) -> list[Token]:
         """Tokens in order; no two overlap, and the rest is plain words and signs."""
         spots = AsciiSpots(text) if text.isascii() else Spots(text)
         tokens: list[Token] = []
         taken = bytearray(len(text))
-        has: dict[int, bool] = {}
-        for search, identity, starts, at, recogniser in self._possible_with(spots.kinds):
-            if search is not None:
-                is_there = has.get(identity)
-                if is_there is None:
-                    is_there = has[identity] = bool(search(text))
-                if not is_there:
-                    continue
-            for spot in spots.of(starts):
+        for recogniser in self._possible_with(spots.kinds).to_try(text):
+            places = spots.of(recogniser.starts)
+            if not places:
+                continue
+            at = recogniser.pattern.match
+            for spot in places:
                 if taken[spot] or not (match := at(text, spot)):
                     continue
                 end = match.end()
@@ -201,18 +224,18 @@ class Tagger:
                     tokens.append(Token(recogniser.kind, spot, end, said))
         return sorted(tokens, key=lambda token: token.start)
 
-    def _possible_with(self, present: frozenset[str]) -> list[_Ready]:
+    def _possible_with(self, present: frozenset[str]) -> _Possible:
         """Recognisers for a text with these signs and classes; texts share few sets of them."""
         found = self._possible.get(present)
         if found is None:
             if len(self._possible) >= _MAX_SETS:
                 self._possible.clear()
-            found = self._possible[present] = [
-                _ready(recogniser)
+            found = self._possible[present] = _Possible([
+                recogniser
                 for recogniser in self._recognisers
                 if not present.isdisjoint(recogniser.starts)
                 and present.issuperset(recogniser.needs)
-            ]
+            ])  # fmt: skip
         return found
 
     def say(self, draft: Draft) -> None:
@@ -247,12 +270,6 @@ class Tagger:
         draft.text = "".join(out)
 
 
-def _ready(recogniser: Recogniser) -> _Ready:
-    search = recogniser.search
-    look = None if search is None else search.search
-    return look, id(search), recogniser.starts, recogniser.pattern.match, recogniser
-
-
 def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     """Whether the pattern, of at most 24 characters, ends where the match starts."""
     before = match.string[max(0, match.start() - 24) : match.start()]
@@ -262,6 +279,11 @@ def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
 def ends_sentence(match: re.Match[str]) -> bool:
     """Whether the full stop of an abbreviation also ends the sentence."""
     return _SENTENCE_END.match(match.string, match.end()) is not None
+
+
+@lru_cache(maxsize=128)
+def _ascii_start(start: str) -> re.Pattern[str]:
+    return _ASCII_STARTS.get(start) or re.compile(re.escape(start))
 
 
 @lru_cache(maxsize=1024)

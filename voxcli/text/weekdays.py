@@ -23,7 +23,15 @@ MONTHS = {
     "Oct": "October", "Nov": "November", "Dec": "December",
 }  # fmt: skip
 _NAMES = DAYS | MONTHS
-_ANY = pattern_of("|".join(sorted({name[:3] for name in _NAMES})))
+_INITIALS = sorted({name[0] for name in _NAMES})
+_ANY = pattern_of(  # "Mon", "Tue", ...: a set of first letters is found at a glance
+    f"[{''.join(_INITIALS)}](?:"
+    + "|".join(
+        f"(?<={first})(?:{'|'.join(sorted({name[1:3] for name in _NAMES if name[0] == first}))})"
+        for first in _INITIALS
+    )
+    + ")"
+)
 _DAY, _MONTH = "|".join(DAYS), "|".join(MONTHS)
 _ANY_DAY = rf"(?:{_DAY}|{'|'.join(dict.fromkeys(DAYS.values()))})\b"
 _ANY_MONTH = rf"(?:{_MONTH}|{'|'.join(MONTHS.values())})\b"
