@@ -399,3 +399,52 @@ def test_a_code_that_is_told_to_be_one_is_dictated(lead: str) -> None:
 def test_a_second_number_to_call_is_said_figure_by_figure_too() -> None:
     assert said("Dial 911 or 112 at once.") == "Dial nine one one or one one two at once."
     assert said("Call 911 people or 112 men.").endswith("or one hundred twelve men.")
+
+
+@FIXED
+@given(
+    st.sampled_from(["case", "Case", "docket", "Docket no.", "Matter", "Appeal No."]),
+    st.integers(10, 99),
+    st.integers(1100, 9999).filter(lambda value: value % 1000),
+)
+def test_the_number_of_one_case_is_no_range(noun: str, year: int, number: int) -> None:
+    words = said(f"The {noun} {year}-{number} was heard.")
+    assert " to " not in words
+    assert f"{cardinal(year)}, " in words
+    assert " to " in said(f"The judge heard cases {year}-{number} there.")
+
+
+def test_the_number_of_a_case_with_letters_is_a_number_part_by_part() -> None:
+    assert said("See docket no. CV-2021-118.") == (
+        "See docket number C V, twenty twenty-one, one hundred eighteen."
+    )
+    assert said("I said no. GPT-4 won.").startswith("I said no. ")
+
+
+@FIXED
+@given(
+    st.sampled_from(["Call", "Dial", "Ring"]),
+    st.integers(111, 999),
+    st.sampled_from(["elsewhere", "in Spain", "from abroad"]),
+)
+def test_every_number_that_a_sentence_says_to_call_is_dictated(
+    verb: str, number: int, place: str
+) -> None:
+    dictated = digits(str(number), "oh")
+    assert said(f"{verb} 999 in Britain, {number} {place}.").endswith(f"{dictated} {place}.")
+    assert said(f"{verb} 911 here, 999 in Britain and {number} {place}.").endswith(
+        f"{dictated} {place}."
+    )
+    counted = said(f"{verb} 999 in Britain, {number} people did.")
+    assert counted.endswith(f"{cardinal(number)} people did.")
+
+
+@pytest.mark.parametrize("name", ["KIM JONG UN", "KIM JONG IL", "CHOI SEUNG HO"])
+def test_a_syllable_that_ends_a_name_is_none_of_an_acronym(name: str) -> None:
+    assert said(name).lower() == name.lower()
+    assert said(f"{name} WON THE GREAT PRIZE").lower().startswith(name.lower())
+
+
+def test_an_acronym_after_a_word_or_one_name_stays_one() -> None:
+    assert said("THE UN MET IN GENEVA").startswith("The U N met")
+    assert said("IRAQ UN MISSION ENDS TODAY").startswith("Iraq U N mission")

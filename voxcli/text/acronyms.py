@@ -94,6 +94,8 @@ def _shouted(match: re.Match[str]) -> str:
             return name
         if text.startswith(("I'", "I’")):
             return name
+        if _is_of_a_name(word):
+            return name
         is_half = text in ("AM", "PM") and before.strip().isdecimal()
         if _NUMERAL.fullmatch(text):
             return name if _is_name(word, after["word"] if after else "") else text
@@ -122,6 +124,18 @@ _BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {
     "LEADER",
 }
 _LAST_WORD = pattern_of(r"(?P<word>[A-Z]+)[ ,]{1,2}\Z")
+_TWO_NAMES = pattern_of(r"(?:\A|[^\w'’])(?P<first>[A-Z]{2,12}) (?P<second>[A-Z]{2,12})[ -]\Z")
+_SYLLABLE = pattern_of("[AEIOU][NLM]|[B-DF-HJ-NP-TV-Z][AEIOU]")
+
+
+def _is_of_a_name(match: re.Match[str]) -> bool:
+    """Whether a syllable ends a name of three, "KIM JONG UN", the second of which no list has."""
+    if not _SYLLABLE.fullmatch(match.group()) or match.group() in _SHORT_WORDS:
+        return False
+    found = _TWO_NAMES.search(match.string[: match.start()], max(0, match.start() - 28))
+    if found is None or not {found["first"], found["second"]}.isdisjoint(_SHORT_WORDS | _SPELLED):
+        return False
+    return not lexicon.is_word(found["second"]) and not _is_unsayable(found["second"])
 
 
 def _is_street(match: re.Match[str], after: str) -> bool:

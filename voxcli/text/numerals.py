@@ -85,7 +85,9 @@ _NTH_RANGE = pattern_of(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th
 _RANGE = pattern_of(rf"{START}(?P<a>{NUM})(?P<dash>\s?–\s?|-)(?P<b>{NUM})(?!-?\d|[^\Wx]|x\w|\.\d)")
 _APPROXIMATE = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=[-+−]?[$€£]?\.?\d)")
 _NUMBER_SIGN = pattern_of(r"(?:(?<!\w)|(?<=\b[A-Z]{2})|(?<=[a-z]))#\s?(?=\d|[A-Z]-?\d)|№\s?")
-_NUMBER_WORD = pattern_of(r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d)")
+_NUMBER_WORD = pattern_of(
+    r"(?<!\w)(?P<word>[Nn]o|[Nn]os|N[oº]|[Nn]r)\.\s?(?=\d|[A-Z]-?\d|[A-Z]{2,4}-\d{1,6}-\d)"
+)
 _COUNTED = pattern_of(
     r"\s(?:feet|miles|men|women|dollars|pounds|years|people|euros|meters|metres|steps|times|"
     r"words|pages|"

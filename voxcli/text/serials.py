@@ -39,6 +39,15 @@ _CODED = pattern_of(r"(?<=[A-Z]-)\d{3,4}(?!\w|[.,-]\d)")  # B-204, GTX-1080
 _LEADING = pattern_of(r"(?<![\w.,/$-])\d{4}(?=-[A-Z]{1,3}\d{0,4}(?![\w-]))")  # 4471-B2
 # Of a court: its office, the year, the kind and the number of the case.
 _DOCKET = pattern_of(r"(?<![\w:.])\d{1,2}:\d\d-(?P<kind>[a-z]{2})-\d{3,6}(?!\w)")
+# "Case 19-1392": the year and the number of one case; two of them are cases, "Cases 10-12".
+_CASE = pattern_of(
+    r"(?<![\w.,/-])(?P<year>\d{2}|(?:19|20)\d\d)-(?P<number>\d{3,6})(?![\w-]|[.,]\d)"
+)
+_CASE_NOUN = OneOf("ase ", "ocket ", "atter ", "ause ", "ppeal ", "etition ", "omplaint ", "ction ")
+_CASE_OF = pattern_of(
+    r"\b(?:case|docket|matter|cause|appeal|petition|complaint|action)(?: numbers?| nos?\.?)?:?\s$",
+    re.I,
+)
 _OIL = pattern_of(r"(?<![\w.,])(?P<cold>\d{1,2})W-(?P<hot>\d{2})(?!\w)")  # 5W-30
 _BITS = pattern_of(r"(?<![\w.,])(?P<bit>[01])s(?= and [01]s\b)|(?<=\b[01]s and )(?P<last>[01])s\b")
 _ISOTOPE = pattern_of(
@@ -224,16 +233,21 @@ def _decimal_name(match: re.Match[str]) -> str:
     return f"{_letters(match['name'])} {number(match['number'])} {match['unit']}".rstrip()
 
 
+_NUMBERS_JOINED = pattern_of(r"\d-\d")
+
+
 def _serial(match: re.Match[str]) -> str | None:
     """Part by part: no range, no fraction."""
     written = match.group()
     if _COURSE.fullmatch(written):
         return None
+    # "twenty twenty-one-one hundred" would run two numbers together
+    joint = ", " if _NUMBERS_JOINED.search(written) else "-"
     out = []
     for piece in re.split(r"([-/])", written):
         runs = _TAIL.findall(piece)
         if piece in "-/":
-            out.append("-" if piece == "-" else " slash ")
+            out.append(joint if piece == "-" else " slash ")
         elif len(runs) == 1 and piece.isdecimal():
             is_row = len(piece) > 4 or piece[0] == "0"
             out.append(digits(piece) if is_row else _named(piece) if piece[3:] else plain(piece))
@@ -246,6 +260,15 @@ def _docket(match: re.Match[str]) -> str:
     """ "2:19-cv-01234" is "two, nineteen, C V, zero one two three four"."""
     office, year, _, case = re.split("[:-]", match.group())
     return ", ".join([number(office), number(year), spaced(match["kind"].upper()), digits(case)])
+
+
+def _case(match: re.Match[str]) -> str | None:
+    if not led(match, _CASE_OF):
+        return None
+    number_ = match["number"]
+    is_row = len(number_) > 4 or number_[0] == "0"
+    said = digits(number_) if is_row else _named(number_) if number_[3:] else plain(number_)
+    return f"{plain(match['year'])}, {said}"
 
 
 def _run(part: str, parts: list[str], index: int, is_code: bool) -> str:
@@ -279,6 +302,7 @@ _TWO_JOINTS = pattern_of(r"\w[-/]\w{1,12}[-/]\w")
 
 CODES = (  # before dates and units
     Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
+    Recogniser("number", DIGIT, _CASE, _case, "-", _CASE_NOUN),
     Recogniser("number", DIGIT, _OIL, lambda m: f"{number(m['cold'])} W {number(m['hot'])}", "-"),
     Recogniser("number", JOINED, _MIXED, _dictated, DIGIT, _CODE_NOUN),
     Recogniser("number", DIGIT, _BITS, lambda m: "ones" if "1" in m.group() else "zeros"),

@@ -42,6 +42,17 @@ _CALLED = pattern_of(
     r"|\b(?:phone|telephone|mobile|fax) numbers? (?:is |was |are |of )?"
     r"|\b(?:[Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?|[Rr]ing|[Tt]ext|[Ff]ax) \d{3,6} (?:or|and) )$"
 )
+# Numbers of one length in several places: "Call 999 in Britain, 112 elsewhere".
+_ELSEWHERE = pattern_of(
+    r"\b(?:[Cc]all|[Dd]ial|[Rr]ing|[Tt]ext) (?P<first>\d{3,4})\b"
+    r"(?:[^.!?\n]{1,48}?(?:, | and | or )\d{3,4}\b){0,3}"
+    r"[^.!?\n\d]{1,48}(?:, | and | or )(?:and |or )?$"
+)
+_IN_A_PLACE = pattern_of(
+    r"[,.;!?]?\s*\Z|[,.;!?]\s|\s(?:elsewhere|everywhere|anywhere|in|from|for|if|when|at|on|outside|"
+    r"inside|abroad|and|or)\b"
+)
+_REACH = 160  # characters
 _CALL = pattern_of(
     r"(?<![\w.,$€£])(?:1-)?\d{3,5}(?:[ -]\d{2,5}){0,4}(?!-?\w|:|%|[.,/-]\d|\s?(?:times|people|men|"
     r"friends|of|km|minutes|hours|dollars|days|customers|o'clock|a\.m|p\.m|am\b|pm\b)\b)"
@@ -122,7 +133,17 @@ _OWNED = pattern_of(r"\b(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir|[Tt]he) n
 
 def _call(match: re.Match[str]) -> str | None:
     is_owned = len(match.group()) >= 7 and led(match, _OWNED)
-    return _groups(match.group()) if is_owned or led(match, _CALLED) else None
+    is_called = is_owned or led(match, _CALLED) or _is_another(match)
+    return _groups(match.group()) if is_called else None
+
+
+def _is_another(match: re.Match[str]) -> bool:
+    """Whether the sentence says to call a number of this length somewhere else."""
+    string, start, end = match.string, match.start(), match.end()
+    if end - start not in (3, 4) or not _IN_A_PLACE.match(string, end):
+        return False
+    found = _ELSEWHERE.search(string[max(0, start - _REACH) : start])
+    return found is not None and len(found["first"]) == end - start
 
 
 def _spelled(match: re.Match[str]) -> str | None:
