@@ -1,26 +1,27 @@
 """Encoders: float chunks in, an audio file at the given path out; and the check that reads it back.
 
 Three of them behind `Encoder`: our own WAV (no time stamps, so same samples give the same bytes),
-libsndfile (flac, mp3, ogg, opus) and ffmpeg (m4a, aac, wma; read back with pydub). They know
+libsndfile (flac, mp3, ogg, opus) and ffmpeg (m4a, m4b, aac, wma). They know
 nothing about names, rates or atomic renames; `write.py` does.
 """
 
 from __future__ import annotations
 
 import subprocess
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 import numpy as np
 
 from voxcli.audio import pcm, wav
 from voxcli.audio.chatter import native_stderr_hidden
+from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.files import create, hidden_name
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
+from voxcli.audio.tags import Tags, as_ffmetadata, image_suffix
 from voxcli.errors import OutputError
 
 BLOCK = 8192  # samples per libsndfile call; Vorbis uses stack in proportion to the block
@@ -124,68 +125,89 @@ class _Explained:
 
 
 class FfmpegEncoder:
-    """m4a, aac and wma: a WAV beside the target, converted by ffmpeg at the end."""
+    """m4a, m4b, aac and wma: samples beside the target, converted by ffmpeg at the end.
 
-    def __init__(self, path: Path, sample_rate: int, audio_format: AudioFormat) -> None:
+    They have no header, for that of a WAV file ends at 4 GiB: twelve hours at 48 kHz.
+    """
+
+    def __init__(
+        self, path: Path, sample_rate: int, audio_format: AudioFormat, tags: Tags | None = None
+    ) -> None:
         self._path = path
+        self._sample_rate = sample_rate
         self._format = audio_format
-        self._wav_path = hidden_name(path)
+        self._tags = tags
+        self._raw_path, self._cover_path = hidden_name(path), hidden_name(path)
         try:
-            create(self._wav_path)
-            self._wav = WavEncoder(self._wav_path, sample_rate, "16")
+            create(self._raw_path)
+            self._raw: IO[bytes] = open(self._raw_path, "r+b")  # noqa: SIM115 (closed by us)
         except BaseException:
-            self._wav_path.unlink(missing_ok=True)
+            self._raw_path.unlink(missing_ok=True)
             raise
 
     def write(self, samples: Samples) -> None:
-        self._wav.write(samples)
+        self._raw.write(pcm.quantise(samples, "16"))
 
     def close(self) -> None:
         try:
-            self._wav.close()
-            if self._wav_path.exists():
+            self._raw.close()
+            if self._raw_path.exists():
                 self._convert()
         finally:
-            self._wav_path.unlink(missing_ok=True)
+            self._remove()
 
     def discard(self) -> None:
-        self._wav.discard()
-        self._wav_path.unlink(missing_ok=True)
+        try:
+            self._raw.close()
+        except OSError:
+            pass  # the file is thrown away; what failed has been raised already
+        self._remove()
+
+    def _remove(self) -> None:
+        self._raw_path.unlink(missing_ok=True)
+        self._cover_path.unlink(missing_ok=True)
 
     def _convert(self) -> None:
         # NOTE: not pydub's export, which reads the whole audio into memory and leaves two files in
         # /tmp when ffmpeg fails or the user interrupts it.
-        command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-i", str(self._wav_path)]
+        command = ["ffmpeg", "-loglevel", "error", "-y", "-f", "s16le", "-ar"]
+        command += [str(self._sample_rate), "-ac", "1", "-i", str(self._raw_path), *self._tagged()]
         command += ["-c:a", self._format.codec, "-b:a", LOSSY_BITRATE, *FFMPEG_REPEATABLE]
-        command += ["-f", self._format.container, str(self._path)]
-        run = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
+        command += [*self._format.options, "-f", self._format.container, str(self._path)]
+        told = as_ffmetadata(self._tags, self._sample_rate) if self._tags else ""
+        run = subprocess.run(command, input=told.encode(), capture_output=True)
         if run.returncode:
-            reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
+            said = run.stderr.decode(errors="replace").strip().splitlines()
             raise OutputError(
-                f"ffmpeg cannot write {self._format.name}: {reason}",
+                f"ffmpeg cannot write {self._format.name}: {(said or ['no reason given'])[-1]}",
                 hint="write wav or flac, or check 'ffmpeg -encoders'",
             )
 
+    def _tagged(self) -> list[str]:
+        """What makes a file of the samples, the tags on ffmpeg's stdin, and the cover."""
+        if self._tags is None:
+            return ["-nostdin"]
+        words = ["-f", "ffmetadata", "-i", "pipe:0", "-map_metadata", "1", "-map_chapters", "1"]
+        if self._tags.cover is None:
+            return [*words, "-map", "0:a"]
+        create(self._cover_path)
+        self._cover_path.write_bytes(self._tags.cover)
+        kind = "png_pipe" if image_suffix(self._tags.cover) == ".png" else "jpeg_pipe"
+        cover = ["-f", kind, "-i", str(self._cover_path), "-map", "0:a", "-map", "2:v"]
+        at = words.index("-map_metadata")  # inputs stand before what is said of the output
+        return [*words[:at], *cover, "-c:v", "copy", "-disposition:v", "attached_pic", *words[at:]]
 
-def import_pydub() -> Any:
-    """pydub, quietly: its import warns about ffmpeg and about Python's old audioop."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pydub
-        import pydub.exceptions
-    return pydub
 
-
-def open_encoder(path: Path, sample_rate: int, audio_format: AudioFormat) -> Encoder:
-    """An encoder writing into the existing empty file `path`."""
+def open_encoder(
+    path: Path, sample_rate: int, audio_format: AudioFormat, tags: Tags | None = None
+) -> Encoder:
+    """An encoder writing into the existing empty file `path`; `tags` for `has_marks` formats."""
     if audio_format.encoder == "wav":
         assert audio_format.bits is not None, audio_format
         return WavEncoder(path, sample_rate, audio_format.bits)
     if audio_format.encoder == "sndfile":
         return SndfileEncoder(path, sample_rate, audio_format)
-    return FfmpegEncoder(path, sample_rate, audio_format)
+    return FfmpegEncoder(path, sample_rate, audio_format, tags)
 
 
 @dataclass(frozen=True)
@@ -221,27 +243,20 @@ def measure(path: Path, audio_format: AudioFormat) -> Measured:
 
 
 def _decode(path: Path, audio_format: AudioFormat) -> Iterator[tuple[Samples, int]]:
-    if audio_format.encoder == "ffmpeg":
-        yield _decode_with_ffmpeg(path, audio_format)
-        return
-    import soundfile
-
+    """Blocks and their rate; none of them may be empty but the first."""
     try:
+        if audio_format.encoder == "ffmpeg":
+            with decoding(path) as (rate, _, blocks):
+                for block in blocks:
+                    yield block[:, 0], rate
+            return
+        import soundfile
+
         with soundfile.SoundFile(path) as file:
             yield np.zeros(0, np.float32), file.samplerate
             for block in file.blocks(blocksize=1 << 16, dtype="float32"):
                 yield block, file.samplerate
-    except soundfile.LibsndfileError as err:
+    except FfmpegError as err:
         raise OutputError(f"the written {audio_format.name} does not decode: {err}") from err
-
-
-def _decode_with_ffmpeg(path: Path, audio_format: AudioFormat) -> tuple[Samples, int]:
-    pydub = import_pydub()
-    try:
-        with open(path, "rb") as file:  # NOTE: by path, ffmpeg would inherit and eat our stdin
-            sound = pydub.AudioSegment.from_file(file)
-    except (pydub.exceptions.CouldntDecodeError, IndexError, KeyError) as err:
-        raise OutputError(f"the written {audio_format.name} does not decode") from err
-    scale = float(2 ** (8 * sound.sample_width - 1))
-    samples = np.asarray(sound.get_array_of_samples(), dtype=np.float32) / scale
-    return samples.astype(np.float32), int(sound.frame_rate)
+    except RuntimeError as err:  # LibsndfileError is one
+        raise OutputError(f"the written {audio_format.name} does not decode: {err}") from err

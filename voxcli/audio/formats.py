@@ -33,13 +33,14 @@ class AudioFormat:
 
     Attributes:
         name: what the user types, also the suffix without its dot.
-        encoder: "wav" (ours), "sndfile" (libsndfile) or "ffmpeg" (read back with pydub).
+        encoder: "wav" (ours), "sndfile" (libsndfile) or "ffmpeg".
         container: the encoder's own name for the file format.
         codec: the encoder's own name for the coding; set by `bits` for integer formats.
         bits: chosen depth, one of `depths`; None for formats that have none.
         depths: depths the format can store, default first.
         rates: sample rates in Hz it takes; empty means any from `MIN_RATE` to `MAX_RATE`.
         avoided_rates: those of them that are taken only when asked for.
+        options: further words for ffmpeg.
     """
 
     name: str
@@ -50,6 +51,12 @@ class AudioFormat:
     depths: tuple[str, ...] = ()
     rates: tuple[int, ...] = ()
     avoided_rates: tuple[int, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether a file of it can say where chapters begin, and show a cover."""
+        return self.container == "ipod"
 
     @property
     def suffix(self) -> str:
@@ -95,6 +102,14 @@ _FORMATS = (
     AudioFormat("ogg", "sndfile", "OGG", codec="VORBIS"),
     AudioFormat("opus", "sndfile", "OGG", codec="OPUS", rates=OPUS_RATES),
     AudioFormat("m4a", "ffmpeg", "ipod", codec="aac", rates=AAC_RATES),
+    AudioFormat(
+        "m4b",
+        "ffmpeg",
+        "ipod",
+        codec="aac",
+        rates=AAC_RATES,
+        options=("-brand", "M4B ", "-movflags", "+faststart"),
+    ),
     AudioFormat("aac", "ffmpeg", "adts", codec="aac", rates=AAC_RATES),
     AudioFormat("wma", "ffmpeg", "asf", codec="wmav2", rates=WMA_RATES),
 )
@@ -149,7 +164,7 @@ def _with_bits(entry: AudioFormat, bits: str | int | None) -> AudioFormat:
 
 
 def has_ffmpeg() -> bool:
-    """Whether both programs are on the search path; pydub calls the second one."""
+    """Whether both programs are on the search path; they come together."""
     return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
 
 

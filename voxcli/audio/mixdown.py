@@ -25,9 +25,11 @@ import numpy as np
 from voxcli.audio.clips import ClipReader
 from voxcli.audio.ducking import BedGain, Ducking
 from voxcli.audio.joins import FADE_S, fade
-from voxcli.audio.limiter import Limiter
+from voxcli.audio.level import LevelMeter
+from voxcli.audio.limiter import CEILING_DB, Limiter
 from voxcli.audio.loudness import LoudnessMeter
 from voxcli.audio.resample import Samples
+from voxcli.audio.tags import Tags
 from voxcli.audio.write import AudioWriter, WrittenAudio
 
 BLOCK = 1 << 15
@@ -71,6 +73,8 @@ class Mix:
         rate: of the timeline in Hz; clips at other rates are resampled.
         length: samples that it has at least.
         target_lufs: integrated loudness of the result; None leaves it as it comes.
+        target_rms_db: its level over all samples, in place of the loudness.
+        ceiling_db: what no peak is above, also none between samples.
         is_bed_alone: the clips only turn the bed down and are not heard.
     """
 
@@ -80,6 +84,8 @@ class Mix:
     target_lufs: float | None = None
     is_bed_alone: bool = False
     length: int = 0
+    target_rms_db: float | None = None
+    ceiling_db: float = CEILING_DB
 
     def stem(self, clips: Sequence[Clip]) -> Mix:
         """Some of the clips alone. All stems add up to `blocks`, the bed's with them."""
@@ -112,27 +118,34 @@ class Mix:
 
     @cached_property
     def gain_db(self) -> float:
-        """What brings the limited sum to the target loudness; 0.0 without one, or for silence."""
-        if self.target_lufs is None:
+        """What brings the limited sum to its target; 0.0 without one, or for silence."""
+        is_rms = self.target_rms_db is not None
+        target = self.target_rms_db if is_rms else self.target_lufs
+        if target is None:
             return 0.0
+        measure = level if is_rms else loudness
         gain_db = 0.0
         for is_limited in (False, *(True,) * (MAX_PASSES - 1)):
             blocks = self.limited(gain_db) if is_limited else self.blocks()
-            found = loudness(blocks, self.rate)
+            found = measure(blocks, self.rate)
             if not math.isfinite(found):
                 return 0.0
-            if is_limited and abs(found - self.target_lufs) <= CLOSE_LU:
+            if is_limited and abs(found - target) <= CLOSE_LU:
                 break
-            gain_db += self.target_lufs - found
+            gain_db += target - found
         return gain_db
 
     def limited(self, gain_db: float, limiter: Limiter | None = None) -> Iterator[Samples]:
         """The sum with a gain, no peak above the ceiling."""
-        limiter = limiter or Limiter(self.rate)
+        limiter = limiter or self.limiter()
         gain = np.float32(10 ** (gain_db / 20))
         for block in self.blocks():
             yield limiter.push(block * gain)
         yield limiter.flush()
+
+    def limiter(self) -> Limiter:
+        """A new one."""
+        return Limiter(self.rate, 10 ** (self.ceiling_db / 20))
 
     @property
     def _spans(self) -> list[tuple[float, float]]:
@@ -198,24 +211,39 @@ def loudness(blocks: Iterable[Samples], rate: int) -> float:
     return meter.integrated()
 
 
+def level(blocks: Iterable[Samples], rate: int) -> float:
+    """RMS over all samples in dB of full scale; -inf for silence."""
+    meter = LevelMeter(rate)
+    for block in blocks:
+        meter.push(block)
+    return meter.rms_db()
+
+
 @dataclass(frozen=True)
 class WrittenMix:
     """A mix that was written.
 
     Attributes:
         lufs: its loudness; -inf for silence.
+        noise_floor_db: RMS of its quietest half second without digital silence; -inf for none.
         gain_db: applied to reach it.
         limited_db: the most that the limiter took away; 0.0 where it had nothing to do.
     """
 
     audio: WrittenAudio
     lufs: float
+    noise_floor_db: float
     gain_db: float
     limited_db: float
 
 
 def write_mix(
-    mix: Mix, path: Path, *, bits: str | None = None, overwrite: bool = False
+    mix: Mix,
+    path: Path,
+    *,
+    bits: str | None = None,
+    overwrite: bool = False,
+    tags: Tags | None = None,
 ) -> WrittenMix:
     """Write the timeline to `path`, in the format of its suffix, whole or not at all.
 
@@ -225,14 +253,15 @@ def write_mix(
         OutputError, OutputExistsError, SynthesisError: see `AudioWriter`.
         RecordingError: a clip or the bed cannot be read.
     """
-    limiter, meter = Limiter(mix.rate), LoudnessMeter(mix.rate)
+    limiter, meter, levels = mix.limiter(), LoudnessMeter(mix.rate), LevelMeter(mix.rate)
     with AudioWriter(
-        path, mix.rate, bits=bits, overwrite=overwrite, is_mostly_silent=True
+        path, mix.rate, bits=bits, overwrite=overwrite, is_mostly_silent=True, tags=tags
     ) as writer:
         assert writer.sample_rate == mix.rate, f"{path.suffix} cannot store {mix.rate} Hz"
         for block in mix.limited(mix.gain_db, limiter):
             writer.write(block)
             meter.push(block)
+            levels.push(block)
         audio = writer.commit()
     limited_db = -20 * math.log10(limiter.lowest_gain)
-    return WrittenMix(audio, meter.integrated(), mix.gain_db, limited_db)
+    return WrittenMix(audio, meter.integrated(), levels.noise_floor_db(), mix.gain_db, limited_db)

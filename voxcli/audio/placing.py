@@ -66,9 +66,13 @@ class Placement:
         return self.start_s + self.audio_s
 
 
-def place(cues: Sequence[Cue], policy: Policy) -> list[Placement]:
-    """A placement for each cue, in the order given. `FAIL` places as `MIX` does; see `overlaps`."""
-    starts = natural_starts(cues)
+def place(cues: Sequence[Cue], policy: Policy, gap_s: float = GAP_S) -> list[Placement]:
+    """A placement for each cue, in the order given. `FAIL` places as `MIX` does; see `overlaps`.
+
+    Args:
+        gap_s: silence before a cue that has no start of its own.
+    """
+    starts = natural_starts(cues, gap_s)
     order = sorted(range(len(cues)), key=lambda index: starts[index])  # stable: ties keep order
     in_order = [starts[index] for index in order]
     shifted = _shifted(cues, starts, order) if policy is Policy.SHIFT else starts
@@ -90,12 +94,12 @@ def place(cues: Sequence[Cue], policy: Policy) -> list[Placement]:
     return [placed[index] for index in range(len(cues))]
 
 
-def natural_starts(cues: Sequence[Cue]) -> list[float]:
+def natural_starts(cues: Sequence[Cue], gap_s: float = GAP_S) -> list[float]:
     """Each cue's start: its own, or a short pause after the cue before it in the list."""
     starts: list[float] = []
-    end_s = -GAP_S
+    end_s = -gap_s
     for cue in cues:
-        starts.append(end_s + GAP_S if cue.start_s is None else cue.start_s)
+        starts.append(end_s + gap_s if cue.start_s is None else cue.start_s)
         end_s = starts[-1] + cue.audio_s
     return starts
 

@@ -22,6 +22,7 @@ from voxcli.audio.names import free_name
 from voxcli.audio.pcm import as_mono
 from voxcli.audio.resample import Resampler, Samples
 from voxcli.audio.stream_out import ReaderClosedError, StreamWriter, open_stdout
+from voxcli.audio.tags import Tags
 from voxcli.errors import OutputError, OutputExistsError, SynthesisError, UsageError
 
 __all__ = [
@@ -144,6 +145,8 @@ class AudioWriter:
         bits: "8", "16", "24" or "32f"; None means the format's default (16).
         overwrite: replace a file of that name.
         is_mostly_silent: one sound is enough, such as a word in an hour of a timeline.
+        tags: what it says beside its sound, in a format that `has_marks`; marks count samples of
+            the file.
         next_path: another name in the same folder, where the program chose `path` and somebody
             else took it meanwhile.
     """
@@ -157,6 +160,7 @@ class AudioWriter:
         bits: str | int | None = None,
         overwrite: bool = False,
         is_mostly_silent: bool = False,
+        tags: Tags | None = None,
         next_path: Callable[[], Path] | None = None,
     ) -> None:
         self.path = Path(path)
@@ -166,6 +170,7 @@ class AudioWriter:
         self.num_frames = 0
         self._overwrite = overwrite
         self._is_mostly_silent = is_mostly_silent
+        self._tags = tags if self.format.has_marks else None
         self._next_path = next_path
         self._target = _final_path(self.path) if overwrite else self.path
         self._temp = files.hidden_name(self._target)
@@ -177,7 +182,9 @@ class AudioWriter:
             if not self._overwrite and not self._next_path and os.path.lexists(self.path):
                 raise files.exists_error(self.path)
             files.create(self._temp)
-            self._encoder = encode.open_encoder(self._temp, self.sample_rate, self.format)
+            self._encoder = encode.open_encoder(
+                self._temp, self.sample_rate, self.format, self._tags
+            )
         except OSError as err:
             error = files.output_error(err, self.path)  # before the space is given back
             self.abort()

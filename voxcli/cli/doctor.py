@@ -184,7 +184,7 @@ def _ffmpeg() -> Check:
     path = shutil.which("ffmpeg")
     if path:
         return Check("ffmpeg", OK, path, data={"path": path})
-    detail = "not found; only m4a, aac and wma need it"
+    detail = "not found; only m4a, m4b, aac and wma need it"
     return Check("ffmpeg", WARN, detail, "install ffmpeg with the system's package manager")
 
 

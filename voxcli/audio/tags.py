@@ -1,0 +1,82 @@
+"""What a file says beside its sound: title, author, cover and chapter marks.
+
+Only files of MPEG-4 (m4a, m4b) hold all of it. Knows nothing about books. Letters: `S` samples.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAX_PIXELS = 100_000_000  # of a cover; shops ask for 6
+MAX_COVER_S = 20
+
+
+class Mark(NamedTuple):
+    """A chapter: the samples from `start` to before `stop`."""
+
+    title: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Tags:
+    """What a file says beside its sound; empty values are not written.
+
+    Attributes:
+        cover: a JPEG or PNG image.
+        marks: in order, none over another.
+    """
+
+    title: str = ""
+    artist: str = ""
+    cover: bytes | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+def image_suffix(data: bytes) -> str:
+    """ ".jpg" or ".png", by the first bytes; empty for what no file of sound holds as a cover."""
+    if data.startswith(b"\xff\xd8\xff"):
+        return ".jpg"
+    return ".png" if data.startswith(b"\x89PNG\r\n\x1a\n") else ""
+
+
+def cover_problem(cover: bytes) -> str:
+    """Why ffmpeg cannot put an image into a file; empty where it can. It is decoded for that."""
+    kind = "png_pipe" if image_suffix(cover) == ".png" else "jpeg_pipe"
+    command = ["ffmpeg", "-loglevel", "error", "-xerror", "-max_pixels", str(MAX_PIXELS)]
+    command += ["-f", kind, "-i", "pipe:0", "-frames:v", "1", "-f", "null", "-"]
+    try:
+        run = subprocess.run(command, input=cover, capture_output=True, timeout=MAX_COVER_S)
+    except subprocess.TimeoutExpired:
+        return f"it is not decoded in {MAX_COVER_S} s"
+    if not run.returncode:
+        return ""
+    said = run.stderr.decode(errors="replace").strip().splitlines()
+    return (said or ["ffmpeg cannot decode it"])[-1]
+
+
+def as_ffmetadata(tags: Tags, rate: int) -> str:
+    """The tags but for the cover, in ffmpeg's own form.
+
+    Args:
+        rate: of the samples that marks count, in Hz.
+    """
+    named = (("title", tags.title), ("album", tags.title), ("artist", tags.artist))
+    lines = [";FFMETADATA1"]
+    lines += [f"{name}={_escaped(value)}" for name, value in named if value]
+    if tags.marks:
+        lines.append("genre=Audiobook")
+    for mark in tags.marks:
+        lines += [
+            "[CHAPTER]", f"TIMEBASE=1/{rate}", f"START={mark.start}", f"END={mark.stop}",
+            f"title={_escaped(mark.title)}",
+        ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    value = " ".join(value.split()).replace("\0", "")
+    return "".join(f"\\{char}" if char in "=;#\\" else char for char in value)
