@@ -40,6 +40,11 @@ class Planner(Closing):
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def rows(self) -> frozenset[RowInWork]:
+        """That were asked for and not taken."""
+        return frozenset(self._rows)
+
     def ask(self, row: RowInWork, utterance: Utterance) -> None:
         """Have a row planned; an engine in this process does it at once."""
         self._rows.add(row)

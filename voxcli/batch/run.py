@@ -28,6 +28,9 @@ from voxcli.utterance import FinishReason, SegmentReport, Utterance
 
 NUM_WRITERS = 2
 WINDOW = 128  # rows among which the longest starts first
+SEGMENT_CHARS = 100  # of a text that is not planned yet
+AHEAD = 2  # times the segments that are spoken at once may wait in rows that have started
+MOST_ELSEWHERE = 16  # segments that a row counts as where a server shares it out
 
 
 class BatchRun:
@@ -127,8 +130,10 @@ class BatchRun:
             self._again.clear()
             planner.drop()
             self._leave_waiting(session)
-        while len(self._speaking) + len(planner) < max_rows and (self._again or queue):
+        room = self._room(planner, max_rows)
+        while room > 0 and len(self._speaking) + len(planner) < max_rows and (self._again or queue):
             row = self._again.popleft() if self._again else queue.popleft()
+            room -= self._weight(1 + len(row.utterance.text) // SEGMENT_CHARS)
             try:
                 planner.ask(row, self._casting.fill(row.job.row, row.utterance))
             except VoxError as err:
@@ -143,6 +148,25 @@ class BatchRun:
             except VoxError as err:
                 self._end(row, self._keeper.failed(row, err))
         return bool(self._again or queue or len(planner))
+
+    def _room(self, planner: Planner, max_rows: int) -> int:
+        """Segments by which rows may start.
+
+        Rows that are spoken side by side end together. So of long ones, such as the chapters of a
+        book, no more start than keep the engine busy: those that end are safe, and need no memory.
+        """
+        waiting = sum(self._weight(1 + len(row.utterance.text) // SEGMENT_CHARS)
+                      for row in planner.rows)  # fmt: skip
+        waiting += sum(
+            self._weight(len(speech.plan.text.segments) - len(speech.reports))
+            for speech in self._speaking
+        )
+        return AHEAD * max_rows - waiting
+
+    def _weight(self, num_segments: int) -> int:
+        """What a row with so many segments left takes of the room."""
+        most = MOST_ELSEWHERE if self._engine.facts.is_elsewhere else num_segments
+        return max(1, min(num_segments, most))
 
     def _leave_waiting(self, session: SpeechSession) -> None:
         """Leave rows that nobody speaks to the next run."""
