@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from voxcli.batch.books.book import Book
+
 # What a column can be besides a parameter of the model, see `columns.py`.
 FIELDS = (
     *("text", "output", "id", "voice", "ref", "ref_text", "style"),
@@ -50,6 +52,7 @@ class Table:
         how: for people: encoding and delimiter.
         notes: for people: what of the file is not spoken, all of it named.
         lost: those of them that say that the file has a mistake.
+        book: whose chapters the records are; None for other files.
     """
 
     path: Path
@@ -59,3 +62,4 @@ class Table:
     how: str
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    book: Book | None = None

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from voxcli.batch.captions import AUTO
+from voxcli.batch.chapters import TEXT_ALONE, BookChoice, read_chapters
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import decode_table
 from voxcli.batch.records import FIELDS, Record, Table, shorten
@@ -25,8 +26,9 @@ from voxcli.errors import UsageError, nearest
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".srt": "subtitles", ".vtt": "subtitles", ".ass": "subtitles", ".ssa": "subtitles",
-    ".txt": "text",
+    ".txt": "text", ".epub": "epub", ".md": "markdown", ".markdown": "markdown",
 }  # fmt: skip
+BOOKS = tuple(suffix for suffix, kind in SUFFIXES.items() if kind in ("epub", "markdown", "text"))
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
 _SENTENCE = re.compile(r"[.!?…。！？]\s*$|\S\s+\S+\s+\S+\s+\S")  # its end, or four words
@@ -44,6 +46,7 @@ def read_table(
     has_header: bool = True,
     labels: str = AUTO,
     cast: Collection[str] = (),
+    book: BookChoice = TEXT_ALONE,
 ) -> Table:
     """Read all records of a file; its suffix says what it is.
 
@@ -54,6 +57,7 @@ def read_table(
         has_header: whether the first record of a CSV names its columns; else they are 1, 2, ….
         labels, cast: which words before a colon in subtitles and scripts are speakers, see
             `read_cues`.
+        book: what of a book is spoken.
 
     Raises:
         UsageError: unreadable, of an unknown kind, without the column `text`, or without records.
@@ -61,12 +65,17 @@ def read_table(
     """
     kind = SUFFIXES.get(path.suffix.lower())
     if path.is_dir():
-        raise UsageError(
-            f"{path} is a folder", hint="give a file: CSV, TSV, JSONL, SRT, VTT, ASS, TXT"
-        )
+        raise UsageError(f"{path} is a folder", hint=f"give a file: {', '.join(SUFFIXES)}")
     if kind is None:
         hint = f"use one of {', '.join(SUFFIXES)}"
         raise UsageError(f"{path} is not a table: its suffix is '{path.suffix}'", hint=hint)
+    mapping = mapping or {}
+    if kind in ("epub", "markdown") or (kind == "text" and book.is_book):
+        _refuse_for_tables(path, mapping, has_header=has_header, labels=labels)
+        return read_chapters(path, kind, book, encoding)
+    if book.given:
+        hint = f"leave it out, or give one of {', '.join(BOOKS)}"
+        raise UsageError(f"{book.given} is given, but {path} is not a book", hint=hint)
     try:
         text, how = decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
@@ -76,14 +85,13 @@ def read_table(
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    mapping = mapping or {}
     named = {field: field for field in FIELDS} | dict(parameters or {})
     fields = {fold_header(header): field for header, field in named.items()}
     if kind not in ("subtitles", "text") and labels != AUTO:
         hint = "leave it out; the column speaker names who speaks"
         raise UsageError(f"--labels is given, but {path} is a table", hint=hint)
-    if kind != "csv" and not has_header:
-        raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
+    if kind != "csv":
+        _refuse_no_header(path, has_header=has_header)
     if kind == "csv":
         sep, text = _take_sep(text)
         found = delimiter or sep or _find_delimiter(
@@ -116,6 +124,21 @@ def read_table(
 
 def _empty(path: Path) -> UsageError:
     return UsageError(f"{path} is empty", hint="give a table with a column 'text'")
+
+
+def _refuse_for_tables(
+    path: Path, mapping: Mapping[str, str], *, has_header: bool, labels: str
+) -> None:
+    """Refuse for a book what is for tables and subtitles."""
+    if labels != AUTO:
+        raise UsageError(f"--labels is given, but {path} is a book", hint="leave it out")
+    _refuse_no_header(path, has_header=has_header)
+    _refuse_mapping(mapping, path)
+
+
+def _refuse_no_header(path: Path, *, has_header: bool) -> None:
+    if not has_header:
+        raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
 
 
 def _refuse_mapping(mapping: Mapping[str, str], path: Path) -> None:

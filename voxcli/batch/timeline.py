@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,10 @@ from voxcli.audio.files import (
     publish,
 )
 from voxcli.audio.formats import AudioFormat, resolve_format
+from voxcli.audio.level import Standard, decibels
 from voxcli.audio.names import slug
-from voxcli.audio.placing import Cue, Placement, Policy, overlaps, place
+from voxcli.audio.placing import GAP_S, Cue, Placement, Policy, overlaps, place
+from voxcli.audio.tags import Mark, Tags
 from voxcli.audio.write import check_output
 from voxcli.batch.folder import file_matches
 from voxcli.batch.jobs import Status
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from voxcli.audio.mixdown import Clip, Mix
 
 LOWEST_LUFS, HIGHEST_LUFS = -40.0, -5.0
+MAX_GAP_S = 60.0
 SHOWN_OVERLAPS = 10
 UNNAMED, BED = "speech", "bed"  # stems of rows without a speaker, and of the bed
 
@@ -53,6 +56,9 @@ class Timeline:
         mix, stems, subtitles: a file, a folder, a file; None is not made.
         bed: sound under the speech; a recording or a video.
         lufs: integrated loudness of the mix; None leaves it as it comes.
+        standard: what a shop asks of the mix, in place of the loudness.
+        gap_s: silence before a row without a start.
+        title, artist, cover: of the whole, for a mix that can say it.
         bits, rate: of the mix and the stems, where their format has a choice.
         overwrite: replace files that are not from this batch.
     """
@@ -64,6 +70,11 @@ class Timeline:
     bed: Path | None = None
     ducking: Ducking = field(default_factory=Ducking)
     lufs: float | None = None
+    standard: Standard | None = None
+    gap_s: float = GAP_S
+    title: str = ""
+    artist: str = ""
+    cover: bytes | None = None
     bits: str | None = None
     rate: int | None = None
     overwrite: bool = False
@@ -81,6 +92,8 @@ class Timeline:
         if self.lufs is not None and not LOWEST_LUFS <= self.lufs <= HIGHEST_LUFS:
             hint = f"give {LOWEST_LUFS:g} to {HIGHEST_LUFS:g}, such as -16"
             raise UsageError(f"--lufs is {self.lufs:g}", hint=hint)
+        if not 0 <= self.gap_s <= MAX_GAP_S:
+            raise UsageError(f"--gap is {self.gap_s:g}", hint=f"give 0 to {MAX_GAP_S:g} seconds")
         if self.bed is not None:
             from voxcli.audio.clips import ClipReader
 
@@ -118,7 +131,7 @@ class Timeline:
         spoken = [row for row in rows if row["status"] in (Status.OK, Status.KEPT)]
         if not spoken:
             raise SynthesisError("no row has a file, so there is no timeline")
-        placements = place([_cue(row) for row in spoken], self.policy)
+        placements = place([_cue(row) for row in spoken], self.policy, self.gap_s)
         for row, placed in zip(spoken, placements, strict=True):
             row |= _told(placed)
         if self.policy is Policy.FAIL and (number := sum(p.overlap_s > 0 for p in placements)):
@@ -160,9 +173,16 @@ class Timeline:
         ]
         bed = Bed(self.bed, self.ducking) if self.bed is not None else None
         mix = Mix(clips, rate, bed, self.lufs, length=round(length_s * rate))
+        if self.standard is not None:
+            mix = replace(
+                mix, target_rms_db=self.standard.target_db, ceiling_db=self.standard.ceiling_db
+            )
         made: dict[str, Any] = {"sample_rate": rate, "bed": str(self.bed) if self.bed else None}
         if self.mix is not None:
-            made |= {"mix": str(self.mix), **self._write(mix, self.mix, manifest)}
+            marks = _marks(rows, clips, mix.length)
+            tags = Tags(self.title, self.artist, self.cover, marks)
+            made |= {"mix": str(self.mix), **self._write(mix, self.mix, manifest, tags)}
+            made |= {"chapters": [mark._asdict() for mark in marks]} if marks else {}
         if self.stems is not None:
             made["stems"] = list(self._write_stems(mix, rows, self.stems, manifest))
         return made
@@ -192,13 +212,22 @@ class Timeline:
             self._write(stem, path, manifest)
             yield str(path)
 
-    def _write(self, mix: Mix, path: Path, manifest: Manifest) -> dict[str, Any]:
+    def _write(
+        self, mix: Mix, path: Path, manifest: Manifest, tags: Tags | None = None
+    ) -> dict[str, Any]:
         from voxcli.audio.mixdown import write_mix
 
         may_replace = self._may_replace(path, manifest)
-        written = write_mix(mix, path, bits=self.stored_bits, overwrite=may_replace)
+        written = write_mix(mix, path, bits=self.stored_bits, overwrite=may_replace, tags=tags)
         _remember(path, manifest)
-        return {
+        audio, floor_db = written.audio, written.noise_floor_db
+        found: dict[str, Any] = {}
+        if self.standard is not None and tags is not None:
+            peak_db = decibels(audio.peak**2)
+            found["shortfalls"] = self.standard.shortfalls(audio.rms_dbfs, peak_db, floor_db)
+        return found | {
+            "rms_db": round(audio.rms_dbfs, 2),
+            "noise_floor_db": round(floor_db, 2) if math.isfinite(floor_db) else None,
             "peak": round(written.audio.peak, 4),
             "num_frames": written.audio.num_frames,
             "lufs": round(written.lufs, 2) if math.isfinite(written.lufs) else None,
@@ -317,6 +346,23 @@ def _clip(row: Mapping[str, Any], placed: Placement, folder: Path, rate: int) ->
         folder / row["output"], round(placed.start_s * rate), round(placed.audio_s * rate),
         is_cut=placed.cut_s > 0,
     )  # fmt: skip
+
+
+def _marks(
+    rows: Sequence[Mapping[str, Any]], clips: Sequence[Clip], length: int
+) -> tuple[Mark, ...]:
+    """A mark for each row that has a title, to where the next one begins."""
+    begun = sorted(
+        (clip.start, row["extra"]["title"].strip())
+        for row, clip in zip(rows, clips, strict=True)
+        if row["extra"].get("title", "").strip()
+    )
+    if not begun:
+        return ()
+    stops = [*(start for start, _ in begun[1:]), max([length, *(clip.stop for clip in clips)])]
+    return tuple(
+        Mark(title, start, stop) for (start, title), stop in zip(begun, stops, strict=True)
+    )
 
 
 def stem_names(speakers: Iterable[str]) -> dict[str, str]:

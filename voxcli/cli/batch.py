@@ -29,6 +29,7 @@ from voxcli.cli.batch_shows import (
     show_plan,
     show_problems,
 )
+from voxcli.cli.book_options import BookOptions, of_book
 from voxcli.cli.engine_options import EngineOptions, say_who, start
 from voxcli.cli.options import ENGINE, OUTPUT, JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
@@ -41,6 +42,7 @@ from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
     from voxcli.batch.cast import Cast
+    from voxcli.batch.chapters import BookChoice
     from voxcli.batch.jobs import Standing
     from voxcli.batch.rows import Defaults
     from voxcli.batch.session import Session
@@ -57,6 +59,8 @@ EXAMPLES = (
     "&& voxcli batch cues.srt -o dub/ --fit --mix dub.wav --lufs -16 --subtitles dub.srt",
     r"printf 'Ann: Who is there?\nBen: It is me.\n' > play.txt "
     "&& voxcli batch play.txt -o play/ --cast Ann=emma,Ben=george",
+    r"printf '# One\n\nThe ferry leaves.\n\n# Two\n\nBring a jacket.\n' > book.md "
+    "&& voxcli batch book.md -o book/ --mix book.m4b --loudness audiobook",
 )
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
@@ -68,9 +72,13 @@ ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 def batch(
     input: Annotated[
         Path,
-        typer.Argument(metavar="INPUT", help="The table: CSV, TSV, JSONL, SRT, VTT, ASS or TXT."),
+        typer.Argument(
+            metavar="INPUT",
+            help="The table: CSV, TSV, JSONL, SRT, VTT, ASS or TXT. Or a book: EPUB or MD.",
+        ),
     ],
     tables: TableOptions,
+    books: BookOptions,
     names: FileOptions,
     speech: SpeechOptions,
     parameters: ParameterOptions,
@@ -123,15 +131,16 @@ def batch(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Speak every row of a table into a separate file.
+    """Speak every row of a table, or every chapter of a book, into a separate file.
 
     Columns: text, output or id, voice, ref, ref_text, style, seed, speed, max_seconds, language,
     lexicon, start, end or duration, speaker, and the model's parameters. Other columns are kept for
     the report. Options apply to empty cells. voxcli reports every problem before it loads the
     model, and then speaks the good rows, or none with --strict. To go on after a stop, run the
     command again: rows that are done and unchanged are kept. --fit, --mix and --subtitles place the
-    rows on a timeline by start and end, see docs/dubbing.md. Ctrl-C finishes the rows in progress.
-    A second Ctrl-C stops at once. The exit code is 1 if a row failed, must be corrected or was cut.
+    rows on a timeline by start and end, see docs/dubbing.md. For books, see docs/books.md. Ctrl-C
+    finishes the rows in progress. A second Ctrl-C stops at once. The exit code is 1 if a row
+    failed, must be corrected or was cut.
     """
     from voxcli.batch.cast import Cast
     from voxcli.batch.session import Choices
@@ -147,15 +156,19 @@ def batch(
     has_rest = speech.voice is not None or voices.ref is not None
     cast = Cast.read(voices.cast or (), settings.cast, has_rest=has_rest)
     choices = Choices(names.overwrite, force, strict)
+    book = books.choice(timeline.mix)
+    planned = timeline.timeline(names)
     config = replace(engine.config(settings), max_slots=slots or NUM_SLOTS)
     with engine.open(settings, config, is_quiet=quiet, rows_a_server=slots) as speaker:
         session = replace(
             _prepare(
-                input, out, tables, names, rows, settings, speaker, fitting.limits(), cast,
+                input, out, tables, book, names, rows, settings, speaker, fitting.limits(), cast,
                 is_quiet=quiet,
             ),
-            choices=choices, timeline=timeline.timeline(names),
+            choices=choices,
         )  # fmt: skip
+        of_this = of_book(planned, session.table.book, timeline.gap)
+        session = replace(session, timeline=of_this)
         show_notes((*session.table.notes, *cast.notes(job.row for job in session.jobs)))
         show_problems(session.problems)
         session.check()
@@ -186,6 +199,7 @@ def _prepare(
     input: Path,
     out: Path,
     tables: TableOptions,
+    book: BookChoice,
     names: FileOptions,
     defaults: Defaults,
     settings: UserSettings,
@@ -213,6 +227,7 @@ def _prepare(
         has_header=not tables.no_header,
         labels=tables.labels,
         cast=cast.names,
+        book=book,
         parameters=columns_of(engine.facts).headers,
     )
     stored = {"bits": names.bits, "rate": names.rate}

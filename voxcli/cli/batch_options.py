@@ -294,6 +294,25 @@ class TimelineOptions:
             show_default="unchanged",
         ),
     ] = None
+    loudness: Annotated[
+        str | None,
+        typer.Option(
+            "--loudness",
+            metavar="audiobook",
+            help="What the mix is made to fit, in place of --lufs: audiobook is -23 to -18 dB RMS, "
+            "peaks under -3 dB.",
+            show_default="as it comes",
+        ),
+    ] = None
+    gap: Annotated[
+        float | None,
+        typer.Option(
+            "--gap",
+            metavar="SECONDS",
+            help="Silence in the mix before a row that has no start, 0 to 60.",
+            show_default="0.3; 2 between chapters",
+        ),
+    ] = None
     bed: Annotated[
         Path | None,
         typer.Option(
@@ -351,7 +370,8 @@ class TimelineOptions:
             UsageError: a value that cannot be, or one given in vain.
         """
         from voxcli.audio.ducking import Ducking
-        from voxcli.audio.placing import Policy
+        from voxcli.audio.level import STANDARDS
+        from voxcli.audio.placing import GAP_S, Policy
         from voxcli.batch.timeline import Timeline
 
         ducking = Ducking(
@@ -360,20 +380,28 @@ class TimelineOptions:
         known = ", ".join(Policy)
         if self.overlap is not None and self.overlap not in list(Policy):
             raise UsageError(f"--overlap is '{self.overlap}'", hint=f"use one of {known}")
-        if self.mix is None and self.lufs is not None:
-            raise UsageError("--lufs is for --mix", hint="add --mix FILE")
+        if self.mix is None and (self.lufs is not None or self.loudness is not None):
+            option = "--lufs" if self.loudness is None else "--loudness"
+            raise UsageError(f"{option} is for --mix", hint="add --mix FILE")
+        if self.lufs is not None and self.loudness is not None:
+            raise UsageError("--lufs and --loudness are both given", hint="keep one of them")
+        if self.loudness is not None and self.loudness not in STANDARDS:
+            hint = f"use {' or '.join(STANDARDS)}"
+            raise UsageError(f"--loudness is '{self.loudness}'", hint=hint)
         if self.mix is None and self.stems is None and self.bed is not None:
             raise UsageError("--bed is for --mix", hint="add --mix FILE")
         if self.bed is None and ducking != Ducking():
             raise UsageError("--bed-db and --duck-... are for --bed", hint="add --bed FILE")
         if self.mix is None and self.stems is None and self.subtitles is None:
-            if self.overlap is not None:
+            given = {"--overlap": self.overlap, "--gap": self.gap}
+            if in_vain := next((name for name, value in given.items() if value is not None), None):
                 hint = "add --mix, --stems or --subtitles"
-                raise UsageError("--overlap is for a timeline", hint=hint)
+                raise UsageError(f"{in_vain} is for a timeline", hint=hint)
             return None
         return Timeline(
             Policy(self.overlap or Policy.MIX),
             mix=self.mix, stems=self.stems, subtitles=self.subtitles, bed=self.bed,
-            ducking=ducking, lufs=self.lufs, bits=names.bits, rate=names.rate,
-            overwrite=names.overwrite,
+            ducking=ducking, lufs=self.lufs, standard=STANDARDS.get(self.loudness or ""),
+            gap_s=GAP_S if self.gap is None else self.gap,
+            bits=names.bits, rate=names.rate, overwrite=names.overwrite,
         )  # fmt: skip

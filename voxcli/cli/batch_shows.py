@@ -104,7 +104,12 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
                 found.append(row)
         output.result_json({**shown, "rows": found})
         return
-    for standing, plan in plans(standings, casting, engine):
+    if session.table.book is not None:
+        output.result(output.table(_chapters(standings)))
+        standings_shown: Sequence[Standing] = ()
+    else:
+        standings_shown = standings
+    for standing, plan in plans(standings_shown, casting, engine):
         job = standing.job
         reason = f" ({standing.reason})" if standing.reason else ""
         part = casting.part_of(job.row)
@@ -121,6 +126,23 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
     output.result(
         f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, {disks}"
     )
+
+
+def _chapters(standings: Sequence[Standing]) -> list[list[str]]:
+    """The chapters of a book, with a header."""
+    from voxcli.batch.forecast import status_of
+
+    rows = [["chapter", "title", "words", "about", "file"]]
+    for standing in standings:
+        job = standing.job
+        status = f"{status_of(standing)}{f': {standing.reason}' if standing.reason else ''}"
+        has_file = bool(job.name) and not job.problems
+        rows.append([
+            str(job.row.number), job.row.extra.get("title", ""), str(len(job.row.text.split())),
+            clock(job.estimated_audio_s) if has_file else "-",
+            job.name if status == "to do" else f"{job.name} ({status})".strip(),
+        ])  # fmt: skip
+    return rows
 
 
 def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
@@ -178,6 +200,8 @@ def _show_timeline(report: dict[str, Any]) -> None:
         if len(rows) > SHOWN_ROWS:
             output.warn(f"and {len(rows) - SHOWN_ROWS} more; see {fact} in report.csv")
     made = report.get("timeline") or {}
+    for shortfall in made.get("shortfalls", ()):
+        output.warn(f"{made['mix']}: {shortfall}; see docs/books.md")
     if made.get("limited_db"):
         output.warn(f"timeline: the limiter reduced peaks by up to {made['limited_db']:.1f} dB")
 

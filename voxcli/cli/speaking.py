@@ -74,8 +74,8 @@ class TargetOptions:
             "-o",
             "--output",
             metavar="FILE|-",
-            help="Output file. The suffix sets the format: wav, flac, mp3, ogg, opus, m4a, m4b, aac "
-            "or wma. '-' writes to stdout.",
+            help="Output file. The suffix sets the format: wav, flac, mp3, ogg, opus, m4a, m4b, "
+            "aac or wma. '-' writes to stdout.",
             show_default="a free .wav name made from the text",
         ),
     ] = None

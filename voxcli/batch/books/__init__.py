@@ -1,0 +1,1 @@
+"""Books to chapters: EPUB, Markdown and plain text. Knows nothing of rows, voices or audio."""
