@@ -25,7 +25,7 @@ from running import WAIT_S, Running, run_server
 from voxcli import models
 from voxcli.config import SamplingParams
 from voxcli.parameters import Parameter
-from voxcli.server import guard, run
+from voxcli.server import connections, guard
 from voxcli.server.guard import TEXT_BYTES
 from voxcli.utterance import Utterance
 
@@ -331,7 +331,7 @@ def test_a_client_that_says_nothing_more_is_let_go(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(guard, "BODY_SILENCE_S", 0.1)
-    monkeypatch.setattr(run, "HEAD_S", 0.1)
+    monkeypatch.setattr(connections, "HEAD_S", 0.1)
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n"
     with run_server() as running:
         host, port = running.url.removeprefix("http://").split(":")
@@ -449,7 +449,7 @@ def test_a_request_that_came_in_time_is_answered_by_a_server_that_was_late(
 ) -> None:
     """The connection was idle for nearly as long as it may be, and the server is busy until after
     that."""
-    monkeypatch.setattr(run, "HEAD_S", 2.0)
+    monkeypatch.setattr(connections, "HEAD_S", 2.0)
     with run_server() as running:
         host, port = running.url.removeprefix("http://").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)

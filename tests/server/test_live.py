@@ -594,11 +594,12 @@ def test_nobody_is_waited_for_without_end(
 
 
 def test_who_listens_is_not_idle(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "IDLE_S", 0.05)
     held(shared, 2)
     with talk(shared) as it:
         it.write("It is done. ")
         until(lambda: not shared.model.gate.is_set())
+        monkeypatch.setattr(live, "IDLE_S", 0.05)
+        it.write("And")  # the next message is waited for so long
         threading.Event().wait(0.3)
         shared.model.gate.set()
         assert "error" not in it.until("audio.done")
