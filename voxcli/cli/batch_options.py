@@ -299,9 +299,9 @@ class TimelineOptions:
         typer.Option(
             "--loudness",
             metavar="audiobook",
-            help="What the mix is made to fit, in place of --lufs: audiobook is -23 to -18 dB RMS, "
-            "peaks under -3 dB.",
-            show_default="as it comes",
+            help="Target of the mix, instead of --lufs: audiobook is -23 to -18 dB RMS, with peaks "
+            "below -3 dB.",
+            show_default="unchanged",
         ),
     ] = None
     gap: Annotated[
@@ -309,7 +309,7 @@ class TimelineOptions:
         typer.Option(
             "--gap",
             metavar="SECONDS",
-            help="Silence in the mix before a row that has no start, 0 to 60.",
+            help="Silence in the mix before a row without start, 0 to 60 seconds.",
             show_default="0.3; 2 between chapters",
         ),
     ] = None

@@ -39,7 +39,7 @@ class BookOptions:
         typer.Option(
             "--speak",
             metavar="LIST",
-            help="What beside the text is spoken too: notes, pages, images, or all.",
+            help="Parts of the book to speak too: notes, pages, images, or all.",
             show_default="nothing",
         ),
     ] = ""
@@ -48,8 +48,8 @@ class BookOptions:
         typer.Option(
             "--chapter-depth",
             metavar="N",
-            help="How deep in the contents or headings chapters begin, 1 or more.",
-            show_default="found",
+            help="Levels of the contents or headings that begin a chapter, 1 or more.",
+            show_default="detected",
         ),
     ] = None
 
