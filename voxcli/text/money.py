@@ -208,7 +208,7 @@ def _bare_per(match: re.Match[str]) -> str:
 
 # A sign or a code behind letters or a sign, and one behind an amount.
 _HAS_LED = pattern_of(
-    rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=[-−+±A-Za-z]\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
+    rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=S\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
 )
 _HAS_FOLLOWING = pattern_of(
     rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"

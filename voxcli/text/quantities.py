@@ -11,7 +11,7 @@ from functools import lru_cache
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, OneOf, Recogniser
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -413,9 +413,7 @@ QUANTITIES = (
     Recogniser("unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}"),
 )
 BARE_UNITS = (
-    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=pattern_of("[²³^·⋅/]")),
+    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=pattern_of(r"[²³^·⋅/](?<!\d.)")),
     Recogniser("unit", "/", _PER_ALONE, lambda m: f" {_per('/' + m['area']).strip()} "),
-    Recogniser(
-        "unit", SMALL + CAPITAL, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"
-    ),
+    Recogniser("unit", JOINED, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"),
 )

@@ -16,7 +16,6 @@ from voxcli.text.tagger import (
     DIGIT,
     JOINED,
     LETTER_BEHIND,
-    SMALL,
     OneOf,
     Recogniser,
     led,
@@ -329,7 +328,7 @@ NAMES = (
 )
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
-    Recogniser("number", DIGIT + CAPITAL + SMALL, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
+    Recogniser("number", JOINED, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
     Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + "."),
     Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
     Recogniser("number", DIGIT, _LEADING, lambda m: _named(m.group()), "-" + CAPITAL),

@@ -42,13 +42,8 @@ _ASCII_KINDS = {
     for char in map(chr, range(128))
     if char.isalnum()
 } | {ord(char): None for char in map(chr, range(128)) if char.isspace()}
-_ASCII_STARTS = {
-    DIGIT: pattern_of("[0-9](?<![0-9].)"),
-    CAPITAL: pattern_of("[A-Z](?<![A-Za-z].)"),
-    SMALL: pattern_of("[a-z](?<![A-Za-z].)"),
-    STOPPED: pattern_of(r"[A-Za-z]++(?=\.)"),
-    JOINED: pattern_of(r"(?:[0-9]++|[A-Za-z]++)(?=\S)"),
-}
+_ASCII_RUN = pattern_of("[0-9]++|[A-Za-z]++")
+_RUN_KINDS = (DIGIT, CAPITAL, SMALL, STOPPED, JOINED)
 
 
 FIGURES_JOINED = pattern_of(r"[-/.](?<=\d.)\d")
@@ -186,9 +181,33 @@ class AsciiSpots(Spots):
     def _one(self, start: str) -> list[int]:
         found = self._found.get(start)
         if found is None:
-            matches = _ascii_start(start).finditer(self._text)
-            found = self._found[start] = [match.start() for match in matches]
+            if start in _RUN_KINDS:
+                self._find_runs()
+                return self._found[start]
+            found = self._found[start] = []
+            at = self._text.find(start)
+            while at >= 0:
+                found.append(at)
+                at = self._text.find(start, at + 1)
         return found
+
+    def _find_runs(self) -> None:
+        figures: list[int] = []
+        capitals: list[int] = []
+        small: list[int] = []
+        stopped: list[int] = []
+        joined: list[int] = []
+        text = f"{self._text} "
+        for run in _ASCII_RUN.finditer(self._text):
+            start, end = run.span()
+            first, behind = text[start], text[end]
+            (small if first >= "a" else capitals if first >= "A" else figures).append(start)
+            if not behind.isspace():
+                joined.append(start)
+                if behind == "." and first >= "A":
+                    stopped.append(start)
+        runs = (figures, capitals, small, stopped, joined)
+        self._found.update(zip(_RUN_KINDS, runs, strict=True))
 
 
 class Tagger:
@@ -279,11 +298,6 @@ def led(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
 def ends_sentence(match: re.Match[str]) -> bool:
     """Whether the full stop of an abbreviation also ends the sentence."""
     return _SENTENCE_END.match(match.string, match.end()) is not None
-
-
-@lru_cache(maxsize=128)
-def _ascii_start(start: str) -> re.Pattern[str]:
-    return _ASCII_STARTS.get(start) or re.compile(re.escape(start))
 
 
 @lru_cache(maxsize=1024)

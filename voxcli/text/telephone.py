@@ -140,7 +140,8 @@ def _call(match: re.Match[str]) -> str | None:
 def _is_another(match: re.Match[str]) -> bool:
     """Whether the sentence says to call a number of this length somewhere else."""
     string, start, end = match.string, match.start(), match.end()
-    if end - start not in (3, 4) or not _IN_A_PLACE.match(string, end):
+    is_short = end - start in (3, 4) and string[start] != "0"  # "000" is said as it is anyway
+    if not is_short or not _IN_A_PLACE.match(string, end):
         return False
     found = _ELSEWHERE.search(string[max(0, start - _REACH) : start])
     return found is not None and len(found["first"]) == end - start
