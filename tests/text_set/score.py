@@ -220,8 +220,9 @@ def markdown(tables: dict[str, Table], peers: list[str]) -> list[str]:
         for name in names:
             of = sum(count for count, right in table.values() if name in right)
             total = sum(right.get(name, 0) for _, right in table.values())
-            share = 1000 * total // max(1, of) / 10  # no 100.0 % with one that is wrong
-            cells.append(f"{total} of {of} ({share:.1f} %)")
+            share = 100 * total / max(1, of)
+            shown = share if total == of else min(share, 99.9)  # never "100.0 %" with one wrong
+            cells.append(f"{total} of {of} ({shown:.1f} %)")
     return [*lines, f"| {' | '.join(cells)} |"]
 
 

@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spellchecker import SpellChecker
 
-from voxcli.text import characters, lexicon, normalise, weekdays
+from voxcli.text import (
+    acronyms,
+    characters,
+    formulas,
+    lexicon,
+    normalise,
+    notes,
+    numerals,
+    weekdays,
+)
 
 FIXED = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 
@@ -44,3 +53,37 @@ def test_no_emoticon_is_without_eyes(pieces: list[str]) -> None:
 def test_a_text_of_ascii_has_none_of_the_signs_that_are_not_looked_for(pieces: list[str]) -> None:
     said = normalise("".join(pieces), "en").text
     assert not set(said) & set("½°`“μ")
+
+
+@FIXED
+@given(st.lists(st.sampled_from([*'0123 .,eE+-–°_[]()"!?/⁄', "ages ", "Pages ", "am", "km"])))
+def test_what_a_rule_of_figures_or_notes_looks_for_first_is_in_all_that_it_matches(
+    pieces: list[str],
+) -> None:
+    text = "".join(pieces)
+    for rule, glance in (
+        (numerals._SCIENTIFIC, numerals._ANY_SCIENTIFIC),
+        (numerals._SPACED_DECIMAL, numerals._ANY_SPACED_DECIMAL),
+        (numerals._RANGE_OF_UNITS, numerals._ANY_RANGE_OF_UNITS),
+        (notes._GLUED, notes._STOP_AND_FIGURE),
+    ):
+        assert glance.search(text) or not rule.search(text)
+    assert "ages " in text or "[" in text or not numerals._PAGES.search(text)
+
+
+@FIXED
+@given(st.lists(st.sampled_from([*"AI.,! -'’\"(1", "US", "MR", "FIG", "GO", "x"]), max_size=12))
+def test_a_line_of_capitals_is_seen(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    rules = (acronyms._SHOUT, acronyms._PAIR, acronyms._TITLE)
+    assert acronyms._LOUD_NEXT.search(text) or not any(rule.search(text) for rule in rules)
+
+
+@FIXED
+@given(st.lists(st.sampled_from([*"+-^24(x ", "Cl", "Na", "SO", "Fe", "OH", "gpu"]), max_size=8))
+def test_a_formula_is_seen(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    rules = (formulas._CHARGED, formulas._ION, formulas._SALT)
+    said = [rule.search(text) for rule in rules]
+    said += [match for match in formulas._PLAIN.finditer(text) if formulas._plain(match, "en")]
+    assert formulas._CANDIDATE.search(text) or not any(said)

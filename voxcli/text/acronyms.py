@@ -49,6 +49,7 @@ _CAPITALS = r"[A-Z]{2,30}(?:['’][A-Z]{1,4})?"
 # A line of capitals: three words or more, numbers and marks between them. "I" and "A" count.
 _LOUD = rf"(?:{_CAPITALS}|I['’](?:LL|VE|M|D)|[IA](?![\w.'’]))(?!\w)"
 _LOUD_PAIR = pattern_of(r"[A-Z][A-Z](?:[\W\d]|[.!?]?\Z)")
+_LOUD_NEXT = pattern_of(r"[A-Z][\"')]?[\s,!?.:;-]{1,3}[\"'(]?[A-Z\d]")
 _SHOUT = pattern_of(
     rf"(?<![\w.&]){_LOUD}(?:[\"')]?[ ,!?.:;\-\n]{{1,3}}[\"'(]?(?:{_LOUD}|\d{{1,9}}(?![\w.,]\w|"
     rf"\w))){{2,400}}(?!\w)"
@@ -237,7 +238,7 @@ def acronym(letters: str) -> str:
 
 def shout(draft: Draft) -> None:
     """Words in lines of capitals become words; acronyms among them stay for the recogniser."""
-    if _LOUD_PAIR.search(draft.text):
+    if _LOUD_PAIR.search(draft.text) and _LOUD_NEXT.search(draft.text):
         draft.sub(_SHOUT, _shout, "capitals")
         draft.sub(_PAIR, _pair, "capitals")
         draft.sub(_TITLE, lambda m: m.group().capitalize(), "capitals")

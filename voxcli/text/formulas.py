@@ -35,7 +35,7 @@ _LOWERED = pattern_of(
 )
 _EVIDENCE = pattern_of(f"[₀-₉ₓ{RAISED}⁺⁻]")
 _CANDIDATE = pattern_of(
-    f"[0-9(+^−₀-₉ₓ{RAISED}⁺⁻CBOASIFNP-](?:(?<=[{RAISED}])ᵐ?[A-Z]|(?<=[A-Za-z)].)(?<![CBOASIFNP])|"
+    f"[0-9(+^−₀-₉ₓ{RAISED}⁺⁻CBOASIFNP-](?:(?<=[{RAISED}])ᵐ?[A-Z]|(?<=[A-Za-z)].)(?<![CBOASIFNP])(?!(?<=-)\\w)|"
     "(?<=[a-zA-Z]C)[lN]|(?<=[a-zA-Z]B)r|(?<=[a-zA-Z]O)H|(?<=[a-zA-Z]A)s|"
     "(?<=[a-z][OSIFNPC])(?![a-z]))"
 )

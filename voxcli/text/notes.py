@@ -149,7 +149,7 @@ def citations(draft: Draft, language: str) -> None:
     draft.sub(_BRACKETED, cited, "markup")
 
 
-_STOP_AND_FIGURE = pattern_of(r"[.!?\"”)][1-9]")
+_STOP_AND_FIGURE = pattern_of(r"[.!?\"”)][1-9](?:(?<=[^\W\d_]..)|(?<=[^\W\d_]...))")
 # In plain figures, glued to the end of a sentence by a page that lost its raised ones.
 _GLUED = pattern_of(
     r"(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"

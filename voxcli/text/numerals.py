@@ -79,6 +79,10 @@ _FRACTION = pattern_of(
 _SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
 # A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
 _RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
+# Whether those can match at all, at a glance.
+_ANY_SCIENTIFIC = pattern_of(r"[eE][-+\d](?<=\d..)")
+_ANY_SPACED_DECIMAL = pattern_of(r" \d{3}[.,]\d")
+_ANY_RANGE_OF_UNITS = pattern_of("[-–](?<=[.°].)")
 _DOTS = pattern_of(r"(?<=\d)\.\.(?=\d)")
 _INNER_STOP = pattern_of(r"(?<=[A-Z]{2})\.(?=\d)")  # BS.1770
 _NTH_RANGE = pattern_of(r"(?<=\dst|\dnd|\drd|\dth)[-–](?=\d{1,3}(?:st|nd|rd|th)\b)")
@@ -107,14 +111,19 @@ def canonical(draft: Draft) -> None:
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     if not _REST.search(draft.text):
         return
-    draft.text = _SLASH.sub("/", draft.text)
-    draft.text = _SCIENTIFIC.sub(lambda m: f"{m['a']}×10^{int(m['b'])}", draft.text)
+    if not draft.text.isascii():
+        draft.text = _SLASH.sub("/", draft.text)
+    if _ANY_SCIENTIFIC.search(draft.text):
+        draft.text = _SCIENTIFIC.sub(lambda m: f"{m['a']}×10^{int(m['b'])}", draft.text)
     draft.sub(_UNDERSCORED, lambda m: m.group().replace("_", ","), "number", "_")
-    draft.sub(
-        _SPACED_DECIMAL, lambda m: f"{m['whole'].replace(' ', ',')}.{m['part']}", "number", " "
-    )
-    draft.text = _PAGES.sub(lambda m: f"{m.group()} ", draft.text)
-    draft.sub(_RANGE_OF_UNITS, lambda m: f"{m['unit']} to ", "number")
+    if _ANY_SPACED_DECIMAL.search(draft.text):
+        draft.sub(
+            _SPACED_DECIMAL, lambda m: f"{m['whole'].replace(' ', ',')}.{m['part']}", "number"
+        )
+    if "ages " in draft.text or "[" in draft.text:
+        draft.text = _PAGES.sub(lambda m: f"{m.group()} ", draft.text)
+    if _ANY_RANGE_OF_UNITS.search(draft.text):
+        draft.sub(_RANGE_OF_UNITS, lambda m: f"{m['unit']} to ", "number")
     if "'" in draft.text:
         draft.sub(_SWISS, lambda m: m.group().replace("'", ","), "number")
 
