@@ -1,17 +1,38 @@
-"""The one part of the build that pyproject.toml cannot say: C, compiled where a compiler is found.
+"""The part of the build that pyproject.toml cannot say: C, compiled where a compiler is found.
 
 Without one the package installs all the same and runs on torch alone.
 """
 
+import os
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SOURCES = sorted(Path("voxcli/kernels").glob("native*.[ch]"))  # `kernels/native.py` does the same
 MARK = zlib.crc32(b"".join(path.read_bytes() for path in SOURCES))
 
+
+class BuildSideBySide(build_ext):
+    """Compiles the C files at the same time, each by a process of its own."""
+
+    def build_extension(self, ext):
+        compile_all = self.compiler.compile
+
+        def compile_each(sources, **given):
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                each = [pool.submit(compile_all, [source], **given) for source in sources]
+                return [path for future in each for path in future.result()]
+
+        if self.compiler.compiler_type == "unix":
+            self.compiler.compile = compile_each
+        super().build_extension(ext)
+
+
 setup(
+    cmdclass={"build_ext": BuildSideBySide},
     ext_modules=[
         Extension(
             "voxcli.kernels._native",
@@ -29,5 +50,5 @@ setup(
             ],
             optional=True,
         )
-    ]
+    ],
 )

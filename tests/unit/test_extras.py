@@ -66,6 +66,31 @@ def test_the_command_suits_who_installed_voxcli(
     assert extras.install_command("voxcli[dub]") == wanted
 
 
+def test_files_of_a_shell_are_installed_where_it_looks_for_them() -> None:
+    """What the build takes for each folder is there, and nothing of it is forgotten."""
+    root = Path(__file__).parents[2]
+    tables = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    found = {
+        (folder, path.name)
+        for folder, patterns in tables["data-files"].items()
+        for pattern in patterns
+        for path in root.glob(pattern)
+    }
+    manuals = {("share/man/man1", path.name) for path in (root / "docs/man").iterdir()}
+    assert found == manuals | {
+        ("share/bash-completion/completions", "voxcli"),
+        ("share/zsh/site-functions", "_voxcli"),
+        ("share/fish/vendor_completions.d", "voxcli.fish"),
+    }
+
+
+def test_what_an_index_is_told_is_true() -> None:
+    known = [each for each in PROJECT["classifiers"] if "Python :: 3." in each]
+    lowest = PROJECT["requires-python"].removeprefix(">=")
+    assert known[0].endswith(f":: {lowest}")
+    assert not any("License" in each for each in PROJECT["classifiers"]), "`license` says it"
+
+
 def test_a_plain_install_has_few_packages() -> None:
     assert len(PROJECT["dependencies"]) <= MAX_PACKAGES
 

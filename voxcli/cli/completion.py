@@ -30,5 +30,10 @@ def completion(
     """
     if shell not in SHELLS:
         raise UsageError(f"there is no completion for '{shell}'", hint=f"use {', '.join(SHELLS)}")
+    output.result(script(shell))
+
+
+def script(shell: str) -> str:
+    """What a shell is to run; it asks voxcli itself for the words that fit."""
     make = import_module("typer.completion").get_completion_script
-    output.result(make(prog_name="voxcli", complete_var=COMPLETE, shell=shell))
+    return str(make(prog_name="voxcli", complete_var=COMPLETE, shell=shell))

@@ -1,8 +1,8 @@
 """What is generated in `docs/`: `python -m voxcli.cli.docs docs` rewrites it.
 
-`cli.md` and the pages of `man/`, which the wheel installs, come from the app. In `models/` the
-table of a family's parameters comes from its declaration and stands between two comments. A test
-compares the files with `pages()`.
+`cli.md`, the pages of `man/` and the scripts of `completions/` come from the app; the wheel
+installs the last two. In `models/` the table of a family's parameters comes from its declaration
+and stands between two comments. A test compares the files with `pages()`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from voxcli import __version__
 from voxcli.cli import app, panels_of
+from voxcli.cli.completion import SHELLS, script
 from voxcli.models import FAMILIES
 from voxcli.parameters import Parameter
 
@@ -26,6 +27,7 @@ HEADER = """\
 
 Generated from the program by `make docs`; do not edit. Exit codes: [exit-codes.md](exit-codes.md).
 """
+COMPLETIONS = ("voxcli", "_voxcli", "voxcli.fish")  # as each shell looks for them
 BEGIN, END = "<!-- parameters, by `make docs` -->\n", "<!-- end of parameters -->\n"
 
 
@@ -33,6 +35,8 @@ def pages(folder: Path) -> dict[Path, str]:
     """Every file of `docs/` that is generated, or has a generated part, and what is to be in it."""
     made = {folder / "cli.md": render()}
     made |= {folder / "man" / f"{name}.1": text for name, text in manuals().items()}
+    names = zip(COMPLETIONS, SHELLS, strict=True)
+    made |= {folder / "completions" / name: f"{script(shell)}\n" for name, shell in names}
     for family in FAMILIES:
         page = folder / "models" / f"{family.name.replace('_', '-')}.md"
         before, _, rest = page.read_text("utf-8").partition(BEGIN)

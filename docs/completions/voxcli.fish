@@ -1,0 +1,1 @@
+complete --command voxcli --no-files --arguments "(env _VOXCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) voxcli)" --condition "env _VOXCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) voxcli"
