@@ -194,7 +194,7 @@ def test_an_encoding_of_another_model_is_refused(remote: RemoteEngine) -> None:
     [
         (replace(WANTED, precision="bf16"), "computes in fp32"),
         (replace(WANTED, eager=True), "--eager"),
-        (replace(WANTED, device="cuda:7"), "device 'cuda:7' is not here"),
+        (replace(WANTED, device="cuda:7"), "device 'cuda:7' is not available"),
         (replace(WANTED, model="openbmb/VoxCPM2"), "another model"),
     ],
 )

@@ -677,7 +677,7 @@ def test_options_are_a_device_for_each_replica(
         ("cuda", 3, 2, DeviceError, "needs a GPU for each, and 2"),
         ("cuda", 1, 0, DeviceError, "and 0"),
         ("cuda:1", 2, 4, UsageError, "'cuda:1'"),
-        ("cuda:0,cuda:5", None, 2, DeviceError, "'cuda:5' is not here"),
+        ("cuda:0,cuda:5", None, 2, DeviceError, "'cuda:5' is not available"),
         ("cuda:0,cuda:0", None, 2, UsageError, "twice"),
         ("cuda:0,cpu", None, 2, UsageError, "'cpu'"),
         ("cuda:0,", None, 2, UsageError, "''"),
