@@ -1,13 +1,14 @@
 # voxcli on a CPU, as a server or for any other command. From this folder:
 #
-#     docker build -t voxcli .
+#     docker build -t voxcli --build-arg TORCH_INDEX=ADDRESS .
 #     docker run --rm voxcli speak "The ferry leaves at noon." -o - > noon.wav
 #     docker run -p 127.0.0.1:8091:8091 -e VOXCLI_API_KEY=a-long-secret -v voices:/data voxcli
 #
-# constraints.txt has the version of torch. EXTRAS are those of the README; TORCH_INDEX has torch's builds.
+# ADDRESS is at the end of the command that pytorch.org shows for Linux, Pip and CPU. Without it torch comes with
+# CUDA, 3 GB instead of 190 MB. constraints.txt has its version. EXTRAS are those of the README.
 FROM python:3.12-slim-bookworm AS build
 ARG EXTRAS=serve
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG TORCH_INDEX=
 # the kernels for the CPU are compiled here
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -17,7 +18,7 @@ RUN python -m venv --without-pip /opt/voxcli
 WORKDIR /src
 COPY constraints.txt .
 RUN pip --python /opt/voxcli/bin/python install --no-cache-dir torch -c constraints.txt \
-    --index-url "$TORCH_INDEX"
+    ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
 COPY voxcli voxcli
 RUN pip --python /opt/voxcli/bin/python install --no-cache-dir ".[$EXTRAS]" -c constraints.txt

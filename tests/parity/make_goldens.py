@@ -1,7 +1,7 @@
 """Make the parity goldens with the official package, or check that they are still what it gives.
 
     OFFICIAL=/tmp/official; python3.11 -m venv $OFFICIAL
-    $OFFICIAL/bin/pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
+    $OFFICIAL/bin/pip install torch==2.13.0  # its CPU build is enough
     $OFFICIAL/bin/pip install transformers==4.57.6 safetensors einops pydantic librosa soundfile
     $OFFICIAL/bin/pip install --no-deps voxcpm==2.0.3
     mkdir -p $OFFICIAL/lib/python3.11/site-packages/torchaudio   # imported, never called
