@@ -168,8 +168,6 @@ class FfmpegEncoder:
         self._cover_path.unlink(missing_ok=True)
 
     def _convert(self) -> None:
-        # NOTE: not pydub's export, which reads the whole audio into memory and leaves two files in
-        # /tmp when ffmpeg fails or the user interrupts it.
         command = ["ffmpeg", "-loglevel", "error", "-y", "-f", "s16le", "-ar"]
         command += [str(self._sample_rate), "-ac", "1", "-i", str(self._raw_path), *self._tagged()]
         command += ["-c:a", self._format.codec, "-b:a", LOSSY_BITRATE, *FFMPEG_REPEATABLE]
