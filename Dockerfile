@@ -20,6 +20,8 @@ COPY constraints.txt .
 RUN pip --python /opt/voxcli/bin/python install --no-cache-dir torch -c constraints.txt \
     ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
+COPY docs/man docs/man
+COPY docs/completions docs/completions
 COPY voxcli voxcli
 RUN pip --python /opt/voxcli/bin/python install --no-cache-dir ".[$EXTRAS]" -c constraints.txt
 
