@@ -22,9 +22,9 @@ hello: $(SPEAKS)
 	@echo "  voxcli speak \"Good morning.\" --voice emma -o morning.wav"
 
 # Tests run in an order of their own each time: `pytest --randomly-seed=N`, with the N that was shown, repeats it.
-# Two workers, below a folder of a short name, since sockets lie there.
+# Three workers, since tests often wait, below a folder of a short name, since sockets lie there.
 test: lint type
-	@folder=$$(mktemp -dt vXXXX); $(BIN)/pytest -n 2 --dist worksteal --basetemp=$$folder -m "$(PLAIN)"; \
+	@folder=$$(mktemp -dt vXXXX); $(BIN)/pytest -n 3 --dist worksteal --basetemp=$$folder -m "$(PLAIN)"; \
 	code=$$?; rm -rf $$folder; exit $$code
 
 # What takes most of a minute a test: killed servers and replicas under load.

@@ -8,6 +8,7 @@ Without a file it plays, which needs sounddevice. Who is interrupted sends `resp
 empties the player and goes on with `input.text` (docs/server.md).
 """
 
+import argparse
 import asyncio
 import codecs
 import json
@@ -39,12 +40,12 @@ def open_sound(rate, path=None):
     return sound, sound.write
 
 
-async def main(*path):
+async def main(path):
     headers = {"Authorization": f"Bearer {KEY}"} if KEY else None
     async with connect(f"{URL}/v1/audio/speech/stream", additional_headers=headers) as socket:
         await socket.send(json.dumps({"type": "session.config", "response_format": "pcm"}))
         created = json.loads(await socket.recv())
-        sound, play = open_sound(created["sample_rate"], *path)
+        sound, play = open_sound(created["sample_rate"], path)
         writing = asyncio.create_task(write(socket))
         with sound:
             async for message in socket:
@@ -55,4 +56,8 @@ async def main(*path):
         await writing
 
 
-asyncio.run(main(*sys.argv[1:]))
+parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+)
+parser.add_argument("path", nargs="?", help="a WAV file")
+asyncio.run(main(parser.parse_args().path))

@@ -66,7 +66,9 @@ async def of_websocket(url: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("url", help="of a server, such as http://127.0.0.1:8101")
     parser.add_argument("--times", type=int, default=30, help="of each, in turns")
     options = parser.parse_args()

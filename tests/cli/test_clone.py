@@ -229,7 +229,7 @@ def test_verify_compares_the_result_with_the_recording(
     code, out, err = run("clone", WORDS, "--ref", EMMA, "-o", "a.wav", "--verify", "--json")
     assert code == 0
     assert json.loads(out)["similarity"] == 0.4
-    assert "similarity 0.40, below 0.7" in err
+    assert "likeness 0.40, below 0.7" in err
 
 
 # voices

@@ -50,7 +50,17 @@ from voxcli.engine.remote.place import Place
 from voxcli.engine.standin import StandInEngine
 from voxcli.errors import BusyError, EngineFaultError, UnavailableError, UsageError
 from voxcli.plan import Plan
-from voxcli.server import encode, guard, listener, local, patience, run, service, voices
+from voxcli.server import (
+    connections,
+    encode,
+    guard,
+    listener,
+    local,
+    patience,
+    run,
+    service,
+    voices,
+)
 from voxcli.server.worker import State
 from voxcli.utterance import Recording, Use, Utterance
 
@@ -296,7 +306,7 @@ def trickle(raw: socket.socket) -> bytes:
 
 
 def test_a_second_head_has_as_little_time_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "HEAD_S", 0.3)
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
     with run_server() as running, socket.create_connection(address(running), timeout=WAIT_S) as raw:
         raw.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert raw.recv(12) == b"HTTP/1.1 200"
@@ -308,7 +318,7 @@ def test_a_second_head_has_as_little_time_as_the_first(monkeypatch: pytest.Monke
 def test_an_answer_that_takes_long_is_not_cut_by_the_time_for_heads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "HEAD_S", 0.2)
+    monkeypatch.setattr(connections, "HEAD_S", 0.2)
     with run_server() as running:
         for _ in range(2):  # the first request of a connection, and one that came ahead of its turn
             running.model.gate.clear()
@@ -322,7 +332,7 @@ def test_an_answer_that_takes_long_is_not_cut_by_the_time_for_heads(
 def test_connections_have_a_cap_and_the_local_socket_its_own(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MAX_CONNECTIONS", 5)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
     with run_server(place=place) as running:
         until(lambda: not running.process._uvicorn.server_state.connections)
         held = [socket.create_connection(address(running), timeout=WAIT_S) for _ in range(5)]
@@ -342,7 +352,7 @@ def test_a_closed_connection_whose_client_takes_nothing_is_dropped(
 ) -> None:
     monkeypatch.setattr(patience, "STALLED_S", 0.3)
     monkeypatch.setattr(run, "TIDY_S", 0.1)
-    monkeypatch.setattr(run, "LINGER_S", 0.3)
+    monkeypatch.setattr(connections, "LINGER_S", 0.3)
     with run_server() as running, begin(running, LONG * 20, sample_rate=192_000, stream=True):
         until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)
         until(lambda: not running.process._uvicorn.server_state.connections)

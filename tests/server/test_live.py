@@ -615,7 +615,7 @@ def test_a_message_too_large_ends_the_connection(shared: Running, frames: list[s
             it.socket.send(iter(frames) if len(frames) > 1 else frames[0])
         except ConnectionClosed:
             pass
-        assert it.rest() == 1009
+        assert it.rest() in (1009, 1006)  # the second where the connection's end overtook the first
     until(lambda: is_free(shared))
 
 
