@@ -41,7 +41,7 @@ from voxcli.config import SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.fleet.cap import Cap
 from voxcli.engine.fleet.dispatcher import Dispatcher, Row, Server
-from voxcli.engine.remote.find import connect_here, connect_to
+from voxcli.engine.remote.find import connect_here, connect_to, health_at
 from voxcli.engine.remote.find import health as health_of
 from voxcli.engine.remote.place import Place
 from voxcli.errors import (
@@ -151,6 +151,7 @@ def front(shared: Front) -> Iterator[Front]:
     yield shared
     shared.release()
     until(lambda: not shared.running.worker.num_running)
+    until(lambda: all(map(is_idle, shared.all)))  # else what is left would be held with the next
 
 
 def expected(text: str = TEXT, seed: int = 7) -> bytes:
@@ -158,11 +159,18 @@ def expected(text: str = TEXT, seed: int = 7) -> bytes:
     return quantise(fake_engine().synthesize([utterance])[0].samples, "16")
 
 
-def kill(replica: Replica) -> None:
-    pid, num_restarts = replica.pid, replica.num_restarts
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: replica.num_restarts > num_restarts)
+def is_idle(replica: Replica) -> bool:
+    health = health_at(replica.socket)
+    return health.get("status") == "ready" and not health["streams"] and not health["queue"]
+
+
+def kill(*victims: Replica) -> None:
+    num_restarts = [replica.num_restarts for replica in victims]
+    for replica in victims:
+        assert replica.pid is not None
+        os.kill(replica.pid, signal.SIGKILL)
+    for replica, num in zip(victims, num_restarts, strict=True):
+        until(lambda replica=replica, num=num: replica.num_restarts > num)  # type: ignore[misc]
 
 
 # ------------------------------------------------------------------------ as one server
@@ -241,8 +249,7 @@ def test_a_voice_that_is_added_is_spoken_by_every_replica(front: Front) -> None:
     front.hold_at(0)
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(front.speak, voice="clara") for _ in range(8)]
-        until(lambda: sum(row.streams for row in front.engine.rows()) == 8)
-        assert len(front.speakers()) == 2
+        until(lambda: len(front.speakers()) == 2)  # one that came back is not given as much at once
         front.release()
     assert {each.result().status_code for each in asked} == {200}
 
@@ -257,8 +264,7 @@ def test_what_nobody_heard_of_a_killed_replica_is_spoken_by_another(
     front.hold_at(0)
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(front.speak, seed=seed, stream=is_streamed) for seed in range(6)]
-        until(lambda: sum(row.streams for row in front.engine.rows()) == 6)
-        assert len(front.speakers()) == 2
+        until(lambda: len(front.speakers()) == 2)  # one that came back is not given as much at once
         kill(front.all[0])
         front.release()
     assert [each.result().status_code for each in asked] == [200] * 6
@@ -356,8 +362,7 @@ def test_what_waits_while_no_replica_is_there_is_spoken_by_the_first_that_is(fro
         asked = pool.submit(front.speak)
         until(lambda: len(front.speakers()) == 1)
         (front.gates / "start").touch()
-        for replica in front.all:
-            kill(replica)
+        kill(*front.all)
         front.release()
         assert asked.result().content == expected()
 
