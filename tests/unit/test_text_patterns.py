@@ -15,9 +15,16 @@ from voxcli.text.patterns import LatePattern, pattern_of
 
 
 def _all() -> list[LatePattern]:
-    for module in pkgutil.iter_modules(voxcli.text.__path__):
-        importlib.import_module(f"voxcli.text.{module.name}")
-    return [found for found in gc.get_objects() if type(found) is LatePattern]
+    """Those that the modules of rules hold, by themselves or in a collection."""
+    names = [f"voxcli.text.{module.name}" for module in pkgutil.iter_modules(voxcli.text.__path__)]
+    waiting: list[object] = [vars(importlib.import_module(name)) for name in names]
+    seen: dict[int, object] = {}
+    while waiting:
+        for found in gc.get_referents(waiting.pop()):
+            if id(found) not in seen and isinstance(found, LatePattern | dict | list | tuple):
+                seen[id(found)] = found
+                waiting.append(found)
+    return [found for found in seen.values() if type(found) is LatePattern]
 
 
 def test_every_pattern_of_the_rules_is_one() -> None:
