@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -455,3 +458,17 @@ def test_without_lxml_an_epub_names_the_extra(
         read(path)
     assert caught.value.exit_code == 4
     assert "voxcli[books]" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("suffix", [".md", ".txt"])
+def test_only_an_epub_needs_its_reader(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"book{suffix}"
+    path.write_text("# One\n\nFirst words.\n\n# Two\n\nLast words.\n", "utf-8")
+    (tmp_path / "lxml.py").write_text("raise ModuleNotFoundError(name='lxml')", "utf-8")
+    words = ["batch", path, "-o", tmp_path / "out", "--chapters", "all", "--dry-run"]
+    done = subprocess.run(
+        [sys.executable, "-m", "voxcli", *words], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Two" in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from voxcli.batch.books.book import Aside, Book, Chapter
@@ -151,8 +151,7 @@ def _read(path: Path, kind: str, choice: BookChoice, encoding: str | None) -> Bo
             raise UsageError(f"{choice.given} is given, but {path} is plain text: it marks none",
                              hint="leave it out")  # fmt: skip
         book = headings.read_plain(text, path)
-    return Book(book.title, book.authors, book.chapters, book.cover, f"{how}, {book.how}",
-                book.notes, book.lost)  # fmt: skip
+    return replace(book, how=f"{how}, {book.how}")
 
 
 def _records(chapters: Sequence[Chapter], choice: BookChoice) -> list[Record]:

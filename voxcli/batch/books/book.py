@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+SHOWN_TITLE = 80  # characters
 
 
 class Aside(StrEnum):
@@ -52,3 +55,14 @@ class Book:
     how: str = ""
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+
+
+def shortened(title: str) -> str:
+    """A title on one line, and not longer than a player shows."""
+    line = " ".join(title.split())
+    return line if len(line) <= SHOWN_TITLE else f"{line[: SHOWN_TITLE - 1].rstrip()}…"
+
+
+def top_depth(depths: Sequence[int]) -> int:
+    """The first depth that has more than one line, for a lone line is the book's own title."""
+    return next((each for each in sorted(set(depths)) if depths.count(each) > 1), max(depths))

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from voxcli.batch.books import markup
 from voxcli.batch.books.archive import Archive
-from voxcli.batch.books.book import Aside, Book, Chapter
+from voxcli.batch.books.book import Aside, Book, Chapter, shortened, top_depth
 from voxcli.batch.books.package import Document, read_package
 from voxcli.batch.books.prose import NOTE_TYPES, Paragraph, Prose, read_prose
 from voxcli.errors import TextError, UsageError
@@ -32,7 +32,6 @@ _MATTER = {
 }  # fmt: skip
 BESIDE = "beside the reading order"
 MAX_WORDS_BEFORE = 50  # of a chapter before its first heading in a document: an epigraph
-SHOWN_TITLE = 80  # characters
 
 Position = tuple[int, int]  # number of a document, number of a paragraph in it
 
@@ -145,11 +144,6 @@ def _headings(reads: Sequence[_Read]) -> list[Line]:
     ]
 
 
-def top_depth(depths: Sequence[int]) -> int:
-    """The first depth that has more than one line, for a lone line is the book's own title."""
-    return next((each for each in sorted(set(depths)) if depths.count(each) > 1), max(depths))
-
-
 def _cuts(
     reads: Sequence[_Read], lines: Sequence[Line], depth: int | None
 ) -> dict[Position, list[str]]:
@@ -206,12 +200,6 @@ def _title(paragraphs: Sequence[Paragraph], read: _Read) -> str:
     headings = (" ".join(each.text.split()) for each in paragraphs if each.level)
     found = next(headings, "") or read.prose.title or PurePosixPath(read.document.name).stem
     return shortened(found)
-
-
-def shortened(title: str) -> str:
-    """A title on one line, and not longer than a player shows."""
-    line = " ".join(title.split())
-    return line if len(line) <= SHOWN_TITLE else f"{line[: SHOWN_TITLE - 1].rstrip()}…"
 
 
 def joined(paragraphs: Sequence[Paragraph]) -> str:

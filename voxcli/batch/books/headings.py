@@ -17,8 +17,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from voxcli.audio.tags import image_suffix
-from voxcli.batch.books.book import Aside, Book, Chapter
-from voxcli.batch.books.epub import shortened, top_depth
+from voxcli.batch.books.book import Aside, Book, Chapter, shortened, top_depth
 
 MAX_COVER = 32 << 20  # bytes
 MAX_HEADING = 80  # characters of a line
