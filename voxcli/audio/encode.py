@@ -17,11 +17,11 @@ import numpy as np
 
 from voxcli.audio import pcm, wav
 from voxcli.audio.chatter import native_stderr_hidden
-from voxcli.audio.ffmpeg import FfmpegError, decoding
+from voxcli.audio.ffmpeg import FfmpegError, decoding, last_line
 from voxcli.audio.files import create, hidden_name
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
-from voxcli.audio.tags import Tags, as_ffmetadata, image_suffix
+from voxcli.audio.tags import Tags, as_ffmetadata, image_format
 from voxcli.errors import OutputError
 
 BLOCK = 8192  # samples per libsndfile call; Vorbis uses stack in proportion to the block
@@ -175,9 +175,8 @@ class FfmpegEncoder:
         told = as_ffmetadata(self._tags, self._sample_rate) if self._tags else ""
         run = subprocess.run(command, input=told.encode(), capture_output=True)
         if run.returncode:
-            said = run.stderr.decode(errors="replace").strip().splitlines()
             raise OutputError(
-                f"ffmpeg cannot write {self._format.name}: {(said or ['no reason given'])[-1]}",
+                f"ffmpeg cannot write {self._format.name}: {last_line(run.stderr)}",
                 hint="write wav or flac, or check 'ffmpeg -encoders'",
             )
 
@@ -185,15 +184,15 @@ class FfmpegEncoder:
         """What makes a file of the samples, the tags on ffmpeg's stdin, and the cover."""
         if self._tags is None:
             return ["-nostdin"]
-        words = ["-f", "ffmetadata", "-i", "pipe:0", "-map_metadata", "1", "-map_chapters", "1"]
+        told = ["-f", "ffmetadata", "-i", "pipe:0"]
+        taken = ["-map", "0:a", "-map_metadata", "1", "-map_chapters", "1"]
         if self._tags.cover is None:
-            return [*words, "-map", "0:a"]
+            return [*told, *taken]
         create(self._cover_path)
         self._cover_path.write_bytes(self._tags.cover)
-        kind = "png_pipe" if image_suffix(self._tags.cover) == ".png" else "jpeg_pipe"
-        cover = ["-f", kind, "-i", str(self._cover_path), "-map", "0:a", "-map", "2:v"]
-        at = words.index("-map_metadata")  # inputs stand before what is said of the output
-        return [*words[:at], *cover, "-c:v", "copy", "-disposition:v", "attached_pic", *words[at:]]
+        picture = ["-f", image_format(self._tags.cover), "-i", str(self._cover_path)]
+        shown = ["-map", "2:v", "-c:v", "copy", "-disposition:v", "attached_pic"]
+        return [*told, *picture, *taken, *shown]
 
 
 def open_encoder(

@@ -114,7 +114,11 @@ def _blocks(
 
 
 def _reason(messages: IO[bytes]) -> str:
-    """The last line of what it said."""
     messages.seek(max(0, messages.seek(0, 2) - TAIL))
-    lines = messages.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason given"
+    return last_line(messages.read())
+
+
+def last_line(said: bytes, otherwise: str = "no reason given") -> str:
+    """The last line of what it said, which is why it failed."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else otherwise

@@ -43,19 +43,24 @@ def image_suffix(data: bytes) -> str:
     return ".png" if data.startswith(b"\x89PNG\r\n\x1a\n") else ""
 
 
+def image_format(image: bytes) -> str:
+    """ffmpeg's name of it."""
+    return "png_pipe" if image_suffix(image) == ".png" else "jpeg_pipe"
+
+
 def cover_problem(cover: bytes) -> str:
     """Why ffmpeg cannot put an image into a file; empty where it can. It is decoded for that."""
-    kind = "png_pipe" if image_suffix(cover) == ".png" else "jpeg_pipe"
     command = ["ffmpeg", "-loglevel", "error", "-xerror", "-max_pixels", str(MAX_PIXELS)]
-    command += ["-f", kind, "-i", "pipe:0", "-frames:v", "1", "-f", "null", "-"]
+    command += ["-f", image_format(cover), "-i", "pipe:0", "-frames:v", "1", "-f", "null", "-"]
     try:
         run = subprocess.run(command, input=cover, capture_output=True, timeout=MAX_COVER_S)
     except subprocess.TimeoutExpired:
         return f"it is not decoded in {MAX_COVER_S} s"
     if not run.returncode:
         return ""
-    said = run.stderr.decode(errors="replace").strip().splitlines()
-    return (said or ["ffmpeg cannot decode it"])[-1]
+    from voxcli.audio.ffmpeg import last_line  # imports numpy
+
+    return last_line(run.stderr, "ffmpeg cannot decode it")
 
 
 def as_ffmetadata(tags: Tags, rate: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from voxcli.batch.books.book import Aside, Book, Chapter
-from voxcli.batch.encoding import decode_table
+from voxcli.batch.encoding import read_input
 from voxcli.batch.records import Record, Table
 from voxcli.errors import UsageError, nearest
 from voxcli.extras import require
@@ -138,10 +138,7 @@ def _read(path: Path, kind: str, choice: BookChoice, encoding: str | None) -> Bo
         return read_epub(path, encoding=encoding, also=choice.also, depth=choice.depth)
     from voxcli.batch.books import headings
 
-    try:
-        text, how = decode_table(path.read_bytes(), encoding, str(path))
-    except OSError as err:
-        raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
+    text, how = read_input(path, encoding)
     if not text.strip():
         raise UsageError(f"{path} is empty", hint="give a book with words")
     if kind == "markdown":

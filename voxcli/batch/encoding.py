@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from pathlib import Path
 
-from voxcli.errors import TextError
+from voxcli.errors import TextError, UsageError
 from voxcli.text import decode_text
 
 # What spreadsheets and subtitle editors save; what is offered is among these alone.
@@ -65,6 +66,19 @@ LIKELY = 0.75  # of the same
 MAX_ACCENTS = 2  # in a Latin word without an unaccented letter, such as "à" or "été" has one
 SAMPLE_BYTES = 100_000
 SHOWN_WORDS = 3
+
+
+def read_input(path: Path, encoding: str | None) -> tuple[str, str]:
+    """`decode_table` for the file that a batch is made of.
+
+    Raises:
+        UsageError: it cannot be read.
+        TextError: as `decode_table`.
+    """
+    try:
+        return decode_table(path.read_bytes(), encoding, str(path))
+    except OSError as err:
+        raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
 
 
 def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from voxcli.batch.captions import AUTO
 from voxcli.batch.chapters import TEXT_ALONE, BookChoice, read_chapters
 from voxcli.batch.cues import read_cues
-from voxcli.batch.encoding import decode_table
+from voxcli.batch.encoding import read_input
 from voxcli.batch.records import FIELDS, Record, Table, shorten
 from voxcli.batch.scripts import read_script
 from voxcli.errors import UsageError, nearest
@@ -76,10 +76,7 @@ def read_table(
     if book.given:
         hint = f"leave it out, or give one of {', '.join(BOOKS)}"
         raise UsageError(f"{book.given} is given, but {path} is not a book", hint=hint)
-    try:
-        text, how = decode_table(path.read_bytes(), encoding, str(path))
-    except OSError as err:
-        raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
+    text, how = read_input(path, encoding)
     if not text.strip():
         raise _empty(path)
     columns: tuple[str, ...] = ()
