@@ -6,7 +6,7 @@ Plain data, no torch. Letter: `S` samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -195,6 +195,10 @@ class SegmentReport:
     refused: tuple[str, ...] = ()
     start_s: float = 0.0
     end_s: float = 0.0
+
+    def later(self, by_s: float) -> SegmentReport:
+        """The same where the speech begins later in the audio."""
+        return replace(self, start_s=self.start_s + by_s, end_s=self.end_s + by_s)
 
 
 def finish_of(segments: Iterable[SegmentReport]) -> FinishReason:

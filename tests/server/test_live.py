@@ -493,14 +493,20 @@ def test_a_reader_that_takes_nothing_is_let_go_and_stops_nobody(
     until(lambda: is_free(shared))
 
 
+def filled(running: Running) -> list[socket.socket]:
+    """Two texts in a server that takes no more, one of them held while it is spoken."""
+    held(running, 0)
+    others = [begin(running)]
+    until(lambda: running.worker.num_running == 1)
+    others.append(begin(running))
+    until(lambda: running.worker.num_waiting == 1)
+    return others
+
+
 def test_a_sentence_waits_for_a_server_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "BUSY_PAUSE_S", 0.01)
     with run_server(max_streams=1, max_queue=1) as running:
-        held(running, 0)
-        others = [begin(running)]
-        until(lambda: running.worker.num_running == 1)
-        others.append(begin(running))
-        until(lambda: running.worker.num_waiting == 1)
+        others = filled(running)
         with talk(running) as it:
             it.write("It is done. ")
             until(lambda: running.metric("voxcli_websockets") == 1)
@@ -508,11 +514,7 @@ def test_a_sentence_waits_for_a_server_that_is_full(monkeypatch: pytest.MonkeyPa
             assert all(rest_until_end(raw) for raw in others)
             assert "error" not in it.until("audio.done")
         monkeypatch.setattr(live, "BUSY_S", 0.0)
-        held(running, 0)
-        others = [begin(running)]
-        until(lambda: running.worker.num_running == 1)
-        others.append(begin(running))
-        until(lambda: running.worker.num_waiting == 1)
+        others = filled(running)
         with talk(running) as it:
             it.write("It is done. ")
             assert it.until("audio.done")["error"]["code"] == "busy"

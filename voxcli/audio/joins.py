@@ -5,7 +5,7 @@ Pure functions on float32 samples. Knows nothing about texts or models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,6 +23,12 @@ QUIET = 1e-3  # |x| below which a sample is silence (-60 dBFS)
 def silence(pause_s: float, rate: int) -> Samples:
     """A pause of digital silence."""
     return np.zeros(round(pause_s * rate), np.float32)
+
+
+def silences(num_samples: int, rate: int) -> Iterator[Samples]:
+    """So many samples of digital silence, a second at a time."""
+    for done in range(0, num_samples, rate):
+        yield np.zeros(min(rate, num_samples - done), np.float32)
 
 
 def frame_levels(samples: Samples, rate: int, frame_s: float = FRAME_S) -> Samples:

@@ -31,7 +31,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
-from voxcli.audio.joins import QUIET, PauseFitter, fade, silence
+from voxcli.audio.joins import QUIET, PauseFitter, fade, silences
 from voxcli.audio.resample import EMPTY
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.base import Speech
@@ -42,7 +42,6 @@ from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, SegmentReport
 
 MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
-SILENCE_BLOCK_S = 1.0  # in which silence leaves that the text asks for
 
 # What is wrong with every speech whose end was not waited for
 _OF_AN_END = (ProblemKind.TRUNCATED, ProblemKind.TAIL_CUT)
@@ -335,10 +334,9 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         """Let exact silence leave, which no tempo changes."""
         if self._stretch is not None:
             yield from self._leave(self._stretch.flush(), index)
-        left = round(seconds * self.sample_rate)
-        while left and not self.is_done:
-            block = silence(min(SILENCE_BLOCK_S, left / self.sample_rate), self.sample_rate)
-            left -= len(block)
+        for block in silences(round(seconds * self.sample_rate), self.sample_rate):
+            if self.is_done:
+                break
             yield from self._leave(block, index)
         self._begin_stretch()
         self._pauses.after_exact()

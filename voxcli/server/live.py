@@ -12,8 +12,8 @@ alone sends. `response.cancel` goes before what waits. The messages are explaine
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from websockets.frames import CloseCode
 
 from voxcli import __version__
-from voxcli.audio.joins import silence
+from voxcli.audio.joins import silences
 from voxcli.engine.base import OWN_VOICE
 from voxcli.errors import BusyError, TextError, UnavailableError, UsageError, VoxError
 from voxcli.plan import Plan
@@ -36,7 +36,7 @@ from voxcli.server.orders import OF_SPEECH, Kind, Order, order_of
 from voxcli.server.outgoing import Outgoing
 from voxcli.server.patience import STALLED_S, Patience
 from voxcli.server.reading import check_model, plan_of
-from voxcli.server.response import error_response, outcome_of
+from voxcli.server.response import error_response
 from voxcli.server.schema import MAX_CHARACTERS, SpeechRequest
 from voxcli.server.service import Service
 from voxcli.server.worker import State
@@ -46,7 +46,7 @@ from voxcli.text.pauses import silence_alone
 from voxcli.text.prepared import PAUSE_SENTENCE_S
 from voxcli.text.whole import language_of
 from voxcli.times import as_json
-from voxcli.utterance import FinishReason, Mode, SegmentReport, Utterance
+from voxcli.utterance import FinishReason, Mode, Utterance
 
 PATH = "/v1/audio/speech/stream"
 PROTOCOL = 1  # of the messages; a client may state the one it knows
@@ -57,7 +57,6 @@ SESSION_S = 3600.0  # in all
 BUSY_S = 30.0  # a sentence waits so long for a server that has too much to do
 BUSY_PAUSE_S = 0.2  # between two tries
 FAREWELL_S = 5.0  # for the last words to a client
-REST_S = 1.0  # of silence that is sent at once
 PROBE = "1"  # a text that shows whether anything can be spoken as it is asked
 
 T = TypeVar("T")
@@ -121,7 +120,7 @@ def build_router(request_type: type[SpeechRequest]) -> APIRouter:
     return router
 
 
-class _Stalled(Exception):
+class _Stalled(TimeoutError):
     """The client takes too little for too long."""
 
 
@@ -174,7 +173,7 @@ class LiveSession:
             if self._outgoing is not None:
                 await self._outgoing.close()
         if end is not None:
-            with suppress(TimeoutError, _Stalled):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(FAREWELL_S):
                     await self._say_farewell(end)
 
@@ -444,7 +443,6 @@ class LiveSession:
         num_passed = outgoing.pauses.begin_text(plan.text.silence_s)
         start_s = outgoing.audio_s + len(longer) / outgoing.rate
         num_bytes = outgoing.num_bytes
-        is_asked = plan.text.segments[-1].silence_s > 0
 
         has_begun = False
 
@@ -459,7 +457,7 @@ class LiveSession:
         async def speak() -> Listener:
             listener = Listener(self._service.worker)
             async with listener.speaking(plan, is_live=True):
-                with self._counted(listener):
+                with self._service.metrics.counted(listener, lambda: self._is_cut):
                     async for chunk in listener:
                         await begin(outgoing.pauses.push(chunk.samples))
             return listener
@@ -472,10 +470,11 @@ class LiveSession:
                 await self._leave(outgoing, tail)
             raise
         outgoing.finish_reason = listener.speech.finish_reason
+        is_asked = plan.text.ends_in_silence
         tail = outgoing.pauses.end_text(PAUSE_SENTENCE_S, is_asked=is_asked)
         await self._leave(outgoing, tail)
         begun_s = start_s - num_passed / outgoing.rate
-        reports = [_later(each, begun_s) for each in listener.speech.reports]
+        reports = [each.later(begun_s) for each in listener.speech.reports]
         language = plan.text.language
         times = as_json(reports, language) if settings.has_times else {}
         await self._say(
@@ -491,30 +490,8 @@ class LiveSession:
 
     async def _rest(self, outgoing: Outgoing, seconds: float) -> None:
         """Exact silence."""
-        num_left = outgoing.pauses.rest(seconds)
-        while num_left:
-            block = silence(min(REST_S, num_left / outgoing.rate), outgoing.rate)
-            num_left -= len(block)
+        for block in silences(outgoing.pauses.rest(seconds), outgoing.rate):
             await self._leave(outgoing, block)
-
-    @contextmanager
-    def _counted(self, listener: Listener) -> Iterator[None]:
-        """Count how a sentence went."""
-        outcome = "gone"
-        try:
-            yield
-            outcome = "ok"
-        except VoxError as err:
-            outcome = outcome_of(err)
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled" if self._is_cut else "gone"
-            raise
-        except _Stalled:
-            outcome = "stalled"
-            raise
-        finally:
-            self._service.metrics.ender(listener)(outcome)
 
     async def _patiently(
         self, work: Callable[[], Awaitable[T]], can_repeat: Callable[[], bool] = lambda: True
@@ -602,7 +579,3 @@ def _voice_of(plan: Plan) -> str | None:
     """The voice's name; None where it is that of a recording in the request."""
     is_own = plan.utterance.mode is Mode.ZERO_SHOT
     return plan.utterance.voice or (OWN_VOICE if is_own else None)
-
-
-def _later(report: SegmentReport, by_s: float) -> SegmentReport:
-    return replace(report, start_s=report.start_s + by_s, end_s=report.end_s + by_s)

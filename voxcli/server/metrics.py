@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from voxcli.errors import VoxError
 from voxcli.server.listener import Listener
 from voxcli.server.places import Places
+from voxcli.server.response import outcome_of
 from voxcli.server.schema import ReplicaRow
 from voxcli.server.worker import EngineWorker, State
 
@@ -99,6 +103,31 @@ class Metrics:
     def ender(self, listener: Listener) -> Callable[[str], None]:
         """What a response calls with its outcome when it ends."""
         return lambda outcome: self._end(outcome, listener)
+
+    @contextmanager
+    def counted(
+        self, listener: Listener, is_cut: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Count how what the block says goes.
+
+        Args:
+            is_cut: whether a block that is cancelled is, since its client took it back.
+        """
+        outcome = "gone"
+        try:
+            yield
+            outcome = "ok"
+        except VoxError as err:
+            outcome = outcome_of(err)
+            raise
+        except TimeoutError:  # the client takes nothing
+            outcome = "stalled"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled" if is_cut() else "gone"
+            raise
+        finally:
+            self._end(outcome, listener)
 
     def _end(self, outcome: str, listener: Listener) -> None:
         self.requests.labels(outcome).inc()

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from wyoming.tts import (
 )
 
 from voxcli import __version__
-from voxcli.audio.joins import TextPauses
+from voxcli.audio.joins import TextPauses, silences
 from voxcli.audio.pcm import quantise
 from voxcli.config import SamplingParams, random_seed
 from voxcli.engine.base import OWN_VOICE
@@ -44,7 +44,6 @@ from voxcli.server.failures import explain
 from voxcli.server.inbox import MAX_EVENT_BYTES, Inbox, check_length, text_of
 from voxcli.server.listener import Listener
 from voxcli.server.patience import Patience
-from voxcli.server.response import outcome_of
 from voxcli.server.service import Service
 from voxcli.server.voices import voice_rows
 from voxcli.text.arriving import ArrivingText, Sentence
@@ -245,7 +244,8 @@ class _Speech:
             VoxError: it cannot be spoken.
             TimeoutError: the client takes nothing.
         """
-        async with self._counted() as listener:
+        listener = Listener(self._service.worker)
+        with self._service.metrics.counted(listener):
             plan = await self._plan(text)
             async with listener.speaking(plan, is_live=True):
                 async for chunk in listener:
@@ -259,37 +259,22 @@ class _Speech:
         """
         await self._put(self._pauses.lengthen(sentence.pause_s - PAUSE_SENTENCE_S))
         if silence_s := silence_alone(sentence.text):
-            await self._put(np.zeros(self._pauses.rest(silence_s), np.float32))
+            for block in silences(self._pauses.rest(silence_s), self._rate):
+                await self._put(block)
             return
-        async with self._counted() as listener:
+        listener = Listener(self._service.worker)
+        with self._service.metrics.counted(listener):
             plan = await self._plan(sentence.text)
             self._pauses.begin_text(plan.text.silence_s)
             async with listener.speaking(plan, is_live=True):
                 async for chunk in listener:
                     await self._put(self._pauses.push(chunk.samples))
-        is_asked = plan.text.segments[-1].silence_s > 0
+        is_asked = plan.text.ends_in_silence
         await self._put(self._pauses.end_text(PAUSE_SENTENCE_S, is_asked=is_asked))
 
     async def _plan(self, text: str) -> Plan:
         utterance = replace(self._utterance, text=text)
         return await self._service.plan(utterance, takes_aliases=True)
-
-    @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[Listener]:
-        """A listener, and how it went in the server's numbers."""
-        listener = Listener(self._service.worker)
-        end, outcome = self._service.metrics.ender(listener), "gone"
-        try:
-            yield listener
-            outcome = "ok"
-        except VoxError as err:
-            outcome = outcome_of(err)
-            raise
-        except TimeoutError:
-            outcome = "stalled"
-            raise
-        finally:
-            end(outcome)
 
     async def end(self) -> None:
         """All was said.

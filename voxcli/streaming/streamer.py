@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from voxcli.engine.base import SpeechEngine
     from voxcli.plan import Plan
 
-BLOCK_S = 1.0  # of silence that is written at once
 IDLE_S = 0.1  # between looks at a source that has nothing, and at an outlet that is full
 
 
@@ -121,7 +120,7 @@ class Streamer:
                 error = err
             if self._pauses is not None and self.report.finish_reason is FinishReason.STOP:
                 pause_s = PAUSE_SENTENCE_S if item.is_part else PAUSE_LINE_S
-                is_asked = item.plan.text.segments[-1].silence_s > 0  # and in what is held
+                is_asked = item.plan.text.ends_in_silence  # and in what is held
                 self._write(self._pauses.end_text(pause_s, is_asked=is_asked), Made())
         elif self._pauses is None or error is not None:
             pass
@@ -175,24 +174,19 @@ class Streamer:
                 self._write(samples, Made(wall_s, is_first, text_s, remaining_s))
                 is_first = False
                 self._wait_for_room()
-            report.segments += [
-                replace(each, start_s=each.start_s + begun_s, end_s=each.end_s + begun_s)
-                for each in stream.speech.reports
-            ]
+            report.segments += [each.later(begun_s) for each in stream.speech.reports]
             report.finish_reason = stream.speech.finish_reason
 
     def _fitted(self, samples: Samples) -> Samples:
         """A text's last silence waits until its length is known."""
         return samples if self._pauses is None else self._pauses.push(samples)
 
-    def _rest(self, num_left: int) -> None:
+    def _rest(self, num_samples: int) -> None:
         """Write so many samples of silence."""
-        from voxcli.audio.joins import silence
+        from voxcli.audio.joins import silences
 
-        while num_left:
+        for block in silences(num_samples, self._rate):
             self._wait_for_room()
-            block = silence(min(BLOCK_S, num_left / self._rate), self._rate)
-            num_left -= len(block)
             self._write(block, Made())
 
     def _write(self, samples: Samples, made: Made) -> None:

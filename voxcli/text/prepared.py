@@ -70,6 +70,11 @@ class PreparedText:
         return self.silence_s + sum(segment.silence_s for segment in self.segments)
 
     @property
+    def ends_in_silence(self) -> bool:
+        """Whether the text asks for what it ends with."""
+        return self.segments[-1].silence_s > 0
+
+    @property
     def directions(self) -> tuple[str, ...]:
         """Sounds and tags for an engine that the text asks for and that are not made."""
         found = (change.before for change in self.changes if change.kind == DIRECTION)
