@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from needs import PATIENCE_S
 
-from voxcli import cli
 from voxcli.models import FAMILIES
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -23,16 +22,6 @@ EMMA = str(ROOT / "samples" / "voices" / "emma.flac")
 OWN_LIST = "it has: --steps (from 2 to 100), --guidance-scale (from 0 to 10)"
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 def beside_another(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
