@@ -80,6 +80,11 @@ class ApiError(Exception):
         self.body = error_body(message, kind, param, code)
 
 
+def refused(message: str, *, code: str = "invalid_value", param: str | None = None) -> ApiError:
+    """For a request that cannot be followed as it is."""
+    return ApiError(400, message, code=code, param=param)
+
+
 def error_body(message: str, kind: str, param: str | None, code: str | None) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 

@@ -29,7 +29,7 @@ from voxcli.errors import BusyError, TextError, UnavailableError, UsageError, Vo
 from voxcli.plan import Plan
 from voxcli.server.backlog import Backlog
 from voxcli.server.encode import Coding, choose_coding
-from voxcli.server.failures import ApiError, error_body, explain, explain_validation
+from voxcli.server.failures import ApiError, error_body, explain, explain_validation, refused
 from voxcli.server.guard import TEXT_BYTES, log_let_go
 from voxcli.server.listener import Listener
 from voxcli.server.orders import OF_SPEECH, Kind, Order, order_of
@@ -161,7 +161,7 @@ class LiveSession:
                 done, _ = await asyncio.wait(
                     tasks, timeout=SESSION_S, return_when=asyncio.FIRST_COMPLETED
                 )
-                end = End(CloseCode.NORMAL_CLOSURE, _refused(f"{SESSION_S:g} s are over"))
+                end = End(CloseCode.NORMAL_CLOSURE, refused(f"{SESSION_S:g} s are over"))
                 for task in done:
                     end = task.result()
         except _Stalled:
@@ -188,11 +188,11 @@ class LiveSession:
                     message = await self._websocket.receive()
             except TimeoutError:
                 if not has_begun:
-                    error = _refused(f"no {Kind.CONFIG} came within {CONFIG_S:g} s")
+                    error = refused(f"no {Kind.CONFIG} came within {CONFIG_S:g} s")
                     return End(CloseCode.POLICY_VIOLATION, error)
                 if self._followed is not None or not self._backlog.is_empty:
                     continue
-                return End(CloseCode.NORMAL_CLOSURE, _refused(f"no message for {IDLE_S:g} s"))
+                return End(CloseCode.NORMAL_CLOSURE, refused(f"no message for {IDLE_S:g} s"))
             if message["type"] == "websocket.disconnect":
                 return None
             has_begun = True
@@ -269,7 +269,7 @@ class LiveSession:
         if order.kind is Kind.CONFIG:
             return await self._configure(order.fields)
         if self._settings is None:
-            error = _refused(f"{Kind.CONFIG} has to be the first message")
+            error = refused(f"{Kind.CONFIG} has to be the first message")
             return End(CloseCode.POLICY_VIOLATION, error)
         if order.kind is Kind.CANCEL:
             await self._say_cancelled(order)
@@ -288,7 +288,7 @@ class LiveSession:
         service = self._service
         try:
             if self._outgoing is not None:
-                raise _refused(f"an utterance has begun; {Kind.CONFIG} goes behind {Kind.DONE}")
+                raise refused(f"an utterance has begun; {Kind.CONFIG} goes behind {Kind.DONE}")
             body = self._body(fields)
             check_model(body.model, service)
             coding = choose_coding(
@@ -328,13 +328,15 @@ class LiveSession:
         fields = {name: value for name, value in fields.items() if value is not None}
         protocol = fields.pop("protocol", PROTOCOL)
         if protocol != PROTOCOL:
-            raise _refused(f"'protocol' is {protocol!r:.40}, here it is {PROTOCOL}", "protocol")
+            raise refused(
+                f"'protocol' is {protocol!r:.40}, here it is {PROTOCOL}", param="protocol"
+            )
         if "input" in fields:
-            raise _refused(f"'input' is sent by {Kind.TEXT}", "input")
+            raise refused(f"'input' is sent by {Kind.TEXT}", param="input")
         if fields.pop("stream_format", "audio") != "audio":
-            raise _refused("'stream_format' is audio here", "stream_format")
+            raise refused("'stream_format' is audio here", param="stream_format")
         if fields.pop("stream", True) is not True:
-            raise _refused("'stream' is true here", "stream")
+            raise refused("'stream' is true here", param="stream")
         given = {"response_format": "pcm", **fields, "input": PROBE}
         return self._request_type.model_validate(given)
 
@@ -553,10 +555,6 @@ class LiveSession:
         if end.error is not None:
             await self._say_error(end.error)
         await self._websocket.close(end.code)
-
-
-def _refused(message: str, param: str | None = None) -> ApiError:
-    return ApiError(400, message, code="invalid_value", param=param)
 
 
 def _body_of(error: Exception) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from voxcli.server.failures import ApiError
+from voxcli.server.failures import ApiError, refused
 from voxcli.server.schema import MAX_CHARACTERS
 
 OVERHEAD = 100  # what a message weighs besides its text
@@ -72,25 +72,25 @@ def order_of(text: str | None) -> Order:
 
 def _read(text: str | None) -> Order:
     if text is None:
-        raise _refused("a message is JSON in a text frame; this frame is binary", code="json")
+        raise refused("a message is JSON in a text frame; this frame is binary", code="json")
     try:
         fields = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
-        raise _refused(f"the message is not JSON: {str(err)[:200]}", code="json") from err
+        raise refused(f"the message is not JSON: {str(err)[:200]}", code="json") from err
     if not isinstance(fields, dict):
-        raise _refused("the message is no JSON object", code="json")
+        raise refused("the message is no JSON object", code="json")
     name = fields.pop("type", None)
     if name not in tuple(Kind):
         known = ", ".join(Kind)
         shown = repr(name)[:MAX_SHOWN]
-        raise _refused(f"the message's type is {shown}; there are {known}", param="type")
+        raise refused(f"the message's type is {shown}; there are {known}", param="type")
     kind = Kind(name)
     if kind is Kind.TEXT:
         said = fields.get("text")
         if not isinstance(said, str):
-            raise _refused("'text' is missing, or no string", param="text")
+            raise refused("'text' is missing, or no string", param="text")
         if len(said) > MAX_CHARACTERS:
-            raise _refused(
+            raise refused(
                 f"'text' has {len(said):,} characters, {MAX_CHARACTERS:,} are allowed at once",
                 param="text",
             )
@@ -98,7 +98,3 @@ def _read(text: str | None) -> Order:
     if kind is Kind.CONFIG:
         return Order(kind, fields=fields, weight=max(OVERHEAD, len(text)))
     return Order(kind)
-
-
-def _refused(message: str, *, code: str = "invalid_value", param: str | None = None) -> ApiError:
-    return ApiError(400, message, code=code, param=param)

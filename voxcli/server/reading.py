@@ -7,7 +7,7 @@ from dataclasses import replace
 from voxcli.engine.base import OWN_VOICE, uses_of
 from voxcli.errors import UsageError, VoiceFileError, VoiceNotFoundError, VoxError
 from voxcli.plan import Plan
-from voxcli.server.failures import ApiError, http_message
+from voxcli.server.failures import ApiError, http_message, refused
 from voxcli.server.recordings import SCHEME, data_of, hear, key_of
 from voxcli.server.schema import SpeechRequest
 from voxcli.server.service import Service
@@ -91,7 +91,7 @@ async def _spoken_by(voice: Voice, utterance: Utterance, service: Service) -> Ut
 
 
 def _refused(param: str, why: str) -> ApiError:
-    return ApiError(400, f"'{param}' {why}", code="invalid_value", param=param)
+    return refused(f"'{param}' {why}", param=param)
 
 
 def _about_reference(error: VoxError) -> ApiError:

@@ -18,7 +18,7 @@ from voxcli.errors import VoxError
 from voxcli.plan import Plan
 from voxcli.server.dialect import in_header
 from voxcli.server.encode import Coding, WholeFile, choose_coding
-from voxcli.server.failures import ApiError, explain
+from voxcli.server.failures import ApiError, explain, refused
 from voxcli.server.guard import TEXT_BYTES, understood
 from voxcli.server.listener import Listener
 from voxcli.server.reading import check_model, plan_of
@@ -142,7 +142,7 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
     if body.is_streamed:
         coding.check_stream()
     if body.timestamps and body.is_streamed and body.stream_format != "sse":
-        raise ApiError(400, NO_PLACE, code="invalid_value", param="timestamps")
+        raise refused(NO_PLACE, param="timestamps")
     plan, ignored = await plan_of(body, service)
     understood(request.scope)
     headers = {
