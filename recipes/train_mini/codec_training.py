@@ -316,7 +316,10 @@ def _train(trainer: Trainer, pool: Pool, folder: Path, budget: Budget, log: Log)
                     f"step {trainer.step} is not finite: {record}; the last save stands"
                 )
             text = " ".join(f"{name} {value:.4g}" for name, value in record.items())
-            if held is not None and trainer.step % (10 * codec.report_steps) == 0:
+            is_tenth = trainer.step % (10 * codec.report_steps) == 0
+            if is_tenth and held is None:  # the teachers may still have been at it
+                held = _held_crops(folder / "speech", length, device)
+            if is_tenth and held is not None:
                 record["held_mel"] = trainer.held_mel(held)
                 text += f" held mel {record['held_mel']:.4f}"
             hours = " + ".join(f"{seconds / 3600:.1f}" for seconds in pool.seconds)
