@@ -406,6 +406,21 @@ def test_cancelling_takes_back_what_waits_and_always_answers(shared: Running) ->
     until(lambda: shared.metric("voxcli_requests_total", outcome="cancelled") >= 1)
 
 
+def test_messages_that_arrive_together_are_followed_in_their_order(shared: Running) -> None:
+    with connect(address(shared), proxy=None) as raw:
+        for message in (
+            {"type": "session.config", "response_format": "pcm"},
+            {"type": "input.text", "text": "It is done. "},
+            {"type": "response.cancel"},
+            {"type": "session.close"},
+        ):
+            raw.protocol.send_text(json.dumps(message).encode())
+        raw.socket.sendall(b"".join(raw.protocol.data_to_send()))
+        it = Talk(raw)
+        assert it.rest() == 1000
+    assert [it.events[0]["type"], len(it.of("response.cancelled"))] == ["session.created", 1]
+
+
 # ------------------------------------------------------------------------ clients of every kind
 
 SCRIPT: list[Callable[[Talk], None]] = [

@@ -46,20 +46,16 @@ class Backlog(Generic[T]):
         weight: int,
         *,
         join: Callable[[T], bool] = lambda newest: False,
-        is_first: bool = False,
     ) -> None:
         """Add a message once there is room for more.
 
         Args:
             join: takes the message into the newest that waits, and says whether it did.
-            is_first: it goes before all that wait.
         """
         while self._weight >= self._max_weight:
             self._has_room.clear()
             await self._has_room.wait()
-        if is_first:
-            self._waiting.appendleft((message, weight))
-        elif self._waiting and join(self._waiting[-1][0]):
+        if self._waiting and join(self._waiting[-1][0]):
             newest, before = self._waiting.pop()
             self._waiting.append((newest, before + weight))
         else:

@@ -200,8 +200,7 @@ class LiveSession:
             if order.kind is Kind.CANCEL:
                 self._cut(order)
             if order.weight:
-                is_first = order.kind is Kind.CANCEL
-                await self._backlog.put(order, order.weight, join=order.join, is_first=is_first)
+                await self._backlog.put(order, order.weight, join=order.join)
 
     async def _order(self, text: str | None) -> Order:
         if text is None or len(text) <= TEXT_BYTES:
