@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -15,11 +18,36 @@ from recipes.train_mini.language import LanguageModel, PhoneHead, losses
 from recipes.train_mini.packing import Steps, Store, to_device
 from recipes.train_mini.progress import Budget, Log, append_json, save
 from recipes.train_mini.settings import Settings
-from recipes.train_mini.tokens import Tokens
+from recipes.train_mini.tokens import Tokens, vocabulary
 
 STATE = "language.pt"
 CLIP = 1.0
 NUM_WORKERS = 5  # that pack rows, beside a card
+EMBEDDING = "base_lm.embed_tokens.weight"
+
+
+@torch.no_grad()
+def take_over(model: LanguageModel, folder: Path) -> list[str]:
+    """Begin with a checkpoint's tensors; returns the names of those whose sizes differ.
+
+    Rows of the embedding go by token, since a token may have had another id.
+
+    Args:
+        model: changed in place.
+        folder: in the official layout.
+    """
+    weights, others = load_file(folder / "model.safetensors"), []
+    for name, value in model.state_dict().items():
+        if weights[name].shape != value.shape:
+            others.append(name)
+        elif name != EMBEDDING:
+            value.copy_(weights[name])
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    theirs, embedding = tokenizer["model"]["vocab"], model.state_dict()[EMBEDDING]
+    for token, number in vocabulary(len(embedding)).items():
+        if EMBEDDING not in others and token in theirs:
+            embedding[number] = weights[EMBEDDING][theirs[token]]
+    return others
 
 
 class Trainer:
@@ -108,6 +136,9 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     if (folder / STATE).is_file():
         trainer.load(torch.load(folder / STATE, map_location=device))
         log(f"goes on from step {trainer.step}")
+    elif language.start_from:
+        others = take_over(trainer.model, settings.path(language.start_from))
+        log(f"begins with {language.start_from}; anew: {', '.join(others) or 'nothing'}")
     hours = len(store.patches) * language.patch * hop_length(settings) / 24_000 / 3600
     size = sum(p.numel() for p in trainer.model.parameters()) / 1e6
     log(f"{size:.2f} M parameters, {len(store.tokens):,} lines, {hours:.2f} h")

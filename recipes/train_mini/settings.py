@@ -131,6 +131,8 @@ class Language:
         guidance_drop: part of the draws without condition.
         history_noise, history_share: standard deviation of noise on what the models read back, and
             on which part of the patches.
+        start_from: folder of a checkpoint whose tensors of the same size training begins with, or
+            nothing.
     """
 
     hidden: int = 384
@@ -166,6 +168,7 @@ class Language:
     stop_weight: float = 0.3
     phone_weight: float = 0.3
     ema: float = 0.9993
+    start_from: str = ""
     report_steps: int = 100
     save_seconds: float = 60.0
     seed: int = 1

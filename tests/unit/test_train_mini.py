@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -30,6 +31,7 @@ from recipes.train_mini import (  # noqa: E402
     speech,
     templates,
 )
+from recipes.train_mini.language import LanguageModel  # noqa: E402
 from recipes.train_mini.progress import Budget  # noqa: E402
 from recipes.train_mini.resample import ToEncoderRate  # noqa: E402
 
@@ -228,6 +230,34 @@ def test_a_checkpoint_has_every_official_file(place: Place) -> None:
         "config.json", "model.safetensors", "audiovae.safetensors", "tokenizer.json",
         "tokenizer_config.json", "special_tokens_map.json",
     }  # fmt: skip
+
+
+def test_a_language_model_begins_with_what_fits_of_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(TOY, "utf-8")
+    toy = settings.load(tmp_path / "toy.toml")
+    torch.manual_seed(1)
+    before = LanguageModel(toy.language, toy.codec)
+    folder = tmp_path / "voice"
+    export.write_folder(folder, toy, {}, before.state_dict(), torch.float32)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    ids = tokenizer["model"]["vocab"]
+    ids["a"], ids["b"] = ids["b"], ids["a"]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    wider = replace(toy.codec, latent_dim=toy.codec.latent_dim + 1)
+    after = LanguageModel(toy.language, wider)
+    others = language_training.take_over(after, folder)
+    weights = after.state_dict()
+    names = ("in_proj.weight", "cond_proj.weight", "out_proj.weight", "out_proj.bias")
+    assert others == [
+        "feat_encoder.in_proj.weight",
+        *(f"feat_decoder.estimator.{name}" for name in names),
+    ]
+    given = load_file(folder / "model.safetensors")
+    embedding = weights.pop(language_training.EMBEDDING)
+    for name in weights.keys() - set(others):
+        assert torch.equal(weights[name], given[name])
+    swapped = embedding[[ids["b"], ids["a"], ids["c"]]]
+    assert torch.equal(swapped, given[language_training.EMBEDDING][[ids["a"], ids["b"], ids["c"]]])
 
 
 def test_the_corpus_has_what_people_type_and_nothing_held_out(tmp_path: Path) -> None:
