@@ -28,6 +28,7 @@ from voxcli.models.base import GraphKey, ModelFacts, ModelFamily
 from voxcli.models.data import (
     Input,
     ModelInfo,
+    PackedSpans,
     PromptKind,
     PromptParts,
     PromptShape,
@@ -161,7 +162,7 @@ class Chimes:
     """A loaded model; see `SpeechModel` for the contract of each method."""
 
     row_inputs = (Input("temperature", "float32"), Input("top_k", "int64"))
-    prompt_kinds = (PromptKind("words", (32, 64, 128), max_together=4),)
+    prompt_kinds = (PromptKind("words", (32, 64, 128, 512)),)
 
     def __init__(self, family: ChimesFamily, embedding: Tensor, pitches: Tensor) -> None:
         self.family = family
@@ -237,33 +238,29 @@ class Chimes:
 
     def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
         return (
-            Input("ids", "int64", (shape.num_rows, shape.length)),
-            Input("num_frames", "int64", (shape.num_rows,)),
+            Input("ids", "int64", (shape.num_positions,)),
+            Input("num_frames", "int64", (shape.num_spans,)),
         )
 
     def fill_inputs(
         self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
     ) -> None:
+        num_before = 0
         for index, span in enumerate(spans):
             prompt = span.prompt
             assert isinstance(prompt, ChimesPrompt)
-            arrays["ids"][index, : len(span)] = prompt.ids[span.start : span.end]
+            own = slice(num_before, num_before + len(span))
+            arrays["ids"][own] = prompt.ids[span.start : span.end]
             arrays["num_frames"][index] = prompt.num_frames
+            num_before += len(span)
 
-    def prefill_rows(
-        self, state: ChimesState, shape: PromptShape, slots: Tensor, starts: Tensor,
-        last: Tensor, inputs: Mapping[str, Tensor],
+    def prefill_packed(
+        self, state: ChimesState, shape: PromptShape, packed: PackedSpans,
+        inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
-        B, N = inputs["ids"].shape
-        most = state.keys.shape[1] - 1
-        own = torch.arange(N, device=self.device).expand(B, N)
-        is_real = (own <= last.unsqueeze(1)).unsqueeze(2)
-        places = (starts.unsqueeze(1) + own).clamp(max=most)
-        there = state.keys[slots.unsqueeze(1), places]
-        said = torch.where(is_real, self.embedding[inputs["ids"]], there)
-        state.keys[slots.unsqueeze(1), places] = said
-        state.left[slots] = inputs["num_frames"]
-        state.phase.index_fill_(0, slots, 0)
+        state.keys[packed.rows, packed.positions] = self.embedding[inputs["ids"]]
+        state.left[packed.ended_rows] = inputs["num_frames"]
+        state.phase.index_fill_(0, packed.ended_rows, 0)
 
     def resume(self, state: ChimesState, slot: int, prompt: ChimesPrompt) -> None:
         pass

@@ -48,6 +48,16 @@ class Subject:
     folder: Path
     model: Any
 
+    def prompt_of(self, num_words: int, drawn: np.random.Generator) -> Any:
+        """A text of so many words, half of them in a voice."""
+        reference = None
+        if drawn.random() < 0.5:
+            rate = self.model.info.reference_sample_rate
+            samples = drawn.normal(scale=0.1, size=rate // int(drawn.integers(5, 12)))
+            reference = self.model.encode_recording(samples.astype(np.float32), Use.REFERENCE)
+        text = " ".join(drawn.choice(["at", "nine", "I"], num_words))
+        return self.model.make_prompt(PromptParts(text, "en", reference=reference))
+
     def prompts(self) -> list[Any]:
         """Two texts, the same two in a voice, and one in another voice."""
         info, model = self.model.info, self.model

@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from asking import new_request
 from subjects import Subject
 from torch import Tensor
 
-from voxcli.engine.native.prompts import StaticPrompts, grouped, kind_of, prompt_shapes, spans
+from voxcli.engine.native import prompts
+from voxcli.engine.native.prefilling import Prefilling
+from voxcli.engine.native.program import Program
 from voxcli.errors import UsageError
 from voxcli.models.data import HostRow, Rows
 from voxcli.parameters import settle
 from voxcli.utterance import Use
 
 NUM_POSITIONS = 160
+MAX_POSITIONS = 200  # of the smallest model
 NUM_STEPS = 4
 
 
@@ -261,26 +265,45 @@ def test_streamed_audio_equals_offline_audio(subject: Subject, sizes: list[int])
 # ---------------------------------------------------------------- what graphs read
 
 
-def test_padded_spans_together_give_what_prompts_alone_give(subject: Subject) -> None:
+@pytest.mark.parametrize("max_positions", [100, 10_000])
+def test_spans_behind_one_another_give_what_prompts_alone_give(
+    subject: Subject, max_positions: int
+) -> None:
     model, prompts = subject.model, subject.prompts()
-    shapes = prompt_shapes(model.prompt_kinds, [1, 2, 4], NUM_POSITIONS)
-    buffers = StaticPrompts(model, shapes, torch.device("cpu"))
-    padded, alone = model.new_state(7, NUM_POSITIONS), model.new_state(7, NUM_POSITIONS)
-    last: dict[Any, list[Any]] = {}
+    program = Program(model, torch.device("cpu"), len(prompts), NUM_POSITIONS)
+    prefilling = Prefilling(program, program.prefill)
+    requests = [new_request(prompt, slot=slot) for slot, prompt in enumerate(prompts)]
+    alone = model.new_state(len(prompts), NUM_POSITIONS)
     for slot, prompt in enumerate(prompts):
         model.prefill_together(alone, [(prompt, slot, 0)])
-        for span in spans(model.prompt_kinds, prompt, slot, 0, len(prompt)):
-            last.setdefault(kind_of(model, span), []).append(span)
-    for kind, together in last.items():
-        for shape, group in grouped(together, kind, shapes):
-            buffers.upload(shape, group, dummy_slot=6)
-            rows, inputs = buffers.read(shape)
-            model.prefill_rows(padded, shape, *rows, inputs)
-    for slot, prompt in enumerate(prompts):
-        model.resume(padded, slot, prompt)
+    while waiting := [each for each in requests if not each.is_prefilled]:
+        prefilling.run(waiting, max_positions)
     places = [HostRow(slot, len(prompt), 5, 0) for slot, prompt in enumerate(prompts)]
     rows = rows_of(subject, places, prompts, on_host=False)
-    same([model.decode(padded, rows).frames], [model.decode(alone, replace(rows)).frames], 1e-3)
+    found = model.decode(program.state, rows).frames
+    same([found], [model.decode(alone, replace(rows)).frames], 1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_mix_of_prompts_gives_what_they_give_alone(
+    subject: Subject, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = np.random.default_rng(seed)
+    monkeypatch.setattr(prompts, "MAX_SPAN", int(drawn.integers(8, 100)))  # so that all are cut
+    model, num_slots = subject.model, int(drawn.integers(2, 8))
+    program = Program(model, torch.device("cpu"), num_slots, MAX_POSITIONS)
+    prefilling = Prefilling(program, program.prefill)
+    own = [subject.prompt_of(int(drawn.integers(1, 15)), drawn) for _ in range(num_slots)]
+    requests = [new_request(prompt, slot=slot) for slot, prompt in enumerate(own)]
+    while waiting := [each for each in requests if not each.is_prefilled]:
+        prefilling.run(waiting, int(drawn.integers(1, 700)))
+    alone = model.new_state(num_slots, MAX_POSITIONS)
+    for slot, prompt in enumerate(own):
+        model.prefill_together(alone, [(prompt, slot, 0)])
+    places = [HostRow(slot, len(prompt), 5, 0) for slot, prompt in enumerate(own)]
+    rows = rows_of(subject, places, own, on_host=False)
+    found = model.decode(program.state, rows).frames
+    same([found], [model.decode(alone, replace(rows)).frames], 1e-3)
 
 
 def test_the_state_takes_the_memory_that_was_computed(subject: Subject) -> None:

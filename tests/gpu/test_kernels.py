@@ -8,6 +8,7 @@ in fp16, because Triton's interpreter has no bf16 products.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 import pytest
 import torch
@@ -166,56 +167,87 @@ def test_local_attention_with_shared_heads(monkeypatch: pytest.MonkeyPatch) -> N
     test_local_attention(2, 5, 0, 8, 2, 32)
 
 
-@pytest.mark.parametrize(("B", "n"), [(1, 5), (3, 70), (2, 256)])
+def packed(*spans: tuple[int, int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Slots, positions and tiles of spans, each with its slot, first position and length."""
+    slots = [slot for slot, _, length in spans for _ in range(length)]
+    positions = [start + n for _, start, length in spans for n in range(length)]
+    tiles, first = [[0, 0]], 0
+    for _, _, length in spans:
+        cuts = [*range(0, length, attention.PROMPT_TILE), length]
+        tiles += [[first + a, first + b] for a, b in pairwise(cuts)]
+        first += length
+    tiles.append([0, 0])
+    return tuple(torch.tensor(each, device=DEVICE) for each in (slots, positions, tiles))
+
+
+SPANS = [
+    [(4, 0, 5)],
+    [(4, 0, 70), (0, 141, 70), (2, 64, 70)],
+    [(1, 0, 1), (3, 63, 2), (0, 300, 100), (2, 0, 65)],
+    [(2, 10, 64), (2, 74, 30), (1, 0, 33)],  # the second sees the first
+]
+
+
+@pytest.mark.parametrize("spans", SPANS)
 @pytest.mark.parametrize(("H", "G", "C"), [(16, 2, 128), (6, 2, 64)])
 @pytest.mark.parametrize("has_rope", [True, False])
-def test_prompt_attention(B: int, n: int, H: int, G: int, C: int, has_rope: bool) -> None:
+def test_prompt_attention(
+    spans: list[tuple[int, int, int]], H: int, G: int, C: int, has_rope: bool
+) -> None:
     N = 400
     rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
     turn = rotation if has_rope else None
     keys, values = normal(5, G, N, C), normal(5, G, N, C)
-    slots = torch.tensor([4, 0, 2], device=DEVICE)[:B]
-    starts = torch.tensor([0, 141, 64], device=DEVICE)[:B]
-    for row in range(B):  # what a former request left there must not matter
-        keys[slots[row], :, starts[row] :] = torch.nan
-        values[slots[row], :, starts[row] :] = torch.nan
-    qkv = normal(B, n, (H + 2 * G) * C)
+    slots, positions, tiles = packed(*spans)
+    for slot in range(5):  # what a former request left there must not matter
+        first = min((start for row, start, _ in spans if row == slot), default=0)
+        keys[slot, :, first:] = torch.nan
+        values[slot, :, first:] = torch.nan
+    qkv = normal(len(slots), (H + 2 * G) * C)
     expected = [part.float() for part in (keys, values)]
+    given = slots, positions
     reference = attention.prompt_attention_reference(
-        qkv.float(), turn, *expected, slots, starts, H, C**-0.5
+        qkv.float(), turn, *expected, *given, H, C**-0.5
     )
-    out = attention.prompt_attention(qkv, turn, keys, values, slots, starts, H, C**-0.5)
+    out = attention.prompt_attention(qkv, turn, keys, values, *given, tiles, H, C**-0.5)
     assert error(out, reference) < BF16_ERROR
     for found, cached in zip((keys, values), expected, strict=True):
         torch.testing.assert_close(found.float(), cached, equal_nan=True, atol=2e-2, rtol=1e-2)
 
 
-@pytest.mark.parametrize(("B", "n", "N"), [(3, 70, 100), (5, 2, 16)])
+@pytest.mark.parametrize(
+    ("spans", "N"),
+    [([(0, 0, 70), (2, 0, 70), (1, 0, 9)], 100), ([(row, 0, 2) for row in range(5)], 16)],
+)
 @pytest.mark.parametrize("has_rope", [True, False])
-def test_prompt_attention_of_normalised_heads(B: int, n: int, N: int, has_rope: bool) -> None:
+def test_prompt_attention_of_normalised_heads(
+    spans: list[tuple[int, int, int]], N: int, has_rope: bool
+) -> None:
     H, G, C, eps = 6, 2, 64, 1e-6
     rotation = rotations(N, C, theta=1e4, factors=[1.0] * (C // 2), device=DEVICE)
     turn = rotation if has_rope else None
-    keys, values = normal(B, G, N, C), normal(B, G, N, C)
-    slots, starts = torch.arange(B, device=DEVICE), torch.zeros(B, device=DEVICE).long()
-    qkv, head_norm = normal(B, n, (H + 2 * G) * C, scale=4.0), 1 + normal(H + G, C, scale=0.3)
+    keys, values = normal(5, G, N, C), normal(5, G, N, C)
+    slots, positions, tiles = packed(*spans)
+    qkv = normal(len(slots), (H + 2 * G) * C, scale=4.0)
+    head_norm = 1 + normal(H + G, C, scale=0.3)
     expected = [part.float() for part in (keys, values)]
-    given = slots, starts, H, C**-0.5
     reference = attention.prompt_attention_reference(
-        qkv.float(), turn, *expected, *given, head_norm.float(), eps
+        qkv.float(), turn, *expected, slots, positions, H, C**-0.5, head_norm.float(), eps
     )
-    out = attention.prompt_attention(qkv, turn, keys, values, *given, head_norm, eps)
+    out = attention.prompt_attention(
+        qkv, turn, keys, values, slots, positions, tiles, H, C**-0.5, head_norm, eps
+    )
     assert error(out, reference) < BF16_ERROR
     assert error(keys, expected[0]) < BF16_ERROR
 
 
 def test_prompt_attention_keeps_what_is_not_its_own() -> None:
-    H, G, C, N, n = 16, 2, 128, 100, 64
+    H, G, C, N = 16, 2, 128, 100
     keys, values = normal(3, G, N, C), normal(3, G, N, C)
     before = [part.clone() for part in (keys, values)]
-    slots, starts = (torch.tensor([number], device=DEVICE) for number in (1, 80))
+    slots, positions, tiles = packed((1, 80, 20))
     attention.prompt_attention(
-        normal(1, n, (H + 2 * G) * C), None, keys, values, slots, starts, H, C**-0.5
+        normal(20, (H + 2 * G) * C), None, keys, values, slots, positions, tiles, H, C**-0.5
     )
     for found, old in zip((keys, values), before, strict=True):
         assert torch.equal(found[[0, 2]], old[[0, 2]])

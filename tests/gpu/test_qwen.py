@@ -27,7 +27,7 @@ from voxcli.config import EngineConfig  # noqa: E402
 from voxcli.engine.native.core import EngineCore  # noqa: E402
 from voxcli.engine.native.request import Request  # noqa: E402
 from voxcli.kernels.codes import draw_reference  # noqa: E402
-from voxcli.models.data import PromptParts, Rows  # noqa: E402
+from voxcli.models.data import PackedSpans, PromptParts, Rows  # noqa: E402
 from voxcli.models.qwen3_tts.config import Qwen3TTSConfig  # noqa: E402
 from voxcli.models.qwen3_tts.family import Parameters  # noqa: E402
 from voxcli.models.qwen3_tts.fused import (  # noqa: E402
@@ -109,15 +109,24 @@ def test_prompts_and_steps_of_the_fused_talker_are_those_of_the_plain_one(
     model: Qwen3TTS, B: int
 ) -> None:
     plain, fused, *_ = plain_and_fused(model)
-    x = torch.randn(B, 20, model.width, device=DEVICE).to(HALF)
-    slots = torch.arange(B, device=DEVICE).flip(0)
-    starts = torch.zeros_like(slots)
+    x = torch.randn(20 * B, model.width, device=DEVICE).to(HALF)
+    ends = torch.arange(20, 20 * B + 1, 20, device=DEVICE)
+    packed = PackedSpans(
+        rows=torch.arange(B, device=DEVICE).flip(0).repeat_interleave(20),
+        positions=torch.arange(20, device=DEVICE).repeat(B),
+        tiles=torch.stack((ends - 20, ends), dim=1),
+        ended_rows=torch.arange(B, device=DEVICE).flip(0),
+        ends=ends - 1,
+    )
     caches = [stack.new_cache(NUM_SLOTS, NUM_POSITIONS) for stack in (plain, fused)]
     found = [
-        stack.prefill_rows(x, cache, slots, starts)
+        stack.prefill_packed(x, cache, packed, ends=ends)
         for stack, cache in zip((plain, fused), caches, strict=True)
+        for ends in (False, True)
     ]
-    assert error(found[1], found[0]) < ERROR
+    assert error(found[2], found[0]) < ERROR
+    assert error(found[3], found[1]) < ERROR
+    assert error(found[3], found[2][packed.ends]) < ERROR
     for step in range(3):
         rows = rows_of(model, [20 + step] * B, DRAWN)
         heard = torch.randn(B, model.width, device=DEVICE).to(HALF)

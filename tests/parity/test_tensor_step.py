@@ -9,10 +9,11 @@ import pytest
 import torch
 from asking import new_rows
 
+from voxcli.engine.native.prompts import StaticPrompts
 from voxcli.layers.noise import normal
-from voxcli.models.data import PromptShape
+from voxcli.models.data import PromptShape, Span
 from voxcli.models.voxcpm2.loading import load
-from voxcli.models.voxcpm2.model import VoxCPM2
+from voxcli.models.voxcpm2.model import SlotState, VoxCPM2
 from voxcli.models.voxcpm2.prompt import AUDIO
 from voxcli.models.voxcpm2.prompt import TEXT as WORDS
 
@@ -26,6 +27,13 @@ def model() -> VoxCPM2:
     return load(MINI, torch.device("cpu"), torch.float32)
 
 
+def prefill(model: VoxCPM2, state: SlotState, shape: PromptShape, together: list[Span]) -> None:
+    """Spans through static buffers; the state's row 3 is nobody's."""
+    buffers = StaticPrompts(model, [shape], torch.device("cpu"))
+    buffers.upload(shape, together, dummy_slot=3)
+    model.prefill_packed(state, shape, *buffers.read(shape))
+
+
 @torch.inference_mode()
 def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
     loop, tensors = model.new_state(5, 128), model.new_state(5, 128)
@@ -33,14 +41,11 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
         cache.keys.fill_(torch.nan)  # what a former request left there must not matter
         cache.values.fill_(torch.nan)
     prompts = [model.encode_prompt(text) for text in TEXTS]
-    ids = torch.ones(3, 96, dtype=torch.int64)
-    for row, (slot, prompt) in enumerate(zip(SLOTS, prompts, strict=True)):
+    together = []
+    for slot, prompt in zip(SLOTS, prompts, strict=True):
         model.prefill(loop, prompt, slot)
-        ids[row, : len(prompt)] = torch.from_numpy(prompt.token_ids)
-    last = torch.tensor([len(prompt) - 1 for prompt in prompts])
-    starts = torch.zeros_like(last)
-    shape = PromptShape(3, 96, WORDS)
-    model.prefill_rows(tensors, shape, torch.tensor(SLOTS), starts, last, {"token_ids": ids})
+        together.append(Span(prompt, slot, 0, len(prompt)))
+    prefill(model, tensors, PromptShape(256, 4, WORDS), together)
     for step in range(4):
         positions = [len(prompt) + step for prompt in prompts]
         rows = new_rows(
@@ -56,24 +61,14 @@ def test_masked_attention_and_padded_prompts_equal_the_row_loop(model: VoxCPM2) 
 
 @torch.inference_mode()
 def test_padded_audio_prompts_equal_the_row_loop(model: VoxCPM2) -> None:
-    loop, tensors = model.new_state(3, 160), model.new_state(3, 160)
+    loop, tensors = model.new_state(4, 160), model.new_state(4, 160)
     P, D = model.patch_shape
     patches = normal(torch.tensor([5]), torch.tensor([0]), 9 * P * D).view(9, P, D).numpy()
     prompt = model.encode_prompt(
         TEXTS[1], reference=patches[:5], prompt_text=TEXTS[0], prompt_audio=patches[5:]
     )
     model.prefill(loop, prompt, 1)
-    ids = torch.zeros(1, 128, dtype=torch.int64)
-    ids[0, : len(prompt)] = torch.from_numpy(prompt.token_ids)
-    places = torch.full((20,), 128)
-    places[:9] = torch.from_numpy(prompt.is_audio.nonzero()[0])
-    padded = torch.ones(20, P, D)
-    padded[:9] = torch.from_numpy(patches)
-    last = torch.tensor([len(prompt) - 1])
-    start = torch.zeros_like(last)
-    inputs = {"token_ids": ids, "patches": padded, "places": places}
-    shape = PromptShape(1, 128, AUDIO)
-    model.prefill_rows(tensors, shape, torch.tensor([1]), start, last, inputs)
+    prefill(model, tensors, PromptShape(128, 2, AUDIO), [Span(prompt, 1, 0, len(prompt))])
     model.resume(tensors, 1, prompt)
     for found, expected in (
         (tensors.hidden[1], loop.hidden[1]),

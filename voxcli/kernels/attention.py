@@ -16,11 +16,10 @@ import triton.language as tl
 from torch import Tensor
 
 from voxcli.kernels.launch import launch, options, wait
-from voxcli.layers.attention import attend_slots
+from voxcli.layers.attention import PROMPT_TILE, attend_slots
 from voxcli.layers.rope import rotate
 
 CHUNK = 256  # cached positions that one program reads
-PROMPT_TILE = 64  # positions of a prompt that one program has, and reads at a time
 
 
 def split_heads(qkv: Tensor, num_heads: int, num_kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -210,39 +209,27 @@ def decode_attention(
 
 def prompt_attention_reference(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    starts: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
+    positions: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
     eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    B, n, _ = qkv.shape
-    q, k, v = split_heads(qkv, num_heads, keys.shape[1])
-    q, k = _normed(q, k, head_norm, eps)
-    positions = starts.view(B, 1) + torch.arange(n, device=qkv.device)
-    rows = slots.view(B, 1).expand(B, n)
-    if rotation is not None:
-        turns = rotation[positions]
-        q, k = rotate(q.contiguous(), turns), rotate(k.contiguous(), turns)
-    keys[rows, :, positions] = k
-    values[rows, :, positions] = v
-    attended = attend_slots(
-        q.flatten(0, 1), keys, values, rows.flatten(), positions.flatten(), scale
+    # all keys are written before any is read, so positions of one prompt see each other
+    return decode_attention_reference(
+        qkv, rotation, keys, values, slots, positions, num_heads, scale, head_norm, eps
     )
-    return attended.view(B, n, -1)
 
 
-@triton.jit(do_not_specialize_on_alignment=["slots", "starts"])
+@triton.jit(do_not_specialize_on_alignment=["slots", "positions"])
 def _rotate_prompt(
-    qkv, rotation, keys, values, slots, starts, N, head_norm, eps,
+    qkv, rotation, keys, values, slots, positions, N, head_norm, eps,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_H: tl.constexpr,
     HAS_ROPE: tl.constexpr, HAS_NORM: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    n, b = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    n = tl.program_id(0)
     h, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, C)[None, :]
     wait(EARLY)
-    position = tl.load(starts + b) + n
-    if position >= N:  # padding behind the slot's end
-        return
-    heads = qkv + (b * tl.num_programs(0) + n) * ((H + 2 * G) * C)
-    cached = (tl.load(slots + b) * G * N + position) * C + c
+    position = tl.load(positions + n)
+    heads = qkv + n * ((H + 2 * G) * C)
+    cached = (tl.load(slots + n) * G * N + position) * C + c
     is_key, is_value = (h >= H) & (h < H + G), (h >= H + G) & (h < H + 2 * G)
     turn = rotation + position * C + 0 * h
     x = load_rotated(
@@ -255,21 +242,25 @@ def _rotate_prompt(
     tl.store(values + cached + (h - H - G) * N * C, value, mask=is_value)
 
 
-@triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["slots", "starts"])
+@triton.jit(do_not_specialize_on_alignment=["slots", "positions", "tiles"])
 def _attend_prompt(
-    qkv, keys, values, slots, starts, out, scale, n, N,
+    qkv, keys, values, slots, positions, tiles, out, scale, N,
     H: tl.constexpr, G: tl.constexpr, C: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    first, h, b = tl.program_id(0) * BLOCK_M, tl.program_id(1), tl.program_id(2).to(tl.int64)
-    m, c = first + tl.arange(0, BLOCK_M), tl.arange(0, C)
+    tile, h = tl.program_id(0), tl.program_id(1)
+    m, c = tl.arange(0, BLOCK_M), tl.arange(0, C)
     wait(EARLY)
-    start = tl.load(starts + b)
-    position = (start + m)[:, None]
-    rows = (b * n + m)[:, None]
-    q = tl.load(qkv + (rows * (H + 2 * G) + h) * C + c[None, :], (m < n)[:, None], 0.0)
-    cache = (tl.load(slots + b) * G + h // (H // G)) * N * C
-    end = tl.minimum(start + tl.minimum(first + BLOCK_M, n), N).to(tl.int32)
+    first = tl.load(tiles + 2 * tile).to(tl.int32)
+    num_rows = tl.load(tiles + 2 * tile + 1).to(tl.int32) - first
+    if num_rows <= 0:
+        return
+    start = tl.load(positions + first).to(tl.int32)
+    is_own = (m < num_rows)[:, None]
+    position, rows = (start + m)[:, None], (first + m)[:, None]
+    q = tl.load(qkv + (rows * (H + 2 * G) + h) * C + c[None, :], is_own, 0.0)
+    cache = (tl.load(slots + first) * G + h // (H // G)) * N * C
+    end = tl.minimum(start + num_rows, N)
     top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, C), tl.float32)
@@ -287,41 +278,43 @@ def _attend_prompt(
         mixed = tl.dot(weights.to(v.dtype), v, mixed * old[:, None])
         top = new_top
     mixed = (mixed / total[:, None]).to(out.dtype.element_ty)
-    tl.store(out + (rows * H + h) * C + c[None, :], mixed, (m < n)[:, None])
+    tl.store(out + (rows * H + h) * C + c[None, :], mixed, is_own)
 
 
 def prompt_attention(
     qkv: Tensor, rotation: Tensor | None, keys: Tensor, values: Tensor, slots: Tensor,
-    starts: Tensor, num_heads: int, scale: float, head_norm: Tensor | None = None,
-    eps: float = 0.0,
+    positions: Tensor, tiles: Tensor, num_heads: int, scale: float,
+    head_norm: Tensor | None = None, eps: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Normalise, rotate, write keys and values of `starts ..`, attend to all up to each.
+    """Normalise, rotate, write each position's key and value, attend to all up to each.
 
     Args:
-        qkv: `[B, n, (H + 2 G) C]`; queries and keys are normalised and rotated in place.
+        qkv: `[n, (H + 2 G) C]`; queries and keys are normalised and rotated in place.
         rotation: complex64 `[positions, 1, C/2]` or None.
-        keys, values: one layer's cache `[slots, G, N, C]`; before `starts` it is filled. What would
-            be written behind its end is not.
-        slots, starts: int64 `[B]`.
+        keys, values: one layer's cache `[slots, G, N, C]`; what a position sees and is not among
+            these is there.
+        slots, positions: int64 `[n]`.
+        tiles: int64 `[T, 2]`, first and end of at most `PROMPT_TILE` rows of one slot, at
+            positions that follow each other; rows of none have no result.
         head_norm: `[H + G, C]`, of each query and key head, or None.
 
     Returns:
-        `[B, n, H C]`.
+        `[n, H C]`.
     """
-    B, n, _ = qkv.shape
+    n = len(qkv)
     _, G, N, C = keys.shape
-    out = qkv.new_empty(B, n, num_heads * C)
+    out = qkv.new_empty(n, num_heads * C)
     turns = qkv if rotation is None else torch.view_as_real(rotation)
     launch(
-        _rotate_prompt, (n, B),
-        qkv, turns, keys, values, slots, starts, N, qkv if head_norm is None else head_norm, eps,
+        _rotate_prompt, (n,),
+        qkv, turns, keys, values, slots, positions, N, qkv if head_norm is None else head_norm, eps,
         num_heads, G, C, triton.next_power_of_2(num_heads + 2 * G), rotation is not None, head_norm
         is not None,
         num_warps=4, **options(qkv.device),
     )  # fmt: skip
     launch(
-        _attend_prompt, (triton.cdiv(n, PROMPT_TILE), num_heads, B),
-        qkv, keys, values, slots, starts, out, scale, n, N, num_heads, G, C, PROMPT_TILE,
+        _attend_prompt, (len(tiles), num_heads),
+        qkv, keys, values, slots, positions, tiles, out, scale, N, num_heads, G, C, PROMPT_TILE,
         PROMPT_TILE,
         num_warps=4, num_stages=3, **options(qkv.device),
     )  # fmt: skip

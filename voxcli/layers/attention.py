@@ -9,7 +9,10 @@ from __future__ import annotations
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+PROMPT_TILE = 64  # positions of a prompt that go together in a kernel
 
 
 @cache
@@ -47,3 +50,36 @@ def attend_slots(
     # zeroed, because what a former request left there may be infinite
     mine = values[slots].masked_fill(~seen.view(B, 1, N, 1), 0.0)
     return (shares.to(mine.dtype) @ mine).view(B, H, C)
+
+
+def attend_tiles(
+    queries: Tensor, keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor,
+    tiles: Tensor, scale: float,
+) -> Tensor:  # fmt: skip
+    """`attend_slots` of rows whose neighbours share a slot, which is read once for each tile.
+
+    Args:
+        tiles: int64 `[T, 2]`, first and end of at most `PROMPT_TILE` rows of one slot, at
+            positions that follow each other.
+    """
+    B, H, C = queries.shape
+    _, G, N, _ = keys.shape
+    first, end = tiles.unbind(1)
+    rows = first.unsqueeze(1) + torch.arange(PROMPT_TILE, device=keys.device)  # [T, tile]
+    is_own = rows < end.unsqueeze(1)
+    own = rows.clamp(max=B - 1)
+    places = torch.arange(N, device=keys.device)
+    seen = (places <= positions[own].unsqueeze(2)).unsqueeze(1)  # [T, 1, tile, N]
+    # zeroed, because what a former request left there may be infinite
+    last = positions[(end - 1).clamp(min=0)]
+    stale = (places > last.unsqueeze(1)).view(-1, 1, N, 1)
+    mine = slots[own[:, 0]]
+    k, v = (
+        part[mine].masked_fill(stale, 0.0).repeat_interleave(H // G, 1) for part in (keys, values)
+    )
+    attended = F.scaled_dot_product_attention(
+        queries[own].transpose(1, 2), k, v, attn_mask=seen, scale=scale
+    ).transpose(1, 2)  # [T, tile, H, C]
+    out = queries.new_zeros(B + 1, H, C)  # the last row is thrown away
+    out[torch.where(is_own, rows, B)] = attended
+    return out[:-1]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from voxcli.models.data import (
         Input,
         ModelInfo,
+        PackedSpans,
         Prompt,
         PromptKind,
         PromptParts,
@@ -257,30 +258,26 @@ class SpeechModel(Protocol):
         ...
 
     def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
-        """What `prefill_rows` reads for a shape, besides rows, starts and lasts."""
+        """What `prefill_packed` reads for a shape, besides where positions belong."""
         ...
 
     def fill_inputs(
         self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
     ) -> None:
-        """Write the declared inputs of spans into host arrays, which are zeros."""
+        """Write the declared inputs of spans, one behind the other, into host arrays of zeros."""
         ...
 
-    def prefill_rows(
-        self, state: Any, shape: PromptShape, slots: Tensor, starts: Tensor, last: Tensor,
-        inputs: Mapping[str, Tensor],
-    ) -> None:  # fmt: skip
-        """`prefill_together` of spans, in tensors alone, each padded at its end.
+    def prefill_packed(
+        self, state: Any, shape: PromptShape, packed: PackedSpans, inputs: Mapping[str, Tensor]
+    ) -> None:
+        """`prefill_together` of spans, in tensors alone; what is before a span is in its row.
 
-        Args:
-            slots: int64 `[B]`.
-            starts: int64 `[B]`, the position of each span's first; those before are in the slot.
-            last: int64 `[B]`, where in `[0, N)` each span's last is.
+        Only rows of the state behind whose span the prompt ends are ready for `decode` then.
         """
         ...
 
     def resume(self, state: Any, slot: int, prompt: Any) -> None:
-        """After `prefill_rows` of all its spans: what a slot needs besides, if anything."""
+        """After `prefill_packed` of all its spans: what a slot needs besides, if anything."""
         ...
 
     # ------------------------------------------------------------ decode

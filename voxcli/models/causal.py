@@ -24,11 +24,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxcli.layers.attention import attend, attend_slots
+from voxcli.layers.attention import attend, attend_slots, attend_tiles
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.layers.norm import rms_norm
-from voxcli.models.data import HostRow, Rows
+from voxcli.models.data import HostRow, PackedSpans, Rows
 from voxcli.models.kv_cache import KVCache, Past
 
 Span = tuple[int, int, int]  # slot, first position and length
@@ -149,32 +149,27 @@ class CausalLayers(Layers):
         every = self.prefill_spans(x, cache, spans)
         return torch.stack([every[end] for end in ends_of(spans)])
 
-    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
-        """Spans of prompts from positions `starts [B]` on, in tensors alone; `[B, N, D]` to same.
+    def prefill_packed(
+        self, x: Tensor, cache: KVCache, packed: PackedSpans, *, ends: bool = False
+    ) -> Tensor:
+        """Spans of prompts, in tensors alone; `[N, D]` to same, or to `[S, D]` of their ends.
 
-        Positions behind a prompt's last are computed and cached too, as far as the slot goes;
-        decoding overwrites each one before it is read.
+        Args:
+            ends: whether only the last position of each span is read.
         """
-        B, N, _ = x.shape
-        most = cache.keys.shape[3]
-        # NOTE: what is behind the slot's end lands on its last position, which no prompt reaches
-        offsets = torch.arange(N, device=x.device)
-        positions = (starts.unsqueeze(1) + offsets).clamp(max=most - 1)
-        places = torch.arange(most, device=x.device)
-        stale = (places >= (starts + N).unsqueeze(1)).view(B, 1, most, 1)
-        seen = (places <= positions.unsqueeze(2)).unsqueeze(1)  # [B, 1, N, most]
-        rotation = self._rotation_at(positions)
-        groups = self.num_heads // self.num_kv_heads
+        rotation = self._rotation_at(packed.positions)
         for layer, block in enumerate(self.blocks):
-            queries, keys, values = self._project(block, x, rotation)  # [B, N, heads, C]
-            cache.keys[layer][slots.unsqueeze(1), :, positions] = keys
-            cache.values[layer][slots.unsqueeze(1), :, positions] = values
-            k = cache.keys[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
-            v = cache.values[layer][slots].masked_fill(stale, 0.0).repeat_interleave(groups, 1)
-            attended = F.scaled_dot_product_attention(
-                queries.transpose(1, 2), k, v, attn_mask=seen, scale=self.scale
-            )  # [B, H, N, C]
-            x = self._finish(block, attended.transpose(1, 2).flatten(2), x)
+            queries, keys, values = self._project(block, x, rotation)  # [N, heads, C]
+            layer_keys, layer_values = cache.keys[layer], cache.values[layer]
+            layer_keys[packed.rows, :, packed.positions] = keys
+            layer_values[packed.rows, :, packed.positions] = values
+            attended = attend_tiles(
+                queries, layer_keys, layer_values, packed.rows, packed.positions, packed.tiles,
+                self.scale,
+            ).flatten(1)  # fmt: skip
+            if ends and block is self.blocks[-1]:
+                attended, x = attended[packed.ends], x[packed.ends]
+            x = self._finish(block, attended, x)
         return rms_norm(x, self.norm, self.eps)
 
     # ------------------------------------------------------------ decode
@@ -232,16 +227,19 @@ class FusedCausalLayers(CausalLayers):
         cache.add_scratch(self.num_heads)
         return cache
 
-    def prefill_rows(self, x: Tensor, cache: KVCache, slots: Tensor, starts: Tensor) -> Tensor:
+    def prefill_packed(
+        self, x: Tensor, cache: KVCache, packed: PackedSpans, *, ends: bool = False
+    ) -> Tensor:
         from voxcli.kernels.attention import prompt_attention
 
         def attend(layer: int, qkv: Tensor) -> Tensor:
             return prompt_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
-                self.num_heads, self.scale, self.blocks[layer].head_norm, self.eps,
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], packed.rows,
+                packed.positions, packed.tiles, self.num_heads, self.scale,
+                self.blocks[layer].head_norm, self.eps,
             )  # fmt: skip
 
-        return self._run(x, attend)
+        return self._run(x, attend, packed.ends if ends else None)
 
     def decode(self, x: Tensor, cache: KVCache, rows: Rows) -> Tensor:
         from voxcli.kernels.attention import decode_attention
@@ -258,11 +256,14 @@ class FusedCausalLayers(CausalLayers):
 
         return self._run(x, attend)
 
-    def _run(self, x: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """All layers and the final norm; `[..., D]` to same.
+    def _run(
+        self, x: Tensor, attend: Callable[[int, Tensor], Tensor], ends: Tensor | None = None
+    ) -> Tensor:
+        """All layers and the final norm; `[N, D]` to same, or to the rows of `ends`.
 
         Args:
             attend: a layer's attention, from what it projected.
+            ends: int64 `[S]`, rows whose result is read; None means all.
         """
         from voxcli.kernels.linear import linear, linear_add_norm, linear_swiglu, rms_linear
         from voxcli.kernels.rows import num_rows
@@ -272,12 +273,17 @@ class FusedCausalLayers(CausalLayers):
         if num_rows(x) == 1 or isinstance(self.blocks[0].qkv, Fp8Linear):
             for layer, block in enumerate(self.blocks):
                 qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
-                x = finish(block, attend(layer, qkv), x, self.eps)
+                attended = attend(layer, qkv)
+                if ends is not None and block is self.blocks[-1]:
+                    attended, x = attended[ends], x[ends]
+                x = finish(block, attended, x, self.eps)
             return fused_norm(x, self.norm, self.eps)
         norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
         normed = fused_norm(x, self.blocks[0].input_norm, self.eps)
         for layer, (block, next_norm) in enumerate(zip(self.blocks, norms, strict=True)):
             attended = attend(layer, linear(normed, block.qkv.weight))
+            if ends is not None and block is self.blocks[-1]:
+                attended, x = attended[ends], x[ends]
             x, normed = linear_add_norm(
                 attended, block.output.weight, x, block.mlp_norm, self.eps, can_part=False
             )

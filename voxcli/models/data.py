@@ -65,26 +65,20 @@ class PromptKind:
     """Prompts that graphs are captured for.
 
     Attributes:
-        lengths: padded lengths of a span, ascending; a longer prompt goes in several spans.
-        max_together: spans that go together; 1 for a kind that goes alone.
+        sizes: positions that go together, ascending; of one prompt or of several.
     """
 
     name: str
-    lengths: tuple[int, ...]
-    max_together: int = 1
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class PromptShape:
-    """`num_rows` spans of one kind, of up to `length` positions."""
+    """`N` positions of one kind: of up to `num_spans` spans, one behind the other."""
 
-    num_rows: int
-    length: int
+    num_positions: int
+    num_spans: int
     kind: str
-
-    @property
-    def num_positions(self) -> int:
-        return self.num_rows * self.length
 
 
 @dataclass(frozen=True)
@@ -98,6 +92,33 @@ class Span:
 
     def __len__(self) -> int:
         return self.end - self.start
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its prompt ends with it."""
+        return self.end == len(self.prompt)
+
+
+@dataclass(frozen=True)
+class PackedSpans:
+    """Where `N` positions of spans that lie one behind the other belong.
+
+    Positions that no span has, and what a span behind which its prompt goes on leaves, belong to a
+    row of the state that nobody has.
+
+    Attributes:
+        rows, positions: int64 `[N]`, the state row of each and its position in its prompt.
+        tiles: int64 `[T, 2]`, first and end of neighbours that one span has, at most
+            `layers.attention.PROMPT_TILE`; those that are not needed are empty.
+        ended_rows, ends: int64 `[S]`, of each span behind which its prompt ends the state row, and
+            which of the `N` is its last.
+    """
+
+    rows: Tensor
+    positions: Tensor
+    tiles: Tensor
+    ended_rows: Tensor
+    ends: Tensor
 
 
 @dataclass(frozen=True)

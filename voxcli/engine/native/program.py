@@ -102,7 +102,7 @@ class Program:
         self.dummy_slot = num_slots
         self.prefix_rows = range(num_slots + 1, num_slots + 1 + NUM_PREFIXES)
         self.buckets = [size for size in BUCKETS if size < num_slots] + [num_slots]
-        self.prompt_shapes = prompt_shapes(model.prompt_kinds, self.buckets, num_positions)
+        self.prompt_shapes = prompt_shapes(model.prompt_kinds, num_slots, num_positions)
         self.state = model.new_state(num_slots + 1 + NUM_PREFIXES, num_positions)
         self.rows = StaticRows.allocate(num_slots, model.row_inputs, model.info.hop_length, device)
         self.static_prompts = StaticPrompts(model, self.prompt_shapes, device)
@@ -125,12 +125,12 @@ class Program:
             yield partial(self.prefill, shape), shape
 
     def with_all_kernels(self, keys: Sequence[GraphKey]) -> list[Callable[[], None]]:
-        """Functions that between them launch every kernel; prompts of all sizes share theirs."""
-        prompts = list(self.prompts())
-        alone = {kind.name for kind in self.model.prompt_kinds if kind.max_together == 1}
-        some = [prompts[0], prompts[-1], *(each for each in prompts if each[1].kind in alone)]
+        """Functions that between them launch every kernel."""
         # what takes longest to compile comes first: the kernels of prompts and of many rows
-        return [function for function, _ in [*some, *self.steps(keys)]]
+        prompts = {shape: function for function, shape in self.prompts()}
+        largest = {shape.kind: shape for shape in reversed(prompts)}.values()
+        first = [prompts.pop(shape) for shape in largest]
+        return [*first, *(function for function, _ in self.steps(keys)), *prompts.values()]
 
     def step(self, num_rows: int, key: GraphKey) -> None:
         """One whole step of the first rows of the static buffers."""
@@ -160,5 +160,4 @@ class Program:
 
     def prefill(self, shape: PromptShape) -> None:
         """The prompts in the static buffers."""
-        rows, inputs = self.static_prompts.read(shape)
-        self.model.prefill_rows(self.state, shape, *rows, inputs)
+        self.model.prefill_packed(self.state, shape, *self.static_prompts.read(shape))

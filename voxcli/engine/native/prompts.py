@@ -1,94 +1,109 @@
 """Prompts in the shapes that graphs were captured for, and the buffers that they are read from.
 
-A prompt is run in spans of at most the longest length of its kind, always cut at the same places,
-so that its numbers do not depend on who else is there. Spans of a kind that allows it go several
-together, each padded to one length; others go alone. What a span's positions hold is the model's
-business: it declares inputs and fills them. Does not know graphs.
+A prompt is run in spans. Spans of a kind lie one behind the other in a shape, without padding
+between them, and are cut where one is full: what follows in the next shape sees what was before.
+What a span's positions hold is the model's business: it declares inputs and fills them. Does not
+know graphs.
 
-Letters: `B` spans, `N` positions of a padded span.
+Letters: `N` positions and `S` spans of a shape, `T` tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
-from typing import TYPE_CHECKING
+from math import ceil, prod
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from voxcli.layers.attention import PROMPT_TILE
 from voxcli.models.base import SpeechModel
-from voxcli.models.data import Input, Prompt, PromptKind, PromptShape, Span
+from voxcli.models.data import Input, PackedSpans, Prompt, PromptKind, PromptShape, Span
 
-if TYPE_CHECKING:
-    import numpy as np
-
-MAX_POSITIONS = 2048  # of the padded spans of one shape
+MAX_SPAN = 256  # positions of a prompt that go on their way at once
+MIN_SPANS, POSITIONS_A_SPAN = 4, 32  # of a shape; where spans are shorter they do not fill it
 _DTYPES = {"int64": torch.int64, "float32": torch.float32}
 
 
 def prompt_shapes(
-    kinds: Sequence[PromptKind], buckets: Sequence[int], num_positions: int
+    kinds: Sequence[PromptKind], num_slots: int, num_positions: int
 ) -> list[PromptShape]:
     """The shapes to capture, largest first.
 
     Args:
-        buckets: numbers of spans.
+        num_slots: requests that run at once.
         num_positions: static length of a slot; no prompt is longer.
     """
+    most = num_slots * min(num_positions, MAX_SPAN)
     shapes = [
-        PromptShape(num_rows, length, kind.name)
+        PromptShape(size, max(MIN_SPANS, size // POSITIONS_A_SPAN), kind.name)
         for kind in kinds
-        for num_rows in (buckets if kind.max_together > 1 else (1,))
-        for length in _needed(kind.lengths, num_positions)
-        if num_rows <= kind.max_together and num_rows * length <= MAX_POSITIONS
+        for size in _needed(kind.sizes, most)
     ]
     return sorted(shapes, key=lambda shape: shape.num_positions, reverse=True)
 
 
-def _needed(lengths: Sequence[int], num_positions: int) -> list[int]:
-    """The lengths up to the first that holds `num_positions`."""
-    return [lengths[0], *(b for a, b in pairwise(lengths) if a < num_positions)]
+def _needed(sizes: Sequence[int], num_positions: int) -> list[int]:
+    """The sizes up to the first that holds `num_positions`."""
+    return [sizes[0], *(b for a, b in pairwise(sizes) if a < num_positions)]
 
 
-def spans(
-    kinds: Sequence[PromptKind], prompt: Prompt, row: int, start: int, end: int
-) -> list[Span]:
-    """Positions `start .. end` in spans that a shape of any kind holds."""
-    longest = min(kind.lengths[-1] for kind in kinds)
+def spans(prompt: Prompt, row: int, start: int, end: int) -> list[Span]:
+    """Positions `start .. end` in spans."""
     return [
-        Span(prompt, row, first, min(first + longest, end)) for first in range(start, end, longest)
+        Span(prompt, row, first, min(first + MAX_SPAN, end))
+        for first in range(start, end, MAX_SPAN)
     ]
 
 
-def kind_of(model: SpeechModel, span: Span) -> PromptKind:
-    """The kind of a span's positions."""
-    name = model.kind_of(span.prompt, span.start, span.end)
-    return next(kind for kind in model.prompt_kinds if kind.name == name)
+def padded(num_positions: int, num_spans: int, shapes: Sequence[PromptShape]) -> int:
+    """Positions that so many, in so many spans, take at most on the device.
+
+    Args:
+        shapes: of their kind, ascending.
+    """
+    most = shapes[-1]
+    if num_positions > most.num_positions or num_spans > most.num_spans:
+        num_shapes = max(ceil(num_positions / most.num_positions), ceil(num_spans / most.num_spans))
+        return num_shapes * most.num_positions
+    return _holding(num_positions, num_spans, shapes).num_positions
 
 
-def padded_length(kind: PromptKind, span: Span) -> int:
-    """Positions that a span takes on the device, alone."""
-    return next(length for length in kind.lengths if length >= len(span))
-
-
-def grouped(
-    together: Sequence[Span], kind: PromptKind, shapes: Sequence[PromptShape]
+def packed(
+    together: Sequence[Span], shapes: Sequence[PromptShape]
 ) -> Iterator[tuple[PromptShape, list[Span]]]:
-    """Spans of one kind that go together, with the smallest shape that holds them."""
-    left = sorted(together, key=len)
+    """Spans of one kind in shapes, in their order; those that do not fit are cut in two.
+
+    Args:
+        shapes: of their kind, ascending.
+    """
+    left = list(reversed(together))
+    num_left = sum(map(len, left))
     while left:
-        fitting = [
-            shape for shape in shapes if shape.kind == kind.name and shape.length >= len(left[-1])
-        ]
-        length = min(shape.length for shape in fitting)
-        fitting = [shape for shape in fitting if shape.length == length]
-        most = max(shape.num_rows for shape in fitting)
-        group, left = left[-most:], left[:-most]
-        holding = [shape for shape in fitting if shape.num_rows >= len(group)]
-        yield min(holding, key=lambda shape: shape.num_rows), group
+        shape = _holding(num_left, len(left), shapes)
+        group: list[Span] = []
+        room = shape.num_positions
+        while left and room and len(group) < shape.num_spans:
+            span = left.pop()
+            if len(span) > room:
+                left.append(replace(span, start=span.start + room))
+                span = replace(span, end=span.start + room)
+            group.append(span)
+            room -= len(span)
+        num_left -= shape.num_positions - room
+        yield shape, group
+
+
+def _holding(num_positions: int, num_spans: int, shapes: Sequence[PromptShape]) -> PromptShape:
+    """The smallest shape that holds so many, or the largest."""
+    holding = (
+        each for each in shapes
+        if each.num_positions >= num_positions and each.num_spans >= num_spans
+    )  # fmt: skip
+    return next(holding, shapes[-1])
 
 
 @dataclass(frozen=True)
@@ -116,12 +131,9 @@ class _Layout:
 class StaticPrompts:
     """What prompt graphs read; allocated once, and filled anew for each replay.
 
-    Rows of the state, starts and last indices of the spans, int64 `[B]` each, lie before what the
-    model declares. All numbers of one type lie in one flat buffer, so that a replay needs one copy
-    of each.
+    Where positions belong lies before what the model declares. All numbers of one type lie in one
+    flat buffer, so that a replay needs one copy of each.
     """
-
-    ROWS = ("slots", "starts", "last")
 
     def __init__(
         self, model: SpeechModel, shapes: Sequence[PromptShape], device: torch.device
@@ -137,35 +149,59 @@ class StaticPrompts:
         }  # fmt: skip
 
     def _inputs(self, shape: PromptShape) -> tuple[Input, ...]:
-        rows = (Input(name, "int64", (shape.num_rows,)) for name in self.ROWS)
-        return *rows, *self._model.prompt_inputs(shape)
+        N, S = shape.num_positions, shape.num_spans
+        num_tiles = -(-N // PROMPT_TILE) + S  # of the spans and of what is behind them
+        own = {
+            "rows": (N,), "positions": (N,), "tiles": (num_tiles, 2), "ended_rows": (S,),
+            "ends": (S,),
+        }  # fmt: skip
+        where = (Input(name, "int64", size) for name, size in own.items())
+        return *where, *self._model.prompt_inputs(shape)
 
-    def read(self, shape: PromptShape) -> tuple[tuple[Tensor, Tensor, Tensor], dict[str, Tensor]]:
-        """Slots, starts and last indices `[B]` each, and the declared inputs by name."""
+    def read(self, shape: PromptShape) -> tuple[PackedSpans, dict[str, Tensor]]:
+        """Where positions belong, and the declared inputs by name."""
         views = self._layouts[shape].views(self._flat)
-        slots, starts, last = (views.pop(name) for name in self.ROWS)
-        return (slots, starts, last), views
+        own = {name: views.pop(name) for name in PackedSpans.__dataclass_fields__}
+        return PackedSpans(**own), views
 
     def upload(self, shape: PromptShape, group: Sequence[Span], dummy_slot: int) -> None:
         """Fill the buffers; the copies are on their way when this returns.
 
         Args:
-            group: spans; rows of the shape that they do not fill go to `dummy_slot`.
+            group: spans that fit; what they do not fill goes to `dummy_slot`.
         """
         layout = self._layouts[shape]
         is_pinned = self._flat["int64"].is_cuda
-        packed = {
+        filled = {
             name: torch.zeros(size, dtype=_DTYPES[name], pin_memory=is_pinned)
             for name, size in layout.sizes.items()
         }
         arrays: dict[str, np.ndarray] = {
-            name: view.numpy() for name, view in layout.views(packed).items()
+            name: view.numpy() for name, view in layout.views(filled).items()
         }
-        slots, starts, last = (arrays.pop(name) for name in self.ROWS)
-        slots[:] = dummy_slot
+        rows, positions, tiles, ended_rows, ends = (
+            arrays.pop(name) for name in PackedSpans.__dataclass_fields__
+        )
+        rows[:] = ended_rows[:] = dummy_slot
+        first = num_tiles = 0
         for index, span in enumerate(group):
-            slots[index], starts[index], last[index] = span.row, span.start, len(span) - 1
+            own = slice(first, first + len(span))
+            rows[own] = span.row
+            positions[own] = np.arange(span.start, span.end)
+            if span.is_last:
+                ended_rows[index], ends[index] = span.row, own.stop - 1
+            num_tiles = _cut(tiles, num_tiles, own.start, own.stop)
+            first = own.stop
+        _cut(tiles, num_tiles, first, shape.num_positions)
         self._model.fill_inputs(shape, group, arrays)
         for name, size in layout.sizes.items():
             if size:
-                self._flat[name][:size].copy_(packed[name], non_blocking=True)
+                self._flat[name][:size].copy_(filled[name], non_blocking=True)
+
+
+def _cut(tiles: np.ndarray, num_tiles: int, first: int, end: int) -> int:
+    """Positions `first .. end` in further tiles; returns how many there are then."""
+    for start in range(first, end, PROMPT_TILE):
+        tiles[num_tiles] = start, min(start + PROMPT_TILE, end)
+        num_tiles += 1
+    return num_tiles

@@ -65,6 +65,9 @@ class FusedFrameStack(FrameStack):
         super().__init__(config, blocks, norm, num_positions)
         device = norm.device
         self._slots = torch.arange(MAX_ROWS, device=device)
+        rows = torch.arange(2 * MAX_ROWS, device=device)  # of the first two positions
+        self._first_slots, self._first_positions = rows // 2, rows % 2
+        self._first_tiles = torch.stack((rows[::2], rows[::2] + 2), dim=1)
         positions = torch.arange(num_positions, device=device)
         self._positions = positions.unsqueeze(1).expand(-1, MAX_ROWS).contiguous()
         # all positions are in one chunk, so nothing is handed from program to program
@@ -78,15 +81,16 @@ class FusedFrameStack(FrameStack):
         from voxcli.kernels.linear import rms_linear
 
         B = len(x)
-        slots, starts = self._slots[:B], self._positions[0, :B]
+        slots, positions = self._first_slots[: 2 * B], self._first_positions[: 2 * B]
+        x = x.flatten(0, 1)
         for layer, block in enumerate(self.blocks):
             qkv = rms_linear(x, block.input_norm, self.eps, block.qkv.weight)
             attended = prompt_attention(
-                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, starts,
-                self.num_heads, self.scale, block.head_norm, self.eps,
+                qkv, self.rotation, cache.keys[layer], cache.values[layer], slots, positions,
+                self._first_tiles[:B], self.num_heads, self.scale, block.head_norm, self.eps,
             )  # fmt: skip
             if block is self.blocks[-1]:  # nobody reads position 0 any more
-                attended, x = attended[:, 1].contiguous(), x[:, 1].contiguous()
+                attended, x = attended[1::2].contiguous(), x[1::2].contiguous()
             x = finish(block, attended, x, self.eps)
         return x
 

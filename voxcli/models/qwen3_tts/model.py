@@ -25,6 +25,7 @@ from voxcli.models.causal import compile_products_ahead
 from voxcli.models.data import (
     Input,
     ModelInfo,
+    PackedSpans,
     PromptKind,
     PromptParts,
     PromptShape,
@@ -55,8 +56,8 @@ FIRST_CHUNK, CHUNK = 1, 12  # frames; 0.96 s
 
 IDS, FRAMES = "ids", "frames"  # kinds of spans: without and with frames of a recording
 PROMPT_KINDS = (
-    PromptKind(IDS, (32, 64, 128, 256), max_together=16),
-    PromptKind(FRAMES, (64, 128, 256), max_together=4),
+    PromptKind(IDS, (32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048)),
+    PromptKind(FRAMES, (64, 128, 256, 512, 1024)),
 )
 
 
@@ -201,70 +202,74 @@ class Qwen3TTS:
 
     def embed(self, prompt: Prompt, start: int, end: int) -> Tensor:
         """What the talker hears at positions `start .. end` of a prompt; `[N, H]`."""
-        shape = PromptShape(1, end - start, self.kind_of(prompt, start, end))
+        shape = PromptShape(end - start, 1, self.kind_of(prompt, start, end))
         span = Span(prompt, 0, start, end)
         arrays = {each.name: np.zeros(each.shape, each.dtype) for each in self.prompt_inputs(shape)}
         self.fill_inputs(shape, [span], arrays)
         inputs = {name: self._upload(array) for name, array in arrays.items()}
-        return self._embed_rows(inputs)[0]
+        return self._embed_packed(inputs)
 
     def kind_of(self, prompt: Prompt, start: int, end: int) -> str:
         has_frames = len(prompt.ref_codes) and end > prompt.ref_at and start < _ref_end(prompt)
         return FRAMES if has_frames else IDS
 
     def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
-        size = (shape.num_rows, shape.length)
+        N = shape.num_positions
         ids = (
-            Input("text_ids", "int64", size),
-            Input("codec_ids", "int64", size),
-            Input("speaker_at", "int64", (shape.num_rows,)),
-            Input("speaker", "float32", (shape.num_rows, self.width)),
+            Input("text_ids", "int64", (N,)),
+            Input("codec_ids", "int64", (N,)),
+            # where in N the speaker of each span is, or N where it has none
+            Input("speakers_at", "int64", (shape.num_spans,)),
+            Input("speakers", "float32", (shape.num_spans, self.width)),
         )
-        if shape.kind == IDS:
-            return ids
-        return *ids, Input("codes", "int64", (*size, self.num_books))
+        return ids if shape.kind == IDS else (*ids, Input("codes", "int64", (N, self.num_books)))
 
     def fill_inputs(
         self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
     ) -> None:
-        for name in ("text_ids", "codec_ids", "speaker_at", *(("codes",) * (shape.kind == FRAMES))):
+        for name in ("text_ids", "codec_ids", *(("codes",) * (shape.kind == FRAMES))):
             arrays[name][:] = NOTHING
-        for row, span in enumerate(spans):
+        arrays["speakers_at"][:] = shape.num_positions  # a place that is thrown away
+        num_before = 0
+        for index, span in enumerate(spans):
             prompt, start, end = span.prompt, span.start, span.end
             assert isinstance(prompt, Prompt)
-            arrays["text_ids"][row, : len(span)] = prompt.text_ids[start:end]
-            arrays["codec_ids"][row, : len(span)] = prompt.codec_ids[start:end]
+            own = slice(num_before, num_before + len(span))
+            arrays["text_ids"][own] = prompt.text_ids[start:end]
+            arrays["codec_ids"][own] = prompt.codec_ids[start:end]
             if prompt.speaker is not None and start <= prompt.speaker_at < end:
-                arrays["speaker_at"][row] = prompt.speaker_at - start
-                arrays["speaker"][row] = prompt.speaker
+                arrays["speakers_at"][index] = num_before + prompt.speaker_at - start
+                arrays["speakers"][index] = prompt.speaker
             if shape.kind == FRAMES and len(prompt.ref_codes):
                 first, stop = max(start, prompt.ref_at), min(end, _ref_end(prompt))
-                own = prompt.ref_codes[first - prompt.ref_at : max(first, stop) - prompt.ref_at]
-                arrays["codes"][row, first - start : first - start + len(own)] = own
+                codes = prompt.ref_codes[first - prompt.ref_at : max(first, stop) - prompt.ref_at]
+                at = num_before + first - start
+                arrays["codes"][at : at + len(codes)] = codes
+            num_before += len(span)
 
-    def _embed_rows(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Both tracks of padded spans, added; `[B, N, H]`."""
+    def _embed_packed(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Both tracks of spans, added; `[N, H]`."""
         text_ids, codec_ids = inputs["text_ids"], inputs["codec_ids"]
         x = _where_any(text_ids, self.talker.text(text_ids.clamp(min=0)))
         x = x + _where_any(codec_ids, self.talker.hear_codec(codec_ids.clamp(min=0)))
-        offsets = torch.arange(text_ids.shape[1], device=text_ids.device)
-        is_speaker = (offsets == inputs["speaker_at"].unsqueeze(1)).unsqueeze(2)
-        speaker = inputs["speaker"].to(x.dtype).unsqueeze(1)
-        x = x + torch.where(is_speaker, speaker, 0.0)
+        speakers = x.new_zeros(len(x) + 1, x.shape[1])
+        speakers[inputs["speakers_at"]] = inputs["speakers"].to(x.dtype)
+        x = x + speakers[:-1]
         if "codes" in inputs:
             codes = inputs["codes"]
-            x = x + _where_any(codes[..., 0], self.talker.hear_frames(codes.clamp(min=0)))
+            x = x + _where_any(codes[:, 0], self.talker.hear_frames(codes.clamp(min=0)))
         return x
 
-    def prefill_rows(
-        self, state: SlotState, shape: PromptShape, slots: Tensor, starts: Tensor, last: Tensor,
+    def prefill_packed(
+        self, state: SlotState, shape: PromptShape, packed: PackedSpans,
         inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
-        x = self._embed_rows(inputs)
-        said = self.talker.stack.prefill_rows(x, state.cache, slots, starts)
-        state.hidden[slots] = said[torch.arange(len(said), device=said.device), last]
-        state.seen.index_fill_(0, slots, False)
-        state.code2wav.reset(slots)
+        x = self._embed_packed(inputs)
+        said = self.talker.stack.prefill_packed(x, state.cache, packed, ends=True)
+        rows = packed.ended_rows
+        state.hidden[rows] = said
+        state.seen.index_fill_(0, rows, False)
+        state.code2wav.reset(rows)
 
     def resume(self, state: SlotState, slot: int, prompt: Prompt) -> None:
         """Let the vocoder hear the frames that the new speech continues."""

@@ -32,6 +32,7 @@ from voxcli.models.data import (
     HostRow,
     Input,
     ModelInfo,
+    PackedSpans,
     PromptKind,
     PromptParts,
     PromptShape,
@@ -55,7 +56,10 @@ CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
 NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU they take little longer than 16
 
 GUIDANCE = Input("guidance_scale", "float32")
-PROMPT_KINDS = (PromptKind(TEXT, (64, 128, 256), max_together=16), PromptKind(AUDIO, (128, 256)))
+PROMPT_KINDS = (
+    PromptKind(TEXT, (64, 128, 256, 384, 512, 768, 1024, 1536, 2048)),
+    PromptKind(AUDIO, (128, 256)),
+)
 
 
 @dataclass
@@ -273,54 +277,59 @@ class VoxCPM2:
         return AUDIO if prompt.is_audio[start:end].any() else TEXT
 
     def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
-        token_ids = Input("token_ids", "int64", (shape.num_rows, shape.length))
+        N = shape.num_positions
+        token_ids = Input("token_ids", "int64", (N,))
         if shape.kind == TEXT:
             return (token_ids,)
-        # places of the patches: row * N + position, or B * N for one that is padding
-        places = Input("places", "int64", (shape.length,))
-        return token_ids, places, Input("patches", "float32", (shape.length, *self.patch_shape))
+        # where in N each patch is, or N for one that is padding
+        return token_ids, Input("places", "int64", (N,)), Input(
+            "patches", "float32", (N, *self.patch_shape)
+        )  # fmt: skip
 
     def fill_inputs(
         self, shape: PromptShape, spans: Sequence[Span], arrays: Mapping[str, np.ndarray]
     ) -> None:
-        for index, span in enumerate(spans):
-            assert isinstance(span.prompt, Prompt)
-            ids = span.prompt.token_ids[span.start : span.end]
-            arrays["token_ids"][index, : len(ids)] = ids
         if shape.kind == AUDIO:
-            (span,) = spans
-            assert isinstance(span.prompt, Prompt)
-            places = np.flatnonzero(span.prompt.is_audio[span.start : span.end])
             arrays["places"][:] = shape.num_positions  # a place that is thrown away
-            arrays["places"][: len(places)] = places
-            arrays["patches"][: len(places)] = span.prompt.patches_of(span.start, span.end)
+        num_before = num_patches = 0
+        for span in spans:
+            prompt, own = span.prompt, slice(span.start, span.end)
+            assert isinstance(prompt, Prompt)
+            arrays["token_ids"][num_before : num_before + len(span)] = prompt.token_ids[own]
+            if shape.kind == AUDIO:
+                places = np.flatnonzero(prompt.is_audio[own])
+                patches = slice(num_patches, num_patches + len(places))
+                arrays["places"][patches] = num_before + places
+                arrays["patches"][patches] = prompt.patches_of(span.start, span.end)
+                num_patches += len(places)
+            num_before += len(span)
 
-    def prefill_rows(
-        self, state: SlotState, shape: PromptShape, slots: Tensor, starts: Tensor, last: Tensor,
+    def prefill_packed(
+        self, state: SlotState, shape: PromptShape, packed: PackedSpans,
         inputs: Mapping[str, Tensor],
     ) -> None:  # fmt: skip
         token_ids = inputs["token_ids"]
-        B, N = token_ids.shape
+        N = len(token_ids)
         embeds = F.embedding(token_ids, self.embedding) * self.config.lm.embedding_scale
         if shape.kind == TEXT:
             heard = torch.zeros_like(embeds)
-            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots, starts)
+            hidden = self.base_lm.prefill_packed(embeds, state.base_cache, packed)
         else:
             patches, places = inputs["patches"], inputs["places"]
-            heard = embeds.new_zeros(B * N + 1, embeds.shape[-1])
+            heard = embeds.new_zeros(N + 1, embeds.shape[-1])
             heard[places] = self.enc_to_lm(self.local_encoder(patches.to(self.dtype)))
-            is_audio = torch.zeros(B * N + 1, dtype=torch.bool, device=self.device)
-            is_audio = is_audio.index_fill(0, places, True)[:-1].view(B, N, 1)
-            heard = heard[:-1].view(B, N, -1)
+            heard = heard[:-1]
+            is_audio = torch.zeros(N + 1, dtype=torch.bool, device=self.device)
+            is_audio = is_audio.index_fill(0, places, True)[:-1].unsqueeze(1)
             embeds = torch.where(is_audio, heard, embeds)
-            hidden = self.base_lm.prefill_rows(embeds, state.base_cache, slots, starts)
+            hidden = self.base_lm.prefill_packed(embeds, state.base_cache, packed)
             hidden = torch.where(is_audio, self.quantizer(hidden), hidden)
         fused = self.fusion(torch.cat((hidden, heard), dim=-1))
-        residual = self.residual_lm.prefill_rows(fused, state.residual_cache, slots, starts)
-        rows = torch.arange(B, device=self.device)
-        state.hidden[slots] = torch.stack((hidden[rows, last], residual[rows, last]), dim=1)
+        residual = self.residual_lm.prefill_packed(fused, state.residual_cache, packed, ends=True)
+        rows = packed.ended_rows
+        state.hidden[rows] = torch.stack((hidden[packed.ends], residual), dim=1)
         for part in (state.cond, *state.vocoder.contexts):
-            part.index_fill_(0, slots, 0)
+            part.index_fill_(0, rows, 0)
 
     def resume(self, state: SlotState, slot: int, prompt: Prompt) -> None:
         """Let a prefilled slot continue the prompt's speech: its condition and vocoder."""
