@@ -177,22 +177,36 @@ def _loader(device: torch.device) -> _Loader:
 Size = tuple[int, int, bool]  # outputs, inputs, with SwiGLU
 Rule = tuple[int, Tiles | None]  # up to so many rows these tiles, or those of others
 
-_FEW = Tiles(2, 1, 32)  # of any number up to 32
+_FEW = Tiles(2, 1, 32)
 _SOME = Tiles(2, 1, 48)
+_SIXTY_FOUR = Tiles(1, 1, 64)
 TABLE: dict[Size, tuple[Rule, ...]] = {
-    # LocDiT of two, four and from 16 streams; LocEnc of up to sixteen. Where a last wave would be
-    # half empty cuBLAS is left
-    (1024, 2048, False): ((48, replace(_SOME, parts=8)), (1056, None), (1408, Tiles(2, 1, 176, 2))),
-    (1024, 4096, False): ((48, replace(_SOME, parts=8)), (1056, None), (1408, Tiles(2, 2, 176, 4))),
-    (4096, 1024, True): (
-        (48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96)), (176, None), (352, Tiles(2, 1, 176)),
-        (528, None), (704, Tiles(2, 2, 176)), (1056, None), (1408, Tiles(2, 2, 176)),
+    # LocDiT of two streams and more; LocEnc. Where a last wave would be half empty cuBLAS is left
+    (2560, 1024, False): ((176, _SIXTY_FOUR), (880, None), (1056, Tiles(2, 1, 176))),
+    (1024, 2048, False): (
+        (48, replace(_SIXTY_FOUR, parts=4)), (176, replace(_SOME, parts=4)), (1056, None),
+        (1408, Tiles(2, 1, 176, 2)),
     ),
-    # language models of up to 32 and of 64 streams, and prompts
-    (2048, 2048, False): ((32, replace(_FEW, parts=4)),),
-    (2048, 6144, False): ((32, replace(_FEW, parts=4)),),
+    (1024, 4096, False): (
+        (48, replace(_SIXTY_FOUR, parts=4)), (176, replace(_SOME, parts=4)), (1056, None),
+        (1408, Tiles(2, 2, 176, 4)),
+    ),
+    (4096, 1024, True): (
+        (48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96)), (176, Tiles(1, 1, 176)),
+        (352, Tiles(2, 1, 176)), (528, Tiles(1, 1, 176)), (704, Tiles(2, 2, 176)),
+        (880, Tiles(2, 1, 224)), (1056, Tiles(2, 1, 176)), (1408, Tiles(2, 2, 176)),
+    ),
+    # language models of some streams, and prompts
+    (2560, 2048, False): ((8, None), (128, _SIXTY_FOUR)),
+    (2048, 2048, False): ((32, replace(_FEW, parts=4)), (128, replace(_SIXTY_FOUR, parts=2))),
+    (2048, 6144, False): (
+        (32, replace(_FEW, parts=4)), (64, replace(_SIXTY_FOUR, parts=4)),
+        (96, replace(_SOME, parts=2)), (128, replace(_SIXTY_FOUR, parts=2)),
+    ),
     (6144, 2048, True): (
-        (32, Tiles(1, 1, 32)), (64, Tiles(2, 1, 64)), (1024, None), (2048, Tiles(2, 2, 192)),
+        (32, Tiles(1, 1, 32)), (64, Tiles(2, 1, 64)), (128, Tiles(2, 1, 128)), (384, None),
+        (512, Tiles(2, 1, 128)), (768, Tiles(2, 1, 192)), (1024, Tiles(2, 1, 256)),
+        (2048, Tiles(2, 2, 192)),
     ),
 }  # fmt: skip
 """What was faster than others on an H200, by size; rows in ascending order."""
