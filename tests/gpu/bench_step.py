@@ -102,11 +102,13 @@ def measure(config: VoxCPM2Config, precision: str, numbers: list[int]) -> None:
         runner = engine.runner
         assert isinstance(runner, GraphRunner)
         for _ in range(2):
+            requests = [
+                Request(prompt(), seed, SETTINGS, (10, True), PATCHES, PATCHES, chunk=1)
+                for seed in range(num_streams)
+            ]
             started = time.perf_counter()
-            for seed in range(num_streams):
-                engine.add_request(
-                    Request(prompt(), seed, SETTINGS, (10, True), PATCHES, PATCHES, chunk=1)
-                )
+            for request in requests:
+                engine.add_request(request)
             ttfa, times, audio = None, [], 0
             while engine.has_work:
                 before = time.perf_counter()

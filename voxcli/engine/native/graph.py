@@ -185,7 +185,8 @@ class GraphRunner:
         joined = []
         for request in requests:
             frames = request.take_pending()
-            joined.append(torch.cat(frames).numpy() if frames else NO_SAMPLES)
+            samples = frames[0] if len(frames) == 1 else torch.cat(frames) if frames else None
+            joined.append(NO_SAMPLES if samples is None else samples.numpy())
         return joined
 
     def _step_of(self, request: Request) -> int:
@@ -233,12 +234,12 @@ class GraphRunner:
     def _collect(self, launch: Launch) -> list[Result]:
         """Wait for a launch; results of requests that ended meanwhile are dropped."""
         launch.done.synchronize()
-        ends = launch.host.ends.tolist()
+        rows = zip(
+            launch.requests, launch.host.samples.unbind(), launch.host.ends.tolist(), strict=False
+        )
         results = [
-            Result(
-                request, launch.host.samples[row].clone() if ends[row][1] else None, ends[row][0]
-            )
-            for row, request in enumerate(launch.requests)
+            Result(request, samples.clone() if has_frame else None, is_end)
+            for request, samples, (is_end, has_frame) in rows
             if request.finish_reason is None
         ]
         self._host_free.append(launch.host)
