@@ -28,16 +28,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import IO, Any, Self, cast
+from typing import IO, Self
 
 from voxcli.closing import Closing
 from voxcli.config import EngineConfig, num_cores
+from voxcli.engine.native import stand_ins
 from voxcli.models.base import ModelFamily
 
 logger = logging.getLogger(__name__)
@@ -222,8 +221,7 @@ def main(text: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # the first process reads it
     os.nice(NICENESS)
     order = Order.from_json(text)
-    # NOTE: tensors without data ask torch's compiler not to compile them, which would import it
-    sys.modules["torch._dynamo"] = cast(ModuleType, SimpleNamespace(disable=_itself))
+    stand_ins.stand_in()
     import torch
 
     from voxcli import kernels
@@ -257,7 +255,3 @@ def main(text: str) -> int:
     order.mark.parent.mkdir(parents=True, exist_ok=True)
     order.mark.touch()
     return 0
-
-
-def _itself(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
-    return function
