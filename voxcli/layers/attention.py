@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 PROMPT_TILE = 64  # positions of a prompt that go together in a kernel
+TILES_AT_ONCE = 16  # in plain operations: a slot is copied for each
 
 
 @cache
@@ -64,22 +65,21 @@ def attend_tiles(
     """
     B, H, C = queries.shape
     _, G, N, _ = keys.shape
-    first, end = tiles.unbind(1)
-    rows = first.unsqueeze(1) + torch.arange(PROMPT_TILE, device=keys.device)  # [T, tile]
-    is_own = rows < end.unsqueeze(1)
-    own = rows.clamp(max=B - 1)
     places = torch.arange(N, device=keys.device)
-    seen = (places <= positions[own].unsqueeze(2)).unsqueeze(1)  # [T, 1, tile, N]
-    # zeroed, because what a former request left there may be infinite
-    last = positions[(end - 1).clamp(min=0)]
-    stale = (places > last.unsqueeze(1)).view(-1, 1, N, 1)
-    mine = slots[own[:, 0]]
-    k, v = (
-        part[mine].masked_fill(stale, 0.0).repeat_interleave(H // G, 1) for part in (keys, values)
-    )
-    attended = F.scaled_dot_product_attention(
-        queries[own].transpose(1, 2), k, v, attn_mask=seen, scale=scale
-    ).transpose(1, 2)  # [T, tile, H, C]
     out = queries.new_zeros(B + 1, H, C)  # the last row is thrown away
-    out[torch.where(is_own, rows, B)] = attended
+    for first, end in (some.unbind(1) for some in tiles.split(TILES_AT_ONCE)):
+        rows = first.unsqueeze(1) + torch.arange(PROMPT_TILE, device=keys.device)  # [T, tile]
+        own = rows.clamp(max=B - 1)
+        seen = (places <= positions[own].unsqueeze(2)).unsqueeze(1)  # [T, 1, tile, N]
+        # zeroed, because what a former request left there may be infinite
+        last = positions[(end - 1).clamp(min=0)]
+        stale = (places > last.unsqueeze(1)).view(-1, 1, N, 1)
+        k, v = (
+            part[slots[first]].masked_fill(stale, 0.0).repeat_interleave(H // G, 1)
+            for part in (keys, values)
+        )
+        attended = F.scaled_dot_product_attention(
+            queries[own].transpose(1, 2), k, v, attn_mask=seen, scale=scale
+        ).transpose(1, 2)  # [T, tile, H, C]
+        out[torch.where(rows < end.unsqueeze(1), rows, B)] = attended
     return out[:-1]
