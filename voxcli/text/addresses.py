@@ -251,12 +251,13 @@ _WORD = CAPITAL + SMALL + DIGIT
 _HAS_SCHEME = OneOf("://", "www.", ignores_case=True)
 _HAS_TWO_STOPS = pattern_of(r"\.(?<=\d\.)\d{1,5}\.\d")
 _HAS_INNER_STOP = pattern_of(r"\.(?<=\w\.)\w")
+_HAS_LETTER_BEHIND_STOP = pattern_of(r"\.[a-zN]")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),
     Recogniser("address", JOINED, _DOMAIN, _url, ".", _HAS_INNER_STOP),
     Recogniser("address", CAPITAL + SMALL, _WINDOWS_PATH, _windows, ":\\"),
-    Recogniser("address", "/~.", _UNIX_PATH, _path),
+    Recogniser("address", "/~.", _UNIX_PATH, _path, "/"),
     Recogniser(
         "address",
         JOINED + "_",
@@ -275,8 +276,14 @@ ADDRESSES = (
         DIGIT,
         pattern_of(r"[vV]\.? ?\d"),
     ),
-    Recogniser("address", ".", _DOTTED, lambda m: f" dot {_ending(m['name'] or 'net')}"),
-    Recogniser("punctuation", ".", _AFTER_QUOTED, lambda m: ". "),
+    Recogniser(
+        "address",
+        ".",
+        _DOTTED,
+        lambda m: f" dot {_ending(m['name'] or 'net')}",
+        search=_HAS_LETTER_BEHIND_STOP,
+    ),
+    Recogniser("punctuation", ".", _AFTER_QUOTED, lambda m: ". ", search=_HAS_LETTER_BEHIND_STOP),
     Recogniser("address", "@", _HANDLE, lambda m: f"at {said(_CAMEL.sub(' ', m['name']), '_')}"),
     Recogniser("address", "#", _HASHTAG, _hashtag),
 )

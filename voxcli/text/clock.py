@@ -9,7 +9,16 @@ import re
 
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, OneOf, Recogniser, ends_sentence, led
+from voxcli.text.tagger import (
+    CAPITAL,
+    DIGIT,
+    FIGURES,
+    SMALL,
+    OneOf,
+    Recogniser,
+    ends_sentence,
+    led,
+)
 
 _HALF = r"(?:[AaPp](?:\.\s?[Mm]\b\.?|[Mm]\b|[Mm](?=[A-Z]{3}\b)))"
 _ZONES = (
@@ -168,7 +177,7 @@ def _half(match: re.Match[str], group: str) -> str:
 
 
 TIMES = (
-    Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL),
+    Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL + FIGURES),
     Recogniser("time", DIGIT, _TIME, _time),
     Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT),
     Recogniser(
@@ -179,7 +188,7 @@ TIMES = (
         DIGIT,
         OneOf("noon", "midnight", ignores_case=True),
     ),
-    Recogniser("time", DIGIT, _MILITARY, _military),
+    Recogniser("time", DIGIT, _MILITARY, _military, FIGURES),
     Recogniser(
         "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", pattern_of(r"[mM]\.")
     ),

@@ -14,6 +14,7 @@ from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
 from voxcli.text.tagger import (
     CAPITAL,
     DIGIT,
+    FIGURES,
     FIGURES_JOINED,
     LETTER_BEHIND,
     SMALL,
@@ -30,7 +31,8 @@ _MONTHS_LIST = (
 _MONTHS = _MONTHS_LIST.split()
 _SHORT = {name[:3].lower(): name for name in _MONTHS} | {"sept": "September"}
 _MONTH = (
-    rf"(?P<month>(?i:{'|'.join(_MONTHS)}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?))"
+    rf"(?=(?i:[adfjmnos]))(?P<month>(?i:{'|'.join(_MONTHS)}|"
+    r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?))"
 )
 _NTH = r"(?:st|nd|rd|th|ST|ND|RD|TH)"
 _DAY = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?P<nth>{_NTH})?"
@@ -284,20 +286,20 @@ _HAS_MONTH = OneOf(
     ignores_case=True,
 )
 DATES = (
-    Recogniser("date", DIGIT, _ISO, _iso, search=FIGURES_JOINED),
-    Recogniser("date", DIGIT, _ISO_BASIC, _iso, CAPITAL),
+    Recogniser("date", DIGIT, _ISO, _iso, FIGURES, FIGURES_JOINED),
+    Recogniser("date", DIGIT, _ISO_BASIC, _iso, CAPITAL + FIGURES),
     Recogniser("date", DIGIT, _ISO_WEEK, _iso_week, CAPITAL + "-"),
     Recogniser("date", DIGIT, _NUMERIC, _numeric, search=FIGURES_JOINED),
     Recogniser("date", DIGIT, _DAY_NUMERIC, _day_numeric, "/"),
     Recogniser("date", _ANY, _MONTH_DAYS, _month_days, DIGIT, _HAS_MONTH),
-    Recogniser("date", _ANY, _MONTH_DAY_YEAR, _month_day_year, DIGIT, _HAS_MONTH),
+    Recogniser("date", _ANY, _MONTH_DAY_YEAR, _month_day_year, FIGURES, _HAS_MONTH),
     Recogniser("date", DIGIT, _DAY_MONTH, _day_month, search=_HAS_MONTH),
     Recogniser(
         "date",
         _ANY,
         _MONTH_YEAR,
         lambda m: f"{_month(m)} {year(int(m['year']))}",
-        DIGIT,
+        FIGURES,
         _HAS_MONTH,
     ),
     Recogniser("date", _ANY, _MONTH_DAY, _month_day, DIGIT, _HAS_MONTH),
@@ -310,25 +312,25 @@ DATES = (
         "/",
     ),
     Recogniser("date", "'" + DIGIT, _DECADE, _decade, search=OneOf("0s", "0's", "0’s")),
-    Recogniser("date", DIGIT, _SPACED_DECADE, _spaced_decade, search=OneOf("0 s")),
-    Recogniser("date", DIGIT, _YEARS, _years, search=OneOf("-", "–", "/")),
+    Recogniser("date", DIGIT, _SPACED_DECADE, _spaced_decade, FIGURES, OneOf("0 s")),
+    Recogniser("date", DIGIT, _YEARS, _years, FIGURES, OneOf("-", "–", "/")),
     Recogniser(
         "date",
         _ANY,
         _YEARS_LED,
         lambda m: f"{m['lead']} {year(int(m['a']))} {m['to']} {year(int(m['b']))}",
-        DIGIT,
+        FIGURES,
         pattern_of(r"(?:rom|etween) \d"),
     ),
     Recogniser("date", DIGIT, _ERA, _era, CAPITAL),
-    Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", DIGIT),
+    Recogniser("date", STOPPED, _CIRCA, lambda m: "circa ", FIGURES),
     Recogniser("date", CAPITAL, _AD, lambda m: f"A D {_old(int(m['year']))}", DIGIT),
     Recogniser(
         "date",
         _ANY,
         _ABOUT_YEAR,
         lambda m: f"{m['word']} {year(int(m['year']))}",
-        DIGIT,
+        FIGURES,
         pattern_of(r"[a-z] [1-9]\d{3}"),
     ),
 )

@@ -15,6 +15,7 @@ from voxcli.text.tagger import (
     DIGIT,
     LETTER_BEHIND,
     SMALL,
+    OneOf,
     Recogniser,
 )
 
@@ -139,7 +140,11 @@ MATHEMATICS = (
     Recogniser("symbol", "*×·÷", _TIMES, _operator, DIGIT),
     Recogniser("symbol", SMALL + CAPITAL, _CROSS, _operator, DIGIT, pattern_of(r"[xX]\s?\d")),
     Recogniser(
-        "number", DIGIT, _COUNT, lambda m: ", ".join(map(number, re.findall(r"\d", m.group())))
+        "number",
+        DIGIT,
+        _COUNT,
+        lambda m: ", ".join(map(number, re.findall(r"\d", m.group()))),
+        search=OneOf(" - ", " – "),
     ),
     Recogniser("symbol", "-+−", _BINARY, _sum),
 )

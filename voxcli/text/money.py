@@ -98,7 +98,10 @@ _HALF = pattern_of(r"(?P<upper>1)/(?P<lower>[234])\s?(?P<currency>[€£$])(?!\d
 
 
 def _group(match: re.Match[str], name: str) -> str:
-    return match.groupdict().get(name) or ""
+    try:
+        return match[name] or ""
+    except IndexError:
+        return ""
 
 
 def _currency(written: str) -> tuple[str, str]:
@@ -211,7 +214,8 @@ _HAS_LED = pattern_of(
     rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=S\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
 )
 _HAS_FOLLOWING = pattern_of(
-    rf"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$]|(?<![^\W\d])(?:{_CODES}|zł|kr|Euro|euros|pounds|dollars|rupees)\b"
+    r"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$A-Zkz,](?:(?<=[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$])|(?<=[A-Z])[A-Z]{2}\b|(?<=k)r\b|"
+    r"(?<=z)ł\b|(?<=E)uro\b|(?<=,)\d\d (?:euros|pounds|dollars|rupees)\b)"
 )
 MONEY = (
     Recogniser("money", DIGIT, _HALF, _half, "/"),
@@ -220,5 +224,5 @@ MONEY = (
     Recogniser("money", DIGIT + ".", _AFTER, _money, DIGIT, _HAS_FOLLOWING),
     Recogniser("money", DIGIT, _PENCE, _pence, search=LETTER_BEHIND),
     Recogniser("money", DIGIT, _CENTS, _cents, search=LETTER_BEHIND),
-    Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per),
+    Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per, "/"),
 )

@@ -15,6 +15,7 @@ from voxcli.text.spell import cardinal, fraction, is_year, mixed, number, ordina
 from voxcli.text.tagger import (
     CAPITAL,
     DIGIT,
+    FIGURES,
     FIGURES_JOINED,
     LETTER_BEHIND,
     STOPPED,
@@ -274,7 +275,8 @@ COUNTED = (
         DIGIT,
         _SPACED,
         lambda m: number(m.group().replace(" ", "")),
-        search=pattern_of(r" (?<=\d )\d{3}"),
+        FIGURES,
+        pattern_of(r" (?<=\d )\d{3}"),
     ),
     Recogniser(
         "number",
@@ -295,10 +297,10 @@ COUNTED = (
     ),
 )
 NUMBERS = (
-    Recogniser("number", ".", _DOTS, lambda m: " to ", DIGIT),
+    Recogniser("number", ".", _DOTS, lambda m: " to ", DIGIT, OneOf("..")),
     Recogniser("symbol", ".", _INNER_STOP, lambda m: " dot ", DIGIT + CAPITAL),
     Recogniser("number", "-–", _NTH_RANGE, lambda m: " to ", DIGIT),
-    Recogniser("number", DIGIT, _EUROPEAN, _european, search=FIGURES_JOINED),
+    Recogniser("number", DIGIT, _EUROPEAN, _european, FIGURES, FIGURES_JOINED),
     Recogniser("number", DIGIT, _LIST, _list, ","),
     Recogniser("number", DIGIT, _PAIR, lambda m: ", ".join(map(number, m.group().split(","))), ","),
     Recogniser("number", DIGIT, _DECIMAL_COMMA, lambda m: amount(m.group()), ","),

@@ -410,7 +410,9 @@ QUANTITIES = (
     ),
     Recogniser("unit", _SIGNED + DIGIT, _FREQUENCY, _frequency, "^"),
     Recogniser("unit", _SIGNED + DIGIT + ".", _MEASURE, _measure, DIGIT),
-    Recogniser("unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}"),
+    Recogniser(
+        "unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}", "/"
+    ),
 )
 BARE_UNITS = (
     Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=pattern_of(r"[²³^·⋅/](?<!\d.)")),

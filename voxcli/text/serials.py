@@ -14,6 +14,8 @@ from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, 
 from voxcli.text.tagger import (
     CAPITAL,
     DIGIT,
+    FIGURES,
+    FIGURES_JOINED,
     JOINED,
     LETTER_BEHIND,
     OneOf,
@@ -297,23 +299,29 @@ def _letters(part: str) -> str:
 
 
 _UNSAID = pattern_of("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
-_TWO_JOINTS = pattern_of(r"\w[-/]\w{1,12}[-/]\w")
+_TWO_JOINTS = pattern_of(r"[-/](?<=\w.)\w{1,12}[-/]\w")
 
 CODES = (  # before dates and units
     Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
     Recogniser("number", DIGIT, _CASE, _case, "-", _CASE_NOUN),
     Recogniser("number", DIGIT, _OIL, lambda m: f"{number(m['cold'])} W {number(m['hot'])}", "-"),
     Recogniser("number", JOINED, _MIXED, _dictated, DIGIT, _CODE_NOUN),
-    Recogniser("number", DIGIT, _BITS, lambda m: "ones" if "1" in m.group() else "zeros"),
+    Recogniser(
+        "number",
+        DIGIT,
+        _BITS,
+        lambda m: "ones" if "1" in m.group() else "zeros",
+        search=LETTER_BEHIND,
+    ),
 )
 NAMES = (
-    Recogniser("number", DIGIT + "#", _HEX, _hex),
-    Recogniser("number", DIGIT, _PLAN, _plan, search=OneOf("401", "403", "457", "501", "529")),
-    Recogniser("number", DIGIT, _STANDARD, _standard, "."),
-    Recogniser("number", DIGIT, _AIRCRAFT, _aircraft),
-    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group())),
+    Recogniser("number", DIGIT + "#", _HEX, _hex, search=OneOf("0x", "#")),
+    Recogniser("number", DIGIT, _PLAN, _plan, FIGURES, LETTER_BEHIND),
+    Recogniser("number", DIGIT, _STANDARD, _standard, FIGURES + "."),
+    Recogniser("number", DIGIT, _AIRCRAFT, _aircraft, FIGURES),
+    Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group()), FIGURES),
     Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
-    Recogniser("number", DIGIT, _RESOLUTION, _resolution, search=LETTER_BEHIND),
+    Recogniser("number", DIGIT, _RESOLUTION, _resolution, FIGURES, LETTER_BEHIND),
     Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND),
     Recogniser(
         "number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND
@@ -329,10 +337,10 @@ NAMES = (
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
     Recogniser("number", JOINED, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
-    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + "."),
+    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + ".", FIGURES_JOINED),
     Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
     Recogniser("number", DIGIT, _LEADING, lambda m: _named(m.group()), "-" + CAPITAL),
-    Recogniser("number", CAPITAL, _MODEL, _model, DIGIT),
+    Recogniser("number", CAPITAL, _MODEL, _model, FIGURES),
     Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
     Recogniser("number", DIGIT, _PLAYERS, _players),
     Recogniser("number", DIGIT, _PLURAL, _plural, search=pattern_of(r"s(?:(?<=\ds)|(?<=\d['’]s))")),

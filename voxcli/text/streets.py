@@ -10,7 +10,7 @@ import re
 from voxcli.text.patterns import pattern_of
 from voxcli.text.serials import house
 from voxcli.text.spell import cardinal, digits, ordinal
-from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, DIGIT, FIGURES, Recogniser, ends_sentence
 
 _KINDS = {
     "st": "Street", "ave": "Avenue", "rd": "Road", "blvd": "Boulevard", "dr": "Drive",
@@ -135,7 +135,7 @@ STREETS = (
         CAPITAL,
         _STATE,
         lambda m: f"{_STATES[m['state']]}{m['gap']}{_zip(m['zip'])}",
-        DIGIT,
+        FIGURES,
     ),
     Recogniser(
         "address",
@@ -147,7 +147,7 @@ STREETS = (
     ),
     Recogniser("address", CAPITAL, _POSTAL, _postal, DIGIT),
     Recogniser("address", CAPITAL, _BRITISH, _postal, DIGIT),
-    Recogniser("address", DIGIT, _ZIP, lambda m: _zip(m["zip"])),
+    Recogniser("address", DIGIT, _ZIP, lambda m: _zip(m["zip"]), FIGURES),
     Recogniser(
         "address", CAPITAL, _SHORT_STATE, _short_state, ".,", pattern_of(r", [A-Z][a-z]+\.")
     ),

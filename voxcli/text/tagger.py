@@ -21,6 +21,7 @@ from voxcli.text.patterns import pattern_of
 DIGIT, CAPITAL, SMALL = "0", "A", "a"  # starts: a run of digits, a word by its first letter
 STOPPED = "S"  # a word with a full stop behind it
 JOINED = "J"  # a word or a run of digits that something touches behind
+FIGURES = "3"  # three figures in a row; where none are, many kinds of numbers need no look
 
 _MAX_SETS = 4096
 # A day, a month or the name of a time after "p.m." begins no sentence.
@@ -36,6 +37,7 @@ _DASH = pattern_of(r"\s?[-–]\s?")
 _RUNS = (DIGIT, CAPITAL, SMALL)
 _MAYBE = frozenset((STOPPED, JOINED))
 _FIGURES_MEET = pattern_of(r"\d-\d")
+_FIGURES = pattern_of(r"\d\d\d")
 _SPOT = pattern_of(r"[0-9]+|[^\W\d_²³]+|[^\w\s]|[_²³]")
 _ASCII_KINDS = {
     ord(char): DIGIT if char.isdigit() else CAPITAL if char.isupper() else SMALL
@@ -47,7 +49,7 @@ _RUN_KINDS = (DIGIT, CAPITAL, SMALL, STOPPED, JOINED)
 
 
 FIGURES_JOINED = pattern_of(r"[-/.](?<=\d.)\d")
-LETTER_BEHIND = pattern_of(r"[^\W\d_](?<=\d.)")  # a figure
+LETTER_BEHIND = pattern_of(r"\d(?=[^\W\d_])")  # a figure
 
 
 class OneOf:
@@ -81,7 +83,7 @@ class Recogniser:
             their classes.
         pattern: matched at a start; it may look around and must be bounded.
         say: the words; the text itself to keep it as it is; None for another recogniser.
-        needs: signs and classes that the text must all have.
+        needs: signs and classes, or `FIGURES`, that the text must all have.
         search: what must be found somewhere in the text for the recogniser to be tried at all. A
             pattern should begin with a sign or a set of few, which are found at a glance.
     """
@@ -95,20 +97,24 @@ class Recogniser:
 
 
 class _Possible:
-    """The recognisers for texts of the same signs and classes.
+    """The recognisers for texts of the same signs and classes, each with the starts there are.
 
     Args:
         recognisers: in their order; others cannot match in such a text.
+        present: signs and classes of the texts.
     """
 
-    def __init__(self, recognisers: list[Recogniser]) -> None:
-        self._recognisers = recognisers
+    def __init__(self, recognisers: list[Recogniser], present: frozenset[str]) -> None:
+        self._recognisers = [
+            ("".join(start for start in each.starts if start in present), each)
+            for each in recognisers
+        ]
         searches = {id(each.search): each.search for each in recognisers if each.search is not None}
         self._bits = {identity: 1 << index for index, identity in enumerate(searches)}
         self._looks = [(1 << index, each.search) for index, each in enumerate(searches.values())]
-        self._to_try: dict[int, list[Recogniser]] = {}
+        self._to_try: dict[int, list[tuple[str, Recogniser]]] = {}
 
-    def to_try(self, text: str) -> list[Recogniser]:
+    def to_try(self, text: str) -> list[tuple[str, Recogniser]]:
         """Those whose search finds something; each search looks once, whoever shares it."""
         found = 0
         for bit, search in self._looks:
@@ -119,8 +125,8 @@ class _Possible:
             if len(self._to_try) >= _MAX_SETS:
                 self._to_try.clear()
             chosen = self._to_try[found] = [
-                each
-                for each in self._recognisers
+                (starts, each)
+                for starts, each in self._recognisers
                 if each.search is None or self._bits[id(each.search)] & found
             ]
         return chosen
@@ -136,38 +142,44 @@ class Token:
     said: str
 
 
+def _with_figures(kinds: frozenset[str], text: str) -> frozenset[str]:
+    return kinds | {FIGURES} if DIGIT in kinds and _FIGURES.search(text) else kinds
+
+
 class Spots:
     """Where tokens can start in a text, by kind of start.
 
     Attributes:
         kinds: that there are, and perhaps more.
+        found: in order, by starts that were asked for.
     """
 
     kinds: frozenset[str]
+    found: dict[str, list[int]]
 
     def __init__(self, text: str) -> None:
-        self._found: dict[str, list[int]] = {}
+        self.found = {}
         for found in _SPOT.finditer(text):
             start, end = found.span()
             kind = _start(text[start])
-            self._found.setdefault(kind, []).append(start)
+            self.found.setdefault(kind, []).append(start)
             if kind in _RUNS and end < len(text) and not text[end].isspace():
-                self._found.setdefault(JOINED, []).append(start)
+                self.found.setdefault(JOINED, []).append(start)
                 if text[end] == "." and kind != DIGIT:
-                    self._found.setdefault(STOPPED, []).append(start)
-        self.kinds = frozenset(self._found)
+                    self.found.setdefault(STOPPED, []).append(start)
+        self.kinds = _with_figures(frozenset(self.found), text)
 
     def of(self, starts: str) -> list[int]:
         """In order, for all of the kinds."""
-        found = self._found.get(starts)
+        found = self.found.get(starts)
         if found is None:
-            there = [self._one(start) for start in starts if start in self.kinds]
-            found = there[0] if len(there) == 1 else sorted(chain.from_iterable(there))
-            self._found[starts] = found
+            if len(starts) == 1:
+                return self._one(starts)
+            found = self.found[starts] = sorted(chain.from_iterable(map(self._one, starts)))
         return found
 
     def _one(self, start: str) -> list[int]:
-        return self._found.get(start, [])
+        return self.found.get(start, [])
 
 
 class AsciiSpots(Spots):
@@ -175,16 +187,16 @@ class AsciiSpots(Spots):
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found = {}
-        self.kinds = _MAYBE.union(text.translate(_ASCII_KINDS))
+        self.found = {}
+        self.kinds = _with_figures(_MAYBE.union(text.translate(_ASCII_KINDS)), text)
 
     def _one(self, start: str) -> list[int]:
-        found = self._found.get(start)
+        found = self.found.get(start)
         if found is None:
             if start in _RUN_KINDS:
                 self._find_runs()
-                return self._found[start]
-            found = self._found[start] = []
+                return self.found[start]
+            found = self.found[start] = []
             at = self._text.find(start)
             while at >= 0:
                 found.append(at)
@@ -207,7 +219,7 @@ class AsciiSpots(Spots):
                 if behind == "." and first >= "A":
                     stopped.append(start)
         runs = (figures, capitals, small, stopped, joined)
-        self._found.update(zip(_RUN_KINDS, runs, strict=True))
+        self.found.update(zip(_RUN_KINDS, runs, strict=True))
 
 
 class Tagger:
@@ -226,13 +238,11 @@ class Tagger:
         spots = AsciiSpots(text) if text.isascii() else Spots(text)
         tokens: list[Token] = []
         taken = bytearray(len(text))
-        for recogniser in self._possible_with(spots.kinds).to_try(text):
-            places = spots.of(recogniser.starts)
-            if not places:
-                continue
+        places_of = spots.found.get
+        for starts, recogniser in self._possible_with(spots.kinds).to_try(text):
             at = recogniser.pattern.match
-            for spot in places:
-                if taken[spot] or not (match := at(text, spot)):
+            for spot in places_of(starts) or spots.of(starts):
+                if taken[spot] or (match := at(text, spot)) is None:
                     continue
                 end = match.end()
                 if taken.find(1, spot, end) >= 0:
@@ -249,12 +259,13 @@ class Tagger:
         if found is None:
             if len(self._possible) >= _MAX_SETS:
                 self._possible.clear()
-            found = self._possible[present] = _Possible([
+            possible = [
                 recogniser
                 for recogniser in self._recognisers
                 if not present.isdisjoint(recogniser.starts)
                 and present.issuperset(recogniser.needs)
-            ])  # fmt: skip
+            ]
+            found = self._possible[present] = _Possible(possible, present)
         return found
 
     def say(self, draft: Draft) -> None:

@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import digits, number
-from voxcli.text.tagger import DIGIT, Recogniser, led
+from voxcli.text.tagger import DIGIT, FIGURES, Recogniser, led
 
 _AFTER = r"(?![\w-]|[.,:/]\d)"
 _PHONE = pattern_of(
@@ -153,18 +153,21 @@ def _spelled(match: re.Match[str]) -> str | None:
     return ", ".join(map(digits, match.group().split("-")))
 
 
+_HAS_ZERO_FIRST = pattern_of(r"0\d")
 _NAMED_NUMBER = pattern_of(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
 TELEPHONE_SHAPES = (
-    Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group())),
-    Recogniser("phone", DIGIT + "(+", _PHONE, _phone),
-    Recogniser("phone", DIGIT + "(", _VANITY, _vanity, search=_NAMED_NUMBER),
+    Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group()), search=_HAS_ZERO_FIRST),
+    Recogniser("phone", DIGIT + "(+", _PHONE, _phone, FIGURES),
+    Recogniser("phone", DIGIT + "(", _VANITY, _vanity, FIGURES, _NAMED_NUMBER),
 )
 TELEPHONE = (
     Recogniser("phone", "*#", _STAR, lambda m: f"{_KEYS[m['key']]} {digits(m['number'], 'oh')}"),
     Recogniser("phone", "+", _INTERNATIONAL, lambda m: f"plus {_groups(m['number'])}", DIGIT),
-    Recogniser("phone", DIGIT + "(", _NATIONAL, lambda m: _groups(m.group())),
-    Recogniser("phone", DIGIT, _CALL, _call),
-    Recogniser("phone", DIGIT, _CARD, lambda m: _groups(m.group())),
+    Recogniser(
+        "phone", DIGIT + "(", _NATIONAL, lambda m: _groups(m.group()), search=_HAS_ZERO_FIRST
+    ),
+    Recogniser("phone", DIGIT, _CALL, _call, FIGURES),
+    Recogniser("phone", DIGIT, _CARD, lambda m: _groups(m.group()), FIGURES),
     Recogniser("phone", DIGIT, _SPELLED, _spelled),
     Recogniser("phone", DIGIT, _CODE, lambda m: _groups(m.group()), "-"),
 )
