@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import pytest
 from browser import CHROMIUM
 from needs import need
+from nursery import Nursery
 
 import voxcli  # noqa: F401  before torch, whose idle threads would spin beside other processes
 
@@ -33,6 +34,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where processes start that need not import."""
+    with Nursery() as started:
+        yield started
 
 
 @pytest.fixture

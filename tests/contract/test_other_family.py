@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from nursery import Nursery
 from otherfamily import HOP, SAMPLE_RATE, write_checkpoint
 from shell import environment, post_speech, wait_until_ready
 
@@ -22,9 +22,10 @@ EMMA = ROOT / "samples" / "voices" / "emma.flac"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chimes")
     write_checkpoint(folder / "model")
+    nursery.program(folder / "voxcli", str(Path(__file__).with_name("with_chimes.py")))
     return folder
 
 
@@ -33,10 +34,9 @@ def of_chimes(place: Path) -> dict[str, str]:
 
 
 def start(place: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(Path(__file__).with_name("with_chimes.py")), *words]
     return subprocess.Popen(
-        command, cwd=place, env=of_chimes(place), text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [place / "voxcli", *words], cwd=place, env=of_chimes(place), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
 
@@ -113,8 +113,8 @@ def test_batch_takes_its_parameters_as_columns(place: Path) -> None:
 def test_stream_sends_what_speak_writes(place: Path) -> None:
     voxcli(place, "speak", "The tide turns at nine.", "--seed", "2", "-o", "whole.wav")
     out = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("with_chimes.py")), "stream",
-         "The tide turns at nine.", "--seed", "2", "-o", "-", "--format", "raw"],
+        [place / "voxcli", "stream", "The tide turns at nine.", "--seed", "2", "-o", "-",
+         "--format", "raw"],
         cwd=place, env=of_chimes(place), capture_output=True, timeout=200, check=True,
     ).stdout  # fmt: skip
     written, _ = soundfile.read(place / "whole.wav", dtype="int16")

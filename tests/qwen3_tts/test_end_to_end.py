@@ -10,7 +10,6 @@ import csv
 import json
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from functools import partial
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 import soundfile
 import tiny
+from nursery import Nursery
 from safetensors.numpy import load_file, save_file
 from shell import environment, post_speech, wait_until_ready
 
@@ -42,8 +42,9 @@ def write_ending(folder: Path, name: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("qwen")
+    nursery.program(folder / "voxcli")
     for name in ("cv_0b6", "cv_1b7", "vd_1b7", "base_0b6"):
         write_ending(folder, name)
     return folder
@@ -51,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(place: Path, *words: str, text: bool = True) -> subprocess.Popen[Any]:
     return subprocess.Popen(
-        [sys.executable, "-m", "voxcli", *words], cwd=place, env=environment(place), text=text,
+        [place / "voxcli", *words], cwd=place, env=environment(place), text=text,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

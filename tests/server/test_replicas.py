@@ -123,15 +123,15 @@ def run_front(gates: Path, place: Place | None = None) -> Iterator[Front]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nursery() -> Iterator[None]:
+def forked(nursery: Nursery) -> Iterator[None]:
     """Replicas of the fake model start as forks, without all that Python imports."""
-    with Nursery() as nursery, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replicas, "subprocess", nursery)
         yield
 
 
 @pytest.fixture(scope="module")
-def shared(nursery: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def shared(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     gates = tmp_path_factory.mktemp("gates")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
