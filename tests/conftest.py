@@ -23,6 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _runtime = tempfile.TemporaryDirectory(prefix="voxcli")  # a socket's path must be short
 os.environ["XDG_RUNTIME_DIR"] = _runtime.name
 os.environ["VOXCLI_ENGINE"] = "native"  # a developer's running server speaks in no test but its own
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads of more than one worker wait for each other
+    for _name in ("OMP_NUM_THREADS", "VOXCLI_THREADS"):
+        os.environ.setdefault(_name, "1")
 
 
 @pytest.fixture

@@ -22,8 +22,11 @@ def environment(place: Path, **own: str) -> dict[str, str]:
     """Settings, data and runtime files in a folder, the native engine, and what else is given."""
     run = place / "run"
     run.mkdir(mode=0o700, exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("VOXCLI_")}
+    if threads := os.environ.get("VOXCLI_THREADS"):
+        kept["VOXCLI_THREADS"] = threads
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("VOXCLI_")},
+        **kept,
         "XDG_DATA_HOME": str(place / "data"), "XDG_CONFIG_HOME": str(place / "config"),
         "XDG_RUNTIME_DIR": str(run), "VOXCLI_ENGINE": "native", **own,
     }  # fmt: skip

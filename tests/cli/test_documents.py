@@ -2,6 +2,7 @@
 
 What is pasted together runs together, in a folder that begins empty: a page's blocks of shell in
 their order, and the examples of a command. What no test runs is named in `NOT_RUN`, with a reason.
+The `voxcli` on the path is one whose processes need not import; others prove what those that do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pytest
 import typer
 from filelock import FileLock
 from needs import PATIENCE_S
+from nursery import Nursery
 from shell import VOXCLI
 from typer.main import get_command
 
@@ -28,7 +30,7 @@ from voxcli import cli
 pytestmark = pytest.mark.usefixtures("own_home")
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(VOXCLI).parent
+PATH = [str(Path(VOXCLI).parent)]
 PAGES = [
     "README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
@@ -106,8 +108,17 @@ def finish(script: str, folder: Path, environ: dict[str, str]) -> None:
     assert done.returncode == 0, f"{script}\n{done.stderr.decode(errors='replace')}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def path(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The program `voxcli` of these tests is the first on the path, then those beside it."""
+    program = nursery.program(tmp_path_factory.mktemp("bin") / "voxcli")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("test_documents.PATH", [str(program.parent), *PATH])
+        yield
+
+
 @pytest.fixture(scope="session")
-def hot_place() -> Iterator[str]:
+def hot_place(path: None) -> Iterator[str]:
     """The runtime folder of a running server with the bundled voice."""
     with tempfile.TemporaryDirectory(prefix="voxcli") as name:
         environ = environment(XDG_RUNTIME_DIR=name)
@@ -128,7 +139,7 @@ def cold_place() -> Iterator[str]:
 
 def environment(**changes: str) -> dict[str, str]:
     """This process's, with the `voxcli` of these tests first on the path."""
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((*PATH, os.environ["PATH"]))
     return dict(os.environ) | {"VOXCLI_ENGINE": "auto"} | changes | {"PATH": path}
 
 
