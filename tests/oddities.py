@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -26,13 +25,13 @@ def fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from fields(value[0], (*path, 0))
 
 
-def changed(root: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
-    root = json.loads(json.dumps(root))
-    place: Any = root
-    for key in path[:-1]:
-        place = place[key]
-    if value is MISSING:
-        del place[path[-1]]
+def changed(root: Any, path: tuple[str | int, ...], value: object) -> Any:
+    """A copy of the JSON, of which what is not changed is shared."""
+    root, (key, *more) = root.copy(), path
+    if more:
+        root[key] = changed(root[key], tuple(more), value)
+    elif value is MISSING:
+        del root[key]
     else:
-        place[path[-1]] = value
+        root[key] = value
     return root

@@ -7,11 +7,12 @@ import resource
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from checkpoints import TINY, write_random_checkpoint
-from oddities import VALUES, changed, fields
+from oddities import MISSING, VALUES, changed, fields
 from qwen3_tts import tiny
 
 from voxcli.errors import CheckpointError
@@ -65,8 +66,11 @@ def test_a_changed_field_loads_or_is_named(name: str, file: str, tmp_path: Path)
     as_it_was = settings(folder)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     root = json.loads((folder / file).read_text("utf-8"))
+    alike = like_it(file, tmp_path) if name == "cv_0b6" and file == "config.json" else {}
     faults = []
     for path in fields(root):
+        if alike.get(path, MISSING) == at(root, path):
+            continue
         for value in VALUES:
             (folder / file).write_text(json.dumps(changed(root, path, value)), "utf-8")
             try:
@@ -80,6 +84,20 @@ def test_a_changed_field_loads_or_is_named(name: str, file: str, tmp_path: Path)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) << 10
     assert not faults, f"{len(faults)}:\n" + "\n".join(map(str, faults))
     assert grown < MAX_GROWTH
+
+
+def at(root: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        root = root[key]
+    return root
+
+
+def like_it(file: str, place: Path) -> dict[tuple[str | int, ...], Any]:
+    """The fields of the family's other kind by their paths; where the values are the same too,
+    they are changed there alone."""
+    CHECKPOINTS["base_1b7"](place / "base_1b7")
+    root = json.loads((place / "base_1b7" / file).read_text("utf-8"))
+    return {path: at(root, path) for path in fields(root)}
 
 
 def is_good(message: str, file: str, path: tuple[str | int, ...]) -> bool:

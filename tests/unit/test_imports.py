@@ -6,8 +6,9 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,11 @@ def sources() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def part_of(path: Path) -> str:
     return _part(["voxcli", *path.relative_to(PACKAGE).with_suffix("").parts])
 
@@ -125,7 +131,8 @@ def _part(words: list[str]) -> str:
     return below[0]
 
 
-def imports(path: Path) -> Iterator[Import]:
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
     """Every import that can run; those under `if TYPE_CHECKING` cannot."""
 
     def walk(node: ast.AST, is_top_level: bool) -> Iterator[Import]:
@@ -143,7 +150,7 @@ def imports(path: Path) -> Iterator[Import]:
             is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
             yield from walk(child, is_top_level and not is_function)
 
-    yield from walk(ast.parse(path.read_text("utf-8")), True)
+    return tuple(walk(tree_of(path), True))
 
 
 def own_part(target: str) -> str | None:
@@ -220,21 +227,21 @@ def test_only_download_fetches_files() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def calls(path: Path, name: str) -> list[int]:
+def calls(path: Path, names: Sequence[str]) -> list[int]:
     return [
         node.lineno
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == name
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in names
     ]
 
 
 def test_only_the_output_module_prints() -> None:
+    names = ("print", "typer.echo", "typer.secho", "sys.stderr.write", "sys.stdout.write")
     wrong = [
         f"{path.relative_to(ROOT)}:{line} prints"
         for path in sources()
         if path != PACKAGE / "cli" / "output.py"
-        for name in ("print", "typer.echo", "typer.secho", "sys.stderr.write", "sys.stdout.write")
-        for line in calls(path, name)
+        for line in calls(path, names)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -283,7 +290,7 @@ ALLOWED = {
 
 def code_words(path: Path) -> Iterator[tuple[int, str]]:
     """Names and strings of a module, with their lines; comments and docstrings are prose."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = tree_of(path)
     prose = {
         id(node.body[0].value)
         for node in ast.walk(tree)
