@@ -58,9 +58,15 @@ class Casting:
         self._check = check
         self._held: OrderedDict[Part, Utterance] = OrderedDict()
         self._identities: dict[Part, dict[str, Any] | VoxError] = {}
+        self._of_most = self._part(Row(0, 0, ""))
 
     def part_of(self, row: Row) -> Part:
         """The row's voice, or the command's where the row names none."""
+        if not (row.voice or row.ref or row.ref_text or row.style):
+            return self._of_most
+        return self._part(row)
+
+    def _part(self, row: Row) -> Part:
         given = self._defaults
         style = row.style or given.style
         if row.ref:

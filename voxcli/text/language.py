@@ -185,22 +185,24 @@ def _latin(sample: str) -> str:
     if "’" in sample:
         found = [word.replace("’", "'") for word in found]
     languages_of = _languages_of_words()
-    kinds = dict.fromkeys(_SMALL_WORDS, 0)  # different small words of each language
-    hits = kinds.copy()
+    kinds: dict[str, int] = {}  # different small words of each language
+    hits: dict[str, int] = {}
     counts: dict[str, int] = {}
     for small in map(str.lower, found):
         if small in languages_of:
             counts[small] = counts.get(small, 0) + 1
     for small, count in counts.items():
         for code in languages_of[small]:
-            kinds[code] += 1
-            hits[code] += count
-    english_kinds, english_hits = kinds.pop("en"), hits.pop("en")
+            kinds[code] = kinds.get(code, 0) + 1
+            hits[code] = hits.get(code, 0) + count
+    english_kinds, english_hits = kinds.pop("en", 0), hits.pop("en", 0)
     words = () if sample.isascii() else dict.fromkeys(map(str.lower, found))
     marked = [word for word in words if not word.isascii()]
-    if not marked and max(kinds.values()) < _MIN_SCORE and english_hits >= max(hits.values()):
+    most_kinds, most_hits = max(kinds.values(), default=0), max(hits.values(), default=0)
+    if not marked and most_kinds < _MIN_SCORE and english_hits >= most_hits:
         return "en" if english_kinds else UNKNOWN
-    others = list(kinds)
+    others = [code for code in _SMALL_WORDS if code != "en"]
+    kinds, hits = dict.fromkeys(others, 0) | kinds, dict.fromkeys(others, 0) | hits
     marks = {code: _marks(code, marked) for code in others} if marked else dict.fromkeys(others, 0)
     best = max(others, key=lambda code: (kinds[code] + marks[code], hits[code]))
     evident = kinds[best] + marks[best] >= _MIN_SCORE and (kinds[best] >= 2 or best in _OWN_LETTERS)

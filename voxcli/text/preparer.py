@@ -24,6 +24,7 @@ from voxcli.text.segmenter import segment
 _MARKED = pattern_of(r"[<>\[\]{}\\`~&:](?:(?<![&:])|(?<=&)[#\w]|(?<=:)//)")
 _ASIDE = pattern_of(r"\([^()]{0,200}\)")
 _WORD = pattern_of("[A-Za-z]{3}")
+_SAID = pattern_of(r"[^\W_]")  # a letter or a figure
 
 
 def prepare(
@@ -70,7 +71,7 @@ def prepare(
         draft.text = markup.reflow(draft.text)
         symbols.brackets(draft)
         lost = characters.fold(draft, can_say)
-    if not any(char.isalnum() for char in draft.text):
+    if not _SAID.search(draft.text):
         raise TextError(
             f"nothing in the text can be spoken by '{model}': {_shown(text)}",
             hint="put pauses beside words" if silences else "give words, or another --model",

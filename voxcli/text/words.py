@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.patterns import pattern_of
-from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, OneOf, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, Recogniser, ends_sentence
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -111,11 +111,11 @@ _BARE = pattern_of(
     r"VS)(?=\s)|(?P<aka>aka)\b|"
     r"(?P<latin>eg|ie)(?=[,:]))"
 )
-_HAS_BARE = OneOf(
-    "Mr", "Dr", "Pr", "Ms ", "Capt ", "Lt ", "Sgt ", "Col ", "Cpl ", "Maj ", "Gov ", "Pvt ",
-    "Adm ", "St", "Ave", "Blvd", "Pkwy", "Hwy", "Expy", "Rd", "Rte", "Apt", "Rm", "Bldg", "Ext",
-    "vs", "VS", "aka", "eg,", "eg:", "ie,", "ie:",
-)  # fmt: skip
+_HAS_BARE = pattern_of(
+    r"[A-Zvk,:](?:(?<=M)(?:r|s\s|aj\s)|(?<=D)r|(?<=P)(?:r|vt\s|kwy)|(?<=C)(?:apt|ol|pl)\s|"
+    r"(?<=L)t\s|(?<=S)(?:gt\s|t)|(?<=G)ov\s|(?<=A)(?:dm\s|ve|pt)|(?<=B)(?:lvd|ldg)|(?<=H)wy|"
+    r"(?<=E)x(?:py|t)|(?<=R)(?:d|te|m)|(?<=V)S|(?<=v)s|(?<=ak)a|(?<=eg[,:])|(?<=ie[,:]))"
+)
 _TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)")
 _LETTER = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
 _LETTERED = (
