@@ -51,7 +51,7 @@ test-gpu: $(READY)
 	$(BIN)/pytest -m gpu
 
 test-speech: $(READY)
-	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m "speech and not slow"
+	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest tests/speech -m "speech and not slow"
 
 test-speech-full: $(READY)
 	$(PIP) install -q 'voxcli[eval]' -c constraints.txt && CI=true $(BIN)/pytest -m speech -s

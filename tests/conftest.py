@@ -28,6 +28,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # threads of more than one worker wait 
         os.environ.setdefault(_name, "1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test-speech` looks in one folder, which takes a moment, not half a minute."""
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "speech" in marks and "slow" not in marks and item.path.parent.name != "speech":
+            raise pytest.UsageError(f"{item.nodeid} is one of speech, but not in tests/speech")
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Layers this small are faster so, above all where other work is on the cores."""
