@@ -197,7 +197,7 @@ class AsciiSpots(Spots):
                 self._find_runs()
                 return self.found[start]
             found = self.found[start] = []
-            at = self._text.find(start)
+            at = self._text.find(start) if start in self.kinds else -1
             while at >= 0:
                 found.append(at)
                 at = self._text.find(start, at + 1)
