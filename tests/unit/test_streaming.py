@@ -167,7 +167,7 @@ def test_a_line_of_marks_alone_is_an_empty_line() -> None:
         report = Streamer(engine, source, outlet).run()
         return np.concatenate(outlet.samples), report
 
-    samples, report = spoken(ONE, "```python", TWO, "---", "🙂")
+    samples, report = spoken(ONE, "```python", TWO, "---", "***")
     assert not report.failed
     assert np.array_equal(samples, spoken(ONE, "", TWO, "", "")[0])
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from voxcli.text.arriving import ArrivingText, Sentence
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
+from voxcli.text.preparer import prepare
 from voxcli.text.whole import MAX_OPEN, says_nothing
 
 ANSWER = """# Ferries
@@ -33,6 +34,7 @@ TEXTS = [
     ("fr", "M. Dupont est arrivé. Il a dit : « Bonjour ! » Puis il est parti. C'est la p. 5. Oui."),
     ("zh", "你好。我叫王。「是的。」他说。\n\n今天很好！我们去吧。"),
     ("ja", "「はい。」と言った。今日は。いい天気！"),
+    ("en", "🎉! We won. 🎉 Yes!\n🙂\n👍 ok. 🙂\n🙂 "),
 ]
 LONG = f"{'word ' * 450}end. Then {'x' * 2300} comes. " + "A sentence. " * 100
 SIZES = st.lists(st.sampled_from([1, 2, 3, 5, 8, 40]), min_size=1, max_size=6)
@@ -101,6 +103,30 @@ def test_lines_blank_lines_and_sentences_are_apart_as_in_a_whole_text() -> None:
 )
 def test_what_is_no_sentence_of_its_own(text: str, sentences: list[str]) -> None:
     assert [each.text for each in arrived(text, "en", [1])] == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("🙂", ["🙂"]),
+        ("🙂! \n", ["🙂!"]),
+        ("So.\n👍 🎉\nGo.\n", ["So.", "👍 🎉", "Go."]),
+        ("🎉! We won. 🎉\n", ["🎉! We won."]),
+        ("We won! 🎉\n🙂\n", ["We won!", "🙂"]),
+    ],
+)
+@pytest.mark.parametrize("sizes", [[1], [3], [100]])
+def test_emoji_are_spoken_where_a_line_has_nothing_else_as_in_a_whole_text(
+    text: str, sentences: list[str], sizes: list[int]
+) -> None:
+    assert [each.text for each in arrived(text, "en", sizes)] == sentences
+    for line in text.splitlines():
+        said = prepare(line, languages=("en",), max_chars=200, model="mini").text
+        assert ("face" in said or "party" in said) == (line.strip("!👍🎉🙂 ") == "")
+
+
+def test_emoji_that_no_language_names_say_nothing() -> None:
+    assert arrived("🙂\n好。\n", "zh", [1])[0].text == "好。"
 
 
 def test_marks_of_layout_are_words_in_raw_text() -> None:

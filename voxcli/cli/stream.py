@@ -256,22 +256,29 @@ def _open_source(
 
         return OneText(planned), planned.parameters
     from voxcli.streaming.source import TextLines
+    from voxcli.text import whole
     from voxcli.text.lines import LineReader
     from voxcli.text.pauses import silence_alone
-    from voxcli.text.whole import language_of, says_nothing, whole_length
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
+
+    def language_of(said: str) -> str:
+        return whole.language_of(said, utterance.language, engine.facts.languages)
+
     reader = LineReader(
         sys.stdin.fileno(),
         encoding=text.encoding,
-        whole_length=lambda said: whole_length(
-            said, language_of(said, utterance.language, engine.facts.languages)
-        ),
+        whole_length=lambda said: whole.whole_length(said, language_of(said)),
     )
     lines = TextLines(reader, plan)
     if utterance.is_normalised:
-        lines = TextLines(reader, plan, silence_of=silence_alone, says_nothing=says_nothing)
+        lines = TextLines(
+            reader,
+            plan,
+            silence_of=silence_alone,
+            says_nothing=lambda said: whole.says_nothing(said, language_of(said)),
+        )
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")
     return lines, engine.settled(utterance)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from voxcli.errors import TextError, UsageError, VoxError
+from voxcli.text.whole import has_word
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan
@@ -113,7 +114,7 @@ class TextLines:
             line = self._reader.get(timeout_s)
             if line is None:
                 return self._reader.is_over
-            if line.error or not self._says_nothing(line.text):
+            if line.error or self._is_spoken(line):
                 self._peeked = line
         return False
 
@@ -124,10 +125,14 @@ class TextLines:
         plan: Plan | None = None
         error: VoxError | None = line.error
         silence_s = 0.0
-        if error is None and not self._says_nothing(line.text):
+        if error is None and self._is_spoken(line):
             try:
                 silence_s = self._silence_of(line.text)
                 plan = None if silence_s else self._make_plan(line.text)
             except (TextError, UsageError) as err:
                 error = err
         return Item(plan, error, line.number, line.is_part, line.is_rest, silence_s)
+
+    def _is_spoken(self, line: Line) -> bool:
+        """Emoji alone are, where they are all of a line."""
+        return not (self._says_nothing(line.text) or (line.is_rest and not has_word(line.text)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
 from voxcli.text.segmenter import sentence_ends
-from voxcli.text.whole import MAX_OPEN, closed, cut_of, says_nothing, whole_ends
+from voxcli.text.whole import MAX_OPEN, closed, cut_of, has_word, says_nothing, whole_ends
 
 _WINDOWS = (100, 400, MAX_OPEN + 1, 2 * MAX_OPEN + 1)  # a long text is looked at in parts
 
@@ -69,7 +69,7 @@ class ArrivingText:
             self._text = self._text[size + has_newline :]
             self._num_whole = max(0, self._num_whole - size - has_newline)
             sentence = None
-            if any(map(str.isalnum, text)) and (self._is_raw or not says_nothing(text)):
+            if self._is_spoken(text):
                 sentence = Sentence(text, self._pause_s)
                 self._pause_s, self._is_in_line = PAUSE_SENTENCE_S, True
             if has_newline:
@@ -78,6 +78,12 @@ class ArrivingText:
             if sentence is not None:
                 return sentence
         return None
+
+    def _is_spoken(self, text: str) -> bool:
+        """Emoji alone are, where they are all of a line, as in a whole text."""
+        if self._is_raw or (self._is_in_line and not has_word(text)):
+            return has_word(text)
+        return bool(text) and not says_nothing(text, self._language_of(text))
 
     def _next_size(self) -> tuple[int, bool]:
         """Characters of the next piece, 0 where none is whole, and whether a line's end follows."""

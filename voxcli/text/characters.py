@@ -113,8 +113,7 @@ def emoji(draft: Draft, language: str) -> None:
         draft.sub(_EMOTICON, " ", "emoji")
     if draft.text.isascii():
         return
-    bare = _EMOJI.sub(lambda m: m.group("key") or "", draft.text)
-    only = language == "en" and len(draft.text) < _MAX_NAMED and not any(c.isalnum() for c in bare)
+    only = is_pictures(draft.text, language)
 
     def replace(match: re.Match[str]) -> str:
         if match.group("key"):
@@ -125,6 +124,14 @@ def emoji(draft: Draft, language: str) -> None:
         draft.sub(_HEART, "love", "symbol")
         draft.sub(_STAR, " star", "symbol", "★")
     draft.sub(_EMOJI, replace, "emoji")
+
+
+def is_pictures(text: str, language: str) -> bool:
+    """Whether emoji are all that a text says, so that their names are spoken."""
+    if language != "en" or text.isascii() or len(text) >= _MAX_NAMED:
+        return False
+    bare, count = _EMOJI.subn(lambda m: m.group("key") or "", text)
+    return count > 0 and not any(char.isalnum() for char in bare)
 
 
 def _names(pictures: str) -> str:

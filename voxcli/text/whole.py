@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import is_pictures
 from voxcli.text.language import UNKNOWN, detect_language
 from voxcli.text.markup import strip_markup
 from voxcli.text.patterns import pattern_of
@@ -50,9 +51,13 @@ def whole_ends(text: str, language: str) -> list[int]:
 
 
 def closed(text: str, ends: Iterable[int]) -> list[int]:
-    """Of these positions those that are in no brackets, tag or code, and behind more than the
-    number of an item, in order."""
-    return [end for end in sorted(ends) if not (_ITEM.match(text[:end]) or _is_open(text[:end]))]
+    """Of these positions those that are in no brackets, tag or code, and behind more than marks,
+    emoji and the number of an item, in order."""
+    return [end for end in sorted(ends) if not _is_begun(text[:end])]
+
+
+def _is_begun(text: str) -> bool:
+    return not has_word(text) or _ITEM.match(text) is not None or _is_open(text)
 
 
 def cut_of(text: str) -> int:
@@ -73,13 +78,22 @@ def language_of(text: str, asked: str | None, languages: Sequence[str]) -> str:
     return "en" if language == UNKNOWN else language[:2].lower()
 
 
-def says_nothing(text: str) -> bool:
-    """Whether a line is marks of layout alone: a fence of code, a rule, a comment."""
+def says_nothing(text: str, language: str = "en") -> bool:
+    """Whether a line is marks of layout alone: a fence of code, a rule, a comment.
+
+    Args:
+        language: ISO 639-1, for emoji that are all of a line.
+    """
     if has_mark(text):
         return False
     draft = Draft(text)
     strip_markup(draft)
-    return not any(char.isalnum() for char in draft.text)
+    return not (has_word(draft.text) or is_pictures(draft.text, language))
+
+
+def has_word(text: str) -> bool:
+    """Whether a letter or a figure is in it."""
+    return any(map(str.isalnum, text))
 
 
 def _is_open(text: str) -> bool:
