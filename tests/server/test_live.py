@@ -421,6 +421,19 @@ def test_messages_that_arrive_together_are_followed_in_their_order(shared: Runni
     assert [it.events[0]["type"], len(it.of("response.cancelled"))] == ["session.created", 1]
 
 
+def test_cancelling_overtakes_a_text_of_any_length_that_was_written_before(shared: Running) -> None:
+    held(shared, 0)
+    piece = "It is done. " * (MAX_CHARACTERS // 12)
+    with talk(shared) as it:
+        it.write(*[piece] * 5)
+        until(lambda: shared.worker.num_running == 1)
+        it.say("response.cancel")
+        unspoken = it.until("response.cancelled")["unspoken_text"]
+        assert unspoken.split() == (piece * 5).split()[3:]
+        shared.model.gate.set()
+    until(lambda: is_free(shared))
+
+
 # ------------------------------------------------------------------------ clients of every kind
 
 SCRIPT: list[Callable[[Talk], None]] = [
@@ -456,7 +469,7 @@ def test_a_client_that_leaves_after_any_message_leaves_nothing(
 def test_a_client_that_leaves_while_its_text_waits_is_found_when_it_is_spoken_to(
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MAX_CHARACTERS", 200)
+    monkeypatch.setattr(live, "MAX_WAITING", 200)
     held(shared, 3)
     with connect(address(shared), proxy=None) as raw:
         it = Talk(raw)
@@ -471,7 +484,7 @@ def test_a_client_that_leaves_while_its_text_waits_is_found_when_it_is_spoken_to
 def test_a_writer_without_end_is_heard_and_waits_for_the_speech(
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MAX_CHARACTERS", 200)
+    monkeypatch.setattr(live, "MAX_WAITING", 200)
     is_over = threading.Event()
     with talk(shared) as it:
 

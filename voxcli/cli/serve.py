@@ -192,7 +192,10 @@ def serve(
         _stop(place, is_json=json, is_quiet=quiet)
         return
     if no_port and no_socket:
-        raise UsageError("--no-port and --no-socket exclude each other", hint="give one")
+        raise UsageError(
+            "with --no-port and --no-socket nobody could reach the server",
+            hint="drop --no-socket to serve other voxcli commands, or --no-port to serve HTTP",
+        )
     require("'voxcli serve'", *NEEDED)
     from voxcli.server.layout import devices_of
     from voxcli.server.limits import Listening, WorkerLimits, wyoming_at

@@ -37,7 +37,7 @@ from voxcli.server.outgoing import Outgoing
 from voxcli.server.patience import STALLED_S, Patience
 from voxcli.server.reading import check_model, plan_of
 from voxcli.server.response import error_response
-from voxcli.server.schema import MAX_CHARACTERS, SpeechRequest
+from voxcli.server.schema import SpeechRequest
 from voxcli.server.service import Service
 from voxcli.server.worker import State
 from voxcli.text.arriving import ArrivingText, Sentence
@@ -57,6 +57,7 @@ SESSION_S = 3600.0  # in all
 BUSY_S = 30.0  # a sentence waits so long for a server that has too much to do
 BUSY_PAUSE_S = 0.2  # between two tries
 FAREWELL_S = 5.0  # for the last words to a client
+MAX_WAITING = 1_000_000  # characters, hours of speech; more is read when some of them are spoken
 PROBE = "1"  # a text that shows whether anything can be spoken as it is asked
 
 T = TypeVar("T")
@@ -134,7 +135,7 @@ class LiveSession:
         self._service = service
         self._request_type = request_type
         self._loop = asyncio.get_running_loop()
-        self._backlog: Backlog[Order] = Backlog(MAX_CHARACTERS)
+        self._backlog: Backlog[Order] = Backlog(MAX_WAITING)
         self._patience = Patience()
         self._settings: Settings | None = None
         self._text = ArrivingText(self._language_of)
@@ -248,8 +249,7 @@ class LiveSession:
 
     def _feed(self, order: Order) -> None:
         """Take what is to be spoken; done at once, so that a cancelled message is known whole."""
-        for text in order.texts:
-            self._text.feed(text)
+        self._text.feed("".join(order.texts))
         if order.kind is not Kind.TEXT:
             self._text.flush()
         settings = self._settings
