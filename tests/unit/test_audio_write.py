@@ -6,6 +6,7 @@ import os
 import resource
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +98,41 @@ def test_failed_conversion_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OutputError, match="ffmpeg cannot write m4a"):
         put(tmp_path / "a.m4a")
     assert os.listdir(tmp_path) == []
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pathlib import Path
+import numpy as np
+from voxcli.audio.write import AudioWriter
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+for number in STOPS:
+    signal.signal(number, lambda number, frame: None)
+is_done = threading.Event()
+
+def interrupt():
+    while not is_done.wait(0.005):
+        for number in STOPS:
+            os.killpg(0, number)
+
+threading.Thread(target=interrupt).start()
+try:
+    with AudioWriter(Path(sys.argv[1]), 24000) as writer:
+        for _ in range(5):
+            writer.write(np.full(24000, 0.1, np.float32))
+        print(writer.commit().num_frames)
+finally:
+    is_done.set()
+"""
+
+
+@needs_ffmpeg
+def test_a_stop_of_all_programs_does_not_end_what_ffmpeg_writes_and_reads(tmp_path: Path) -> None:
+    """A terminal's Ctrl-C and a service's stop are for all; what is in progress is finished."""
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "a.m4b")]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stdout) == (0, f"{5 * 24000}\n"), done.stderr
 
 
 @pytest.mark.parametrize(("bits", "step"), [("8", 2**-7), ("16", 2**-15), ("24", 2**-23)])

@@ -7,17 +7,21 @@ nothing about names, rates or atomic renames; `write.py` does.
 
 from __future__ import annotations
 
-import subprocess
+import errno
+import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import IO, Protocol
 
 import numpy as np
 
 from voxcli.audio import pcm, wav
 from voxcli.audio.chatter import native_stderr_hidden
-from voxcli.audio.ffmpeg import FfmpegError, decoding, last_line
+from voxcli.audio.ffmpeg import FfmpegError, decoding, start, told
 from voxcli.audio.files import create, hidden_name
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
@@ -125,7 +129,7 @@ class _Explained:
 
 
 class FfmpegEncoder:
-    """m4a, m4b, aac and wma: samples beside the target, converted by ffmpeg at the end.
+    """m4a, m4b, aac and wma: ffmpeg encodes the samples as they come.
 
     They have no header, for that of a WAV file ends at 4 GiB: twelve hours at 48 kHz.
     """
@@ -134,65 +138,78 @@ class FfmpegEncoder:
         self, path: Path, sample_rate: int, audio_format: AudioFormat, tags: Tags | None = None
     ) -> None:
         self._path = path
-        self._sample_rate = sample_rate
         self._format = audio_format
-        self._tags = tags
-        self._raw_path, self._cover_path = hidden_name(path), hidden_name(path)
+        self._beside: list[Path] = []  # what ffmpeg reads besides the samples
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
         try:
-            create(self._raw_path)
-            self._raw: IO[bytes] = open(self._raw_path, "r+b")  # noqa: SIM115 (closed by us)
+            command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-f", "s16le", "-ar"]
+            command += [str(sample_rate), "-ac", "1", "-i", "pipe:0"]
+            command += self._tagged(tags, sample_rate) if tags else []
+            command += ["-c:a", audio_format.codec, "-b:a", LOSSY_BITRATE, *FFMPEG_REPEATABLE]
+            command += [*audio_format.options, "-f", audio_format.container, str(path)]
+            self._process = start(command, self._messages, stdin=PIPE, stdout=DEVNULL)
         except BaseException:
-            self._raw_path.unlink(missing_ok=True)
+            self._remove()
             raise
 
     def write(self, samples: Samples) -> None:
-        self._raw.write(pcm.quantise(samples, "16"))
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(pcm.quantise(samples, "16"))
+        except BrokenPipeError:
+            self._end()
+            raise
 
     def close(self) -> None:
         try:
-            self._raw.close()
-            if self._raw_path.exists():
-                self._convert()
+            self._end()
         finally:
             self._remove()
 
     def discard(self) -> None:
-        try:
-            self._raw.close()
-        except OSError:
-            pass  # the file is thrown away; what failed has been raised already
+        self._process.kill()
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the file is thrown away; what failed has been raised already
+            self._process.stdin.close()
+        self._process.wait()
         self._remove()
 
-    def _remove(self) -> None:
-        self._raw_path.unlink(missing_ok=True)
-        self._cover_path.unlink(missing_ok=True)
-
-    def _convert(self) -> None:
-        command = ["ffmpeg", "-loglevel", "error", "-y", "-f", "s16le", "-ar"]
-        command += [str(self._sample_rate), "-ac", "1", "-i", str(self._raw_path), *self._tagged()]
-        command += ["-c:a", self._format.codec, "-b:a", LOSSY_BITRATE, *FFMPEG_REPEATABLE]
-        command += [*self._format.options, "-f", self._format.container, str(self._path)]
-        told = as_ffmetadata(self._tags, self._sample_rate) if self._tags else ""
-        run = subprocess.run(command, input=told.encode(), capture_output=True)
-        if run.returncode:
+    def _end(self) -> None:
+        """Let ffmpeg complete the file, and say why it could not."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        if self._process.wait():
+            reason = told(self._messages)
+            if os.strerror(errno.ENOSPC).lower() in reason.lower():
+                raise OSError(errno.ENOSPC, reason)
             raise OutputError(
-                f"ffmpeg cannot write {self._format.name}: {last_line(run.stderr)}",
+                f"ffmpeg cannot write {self._format.name}: {reason}",
                 hint="write wav or flac, or check 'ffmpeg -encoders'",
             )
 
-    def _tagged(self) -> list[str]:
-        """What makes a file of the samples, the tags on ffmpeg's stdin, and the cover."""
-        if self._tags is None:
-            return ["-nostdin"]
-        told = ["-f", "ffmetadata", "-i", "pipe:0"]
+    def _remove(self) -> None:
+        self._messages.close()
+        for path in self._beside:
+            path.unlink(missing_ok=True)
+
+    def _tagged(self, tags: Tags, sample_rate: int) -> list[str]:
+        """What gives the file its tags and its cover."""
+        words = ["-f", "ffmetadata", "-i", self._laid(as_ffmetadata(tags, sample_rate).encode())]
         taken = ["-map", "0:a", "-map_metadata", "1", "-map_chapters", "1"]
-        if self._tags.cover is None:
-            return [*told, *taken]
-        create(self._cover_path)
-        self._cover_path.write_bytes(self._tags.cover)
-        picture = ["-f", image_format(self._tags.cover), "-i", str(self._cover_path)]
+        if tags.cover is None:
+            return [*words, *taken]
+        picture = ["-f", image_format(tags.cover), "-i", self._laid(tags.cover)]
         shown = ["-map", "2:v", "-c:v", "copy", "-disposition:v", "attached_pic"]
-        return [*told, *picture, *taken, *shown]
+        return [*words, *picture, *taken, *shown]
+
+    def _laid(self, data: bytes) -> str:
+        """The name of a file beside ours, with these bytes."""
+        path = hidden_name(self._path)
+        create(path)
+        self._beside.append(path)
+        path.write_bytes(data)
+        return str(path)
 
 
 def open_encoder(

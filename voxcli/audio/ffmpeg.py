@@ -1,4 +1,4 @@
-"""Sound that ffmpeg decodes, a block at a time.
+"""ffmpeg as a program beside us, and sound that it decodes, a block at a time.
 
 Its messages go to a file: a pipe that nobody reads while sound is read would be full at 64 kB, and
 both sides would wait for ever. Knows no format.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -39,6 +40,11 @@ class FfmpegError(RecordingError):
 
 
 Decoded = tuple[int, int, Iterator[Samples]]
+if sys.platform == "win32":
+    _FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
+else:
+    _FLAGS = 0
+    _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -59,7 +65,7 @@ def decoding(path: Path, *, rate: int | None = None) -> Iterator[Decoded]:
         head = process.stdout.read(_HEADER.size)
         if len(head) < _HEADER.size:
             process.wait()
-            raise FfmpegError(_reason(messages))
+            raise FfmpegError(told(messages))
         _, offset, _, _, found_rate, channels = _HEADER.unpack(head)
         process.stdout.read(offset - _HEADER.size)
         yield found_rate, channels, _blocks(process, process.stdout, messages, channels)
@@ -70,13 +76,34 @@ def _started(command: list[str], messages: IO[bytes]) -> Iterator[subprocess.Pop
     """A program that ends with the block."""
     with ExitStack() as at_end:
         with _signals_later():
-            process = at_end.enter_context(
-                subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages
-                )
-            )
+            process = start(command, messages, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            at_end.enter_context(process)
             at_end.callback(process.kill)
         yield process
+
+
+def start(
+    command: list[str], messages: IO[bytes], *, stdin: int, stdout: int
+) -> subprocess.Popen[bytes]:
+    """A program that Ctrl-C and a stop of the terminal do not reach: they are for us alone, who
+    may want to finish what is in progress. It ends with its pipes, or killed by us."""
+    with _deaf():
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=messages, creationflags=_FLAGS
+        )
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Programs started by this thread in the block never get these signals."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -110,10 +137,11 @@ def _blocks(
         whole = data[: len(data) // frame * frame]
         yield np.frombuffer(whole, ">f4").astype(np.float32).reshape(-1, channels)
     if process.wait():
-        raise FfmpegError(_reason(messages))
+        raise FfmpegError(told(messages))
 
 
-def _reason(messages: IO[bytes]) -> str:
+def told(messages: IO[bytes]) -> str:
+    """Why it failed, by what it wrote to this file."""
     messages.seek(max(0, messages.seek(0, 2) - TAIL))
     return last_line(messages.read())
 

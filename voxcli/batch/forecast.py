@@ -121,7 +121,7 @@ def _timeline_files(
     length_s = timeline_s(slots, place(cues, timeline.policy, timeline.gap_s))
     rate = timeline.rate or rate
     return [
-        (path.parent, _mix_bytes(length_s, path, rate, timeline.stored_bits))
+        (path.parent, _num_bytes(length_s, path, rate, timeline.stored_bits))
         for path in timeline.audio_paths(job.row.speaker for job in jobs)
     ]
 
@@ -133,12 +133,6 @@ def _num_bytes(audio_s: float, path: PurePath, rate: int, bits: str | None) -> i
         return round(audio_s * PACKED_BYTES_S)
     plain = audio_s * rate * int(chosen.bits.removesuffix("f")) / 8
     return round(plain * (FLAC_SHARE if chosen.name == "flac" else 1.0))
-
-
-def _mix_bytes(audio_s: float, path: Path, rate: int, bits: str | None) -> int:
-    """With the samples that ffmpeg reads, which are beside the file until it is whole."""
-    unpacked = resolve_format(path, bits).encoder == "ffmpeg"
-    return _num_bytes(audio_s, path, rate, bits) + unpacked * round(2 * rate * audio_s)
 
 
 def _existing(folder: Path) -> Path:
