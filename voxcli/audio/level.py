@@ -55,30 +55,53 @@ AUDIOBOOK = Standard(-23.0, -18.0, -3.0, -60.0, target_db=-20.5, ceiling_db=-4.0
 STANDARDS = {"audiobook": AUDIOBOOK}
 
 
+class Energies:
+    """The energy of each whole step of samples, and of what is left of the last one.
+
+    Args:
+        step: samples of one.
+    """
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self._held: NDArray[np.float64] = EMPTY.astype(np.float64)
+        self._whole: list[NDArray[np.float64]] = []
+
+    def push(self, samples: NDArray[np.float64]) -> None:
+        """Take float64 `[S]`."""
+        joined = np.concatenate((self._held, samples))
+        whole = len(joined) // self.step * self.step
+        self._held = joined[whole:]
+        self._whole.append(np.square(joined[:whole]).reshape(-1, self.step).sum(axis=1))
+
+    def of_steps(self) -> NDArray[np.float64]:
+        """Of the whole ones."""
+        return np.concatenate((*self._whole, EMPTY))
+
+    def mean(self) -> float:
+        """Mean square of all samples; 0.0 for none."""
+        energies = self.of_steps()
+        length = len(energies) * self.step + len(self._held)
+        return float((energies.sum() + np.square(self._held).sum()) / max(length, 1))
+
+
 class LevelMeter:
     """Push all samples, then ask once or often."""
 
     def __init__(self, rate: int) -> None:
-        self._step = round(rate * STEP_S)
-        self._held: NDArray[np.float64] = EMPTY.astype(np.float64)  # less than a step, squared
-        self._energies: list[NDArray[np.float64]] = []  # of whole steps
+        self._energies = Energies(round(rate * STEP_S))
 
     def push(self, samples: Samples) -> None:
         """Take float32 `[S]`."""
-        squared = np.concatenate((self._held, np.square(samples, dtype=np.float64)))
-        whole = len(squared) // self._step * self._step
-        self._held = squared[whole:]
-        self._energies.append(squared[:whole].reshape(-1, self._step).sum(axis=1))
+        self._energies.push(samples.astype(np.float64))
 
-    def rms_db(self) -> float:
-        """Over all samples; -inf for silence."""
-        energies = np.concatenate((*self._energies, EMPTY))
-        length = len(energies) * self._step + len(self._held)
-        return decibels((energies.sum() + self._held.sum()) / max(length, 1))
+    def overall(self) -> float:
+        """RMS over all samples in dB of full scale; -inf for silence."""
+        return decibels(self._energies.mean())
 
     def noise_floor_db(self) -> float:
         """Of the quietest half second without digital silence; -inf where there is none."""
-        powers = np.concatenate((*self._energies, EMPTY)) / self._step
+        powers = self._energies.of_steps() / self._energies.step
         if len(powers) < STEPS_IN_WINDOW:
             return -math.inf
         windows = np.lib.stride_tricks.sliding_window_view(powers, STEPS_IN_WINDOW)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pyloudnorm import IIRfilter
 from scipy.signal import lfilter
 
-from voxcli.audio.resample import EMPTY, Samples
+from voxcli.audio.level import STEP_S, Energies
+from voxcli.audio.resample import Samples
 
-STEP_S = 0.1
 STEPS_IN_BLOCK = 4  # blocks of 400 ms that overlap by three quarters
 OFFSET_DB = -0.691
 ABSOLUTE_GATE_LUFS = -70.0
@@ -31,12 +31,10 @@ class LoudnessMeter:
     """Push all samples, then ask once or often."""
 
     def __init__(self, rate: int) -> None:
-        self._step = round(rate * STEP_S)
+        self._energies = Energies(round(rate * STEP_S))
         stages = [IIRfilter(gain, q, hertz, rate, kind) for gain, q, hertz, kind in K_WEIGHTING]
         self._filters = [(stage.b, stage.a) for stage in stages]
         self._states = [np.zeros(2) for _ in stages]
-        self._held: NDArray[np.float64] = EMPTY.astype(np.float64)  # less than a step, weighted
-        self._energies: list[NDArray[np.float64]] = []  # of whole steps
 
     def push(self, samples: Samples) -> None:
         """Take float32 `[S]`."""
@@ -45,25 +43,21 @@ class LoudnessMeter:
             weighted, state = lfilter(b, a, weighted, zi=self._states[index])
             # minutes of silence would end in denormal numbers, which are slow
             self._states[index] = np.where(np.abs(state) < INAUDIBLE, 0.0, state)
-        joined = np.concatenate((self._held, weighted))
-        whole = len(joined) // self._step * self._step
-        self._held = joined[whole:]
-        self._energies.append(np.square(joined[:whole]).reshape(-1, self._step).sum(axis=1))
+        self._energies.push(weighted)
 
-    def integrated(self) -> float:
-        """LUFS of all that was pushed; -inf for silence.
+    def overall(self) -> float:
+        """Integrated loudness in LUFS of all that was pushed; -inf for silence.
 
         Audio shorter than one block is one block of its own length.
         """
         return gated(self._block_powers())
 
     def _block_powers(self) -> NDArray[np.float64]:
-        energies = np.concatenate((*self._energies, EMPTY))
+        energies = self._energies.of_steps()
         if len(energies) < STEPS_IN_BLOCK:
-            length = len(energies) * self._step + len(self._held)
-            return np.array([energies.sum() + np.square(self._held).sum()]) / max(length, 1)
+            return np.array([self._energies.mean()])
         summed = np.convolve(energies, np.ones(STEPS_IN_BLOCK), "valid")
-        return summed / (STEPS_IN_BLOCK * self._step)
+        return summed / (STEPS_IN_BLOCK * self._energies.step)
 
 
 def gated(powers: NDArray[np.float64]) -> float:

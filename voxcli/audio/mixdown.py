@@ -123,11 +123,10 @@ class Mix:
         target = self.target_rms_db if is_rms else self.target_lufs
         if target is None:
             return 0.0
-        measure = level if is_rms else loudness
         gain_db = 0.0
         for is_limited in (False, *(True,) * (MAX_PASSES - 1)):
             blocks = self.limited(gain_db) if is_limited else self.blocks()
-            found = measure(blocks, self.rate)
+            found = overall((LevelMeter if is_rms else LoudnessMeter)(self.rate), blocks)
             if not math.isfinite(found):
                 return 0.0
             if is_limited and abs(found - target) <= CLOSE_LU:
@@ -203,20 +202,11 @@ def _faded(piece: Samples, first: int, clip: Clip, rate: int) -> Samples:
     return piece * gain
 
 
-def loudness(blocks: Iterable[Samples], rate: int) -> float:
-    """Integrated loudness in LUFS; -inf for silence."""
-    meter = LoudnessMeter(rate)
+def overall(meter: LevelMeter | LoudnessMeter, blocks: Iterable[Samples]) -> float:
+    """What a meter finds of all blocks."""
     for block in blocks:
         meter.push(block)
-    return meter.integrated()
-
-
-def level(blocks: Iterable[Samples], rate: int) -> float:
-    """RMS over all samples in dB of full scale; -inf for silence."""
-    meter = LevelMeter(rate)
-    for block in blocks:
-        meter.push(block)
-    return meter.rms_db()
+    return meter.overall()
 
 
 @dataclass(frozen=True)
@@ -264,4 +254,4 @@ def write_mix(
             levels.push(block)
         audio = writer.commit()
     limited_db = -20 * math.log10(limiter.lowest_gain)
-    return WrittenMix(audio, meter.integrated(), levels.noise_floor_db(), mix.gain_db, limited_db)
+    return WrittenMix(audio, meter.overall(), levels.noise_floor_db(), mix.gain_db, limited_db)
