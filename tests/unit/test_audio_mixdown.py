@@ -318,3 +318,20 @@ def test_two_hours_need_no_two_hours_in_memory(tmp_path: Path) -> None:
     grown_mb, audio_s = map(float, run.stdout.split())
     assert audio_s == pytest.approx(599 * 12 + 1)
     assert grown_mb < 40
+
+
+@pytest.mark.parametrize("name", ["mix.wav", "mix.flac"])
+def test_a_mix_tells_how_far_it_is_to_the_end_of_every_stage(tmp_path: Path, name: str) -> None:
+    soundfile.write(tmp_path / "a.wav", noise(5 * RATE), RATE)
+    told: dict[str, list[float]] = {}
+    clips = [Clip(tmp_path / "a.wav", RATE, 5 * RATE)]
+    mix = Mix(clips, RATE, target_lufs=-20.0, length=8 * RATE)
+    write_mix(
+        mix, tmp_path / name, tell=lambda stage, share: told.setdefault(stage, []).append(share)
+    )
+    assert list(told) == ["level", "write", "check"]
+    for stage, shares in told.items():
+        passes = [
+            each for each, after in zip(shares, [*shares[1:], 0.0], strict=True) if after < each
+        ]
+        assert passes == pytest.approx([1.0] * len(passes)), stage

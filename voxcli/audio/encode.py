@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,8 +235,13 @@ class Measured:
     is_finite: bool
 
 
-def measure(path: Path, audio_format: AudioFormat) -> Measured:
+def measure(
+    path: Path, audio_format: AudioFormat, tell: Callable[[int], None] = lambda num_frames: None
+) -> Measured:
     """Decode the whole file.
+
+    Args:
+        tell: how many samples there were so far.
 
     Raises:
         OutputError: it does not decode.
@@ -247,6 +252,7 @@ def measure(path: Path, audio_format: AudioFormat) -> Measured:
             num_frames += len(block)
             peak = max(peak, float(np.abs(block).max(initial=0.0)))
             energy += float(np.square(block, dtype=np.float64).sum())
+            tell(num_frames)
     return Measured(
         num_frames=num_frames,
         sample_rate=sample_rate,

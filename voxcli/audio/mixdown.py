@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from voxcli.audio.write import AudioWriter, WrittenAudio
 BLOCK = 1 << 15
 MAX_PASSES = 5  # to reach a loudness that the limiter works against
 CLOSE_LU = 0.1  # to the target; the promise is 0.5
+
+# Told a stage and which share of it is done; more than 1 under a bed that goes on after the clips.
+Tell = Callable[[Literal["level", "write", "check"], float], None]
 
 
 @dataclass(frozen=True)
@@ -116,9 +119,17 @@ class Mix:
                 yield block
                 at += BLOCK
 
-    @cached_property
-    def gain_db(self) -> float:
-        """What brings the limited sum to its target; 0.0 without one, or for silence."""
+    @property
+    def end(self) -> int:
+        """Where the last clip ends, or the length it has at least; a bed may go on."""
+        return max([self.length, *(clip.stop for clip in self.clips)])
+
+    def gain_db(self, tell: Tell = lambda stage, share: None) -> float:
+        """What brings the limited sum to its target; 0.0 without one, or for silence.
+
+        Args:
+            tell: how far each look at the whole is.
+        """
         is_rms = self.target_rms_db is not None
         target = self.target_rms_db if is_rms else self.target_lufs
         if target is None:
@@ -126,6 +137,7 @@ class Mix:
         gain_db = 0.0
         for is_limited in (False, *(True,) * (MAX_PASSES - 1)):
             blocks = self.limited(gain_db) if is_limited else self.blocks()
+            blocks = watched(blocks, lambda count: tell("level", count / max(self.end, 1)))
             found = overall((LevelMeter if is_rms else LoudnessMeter)(self.rate), blocks)
             if not math.isfinite(found):
                 return 0.0
@@ -202,6 +214,15 @@ def _faded(piece: Samples, first: int, clip: Clip, rate: int) -> Samples:
     return piece * gain
 
 
+def watched(blocks: Iterable[Samples], tell: Callable[[int], None]) -> Iterator[Samples]:
+    """The blocks, telling how many samples there were so far."""
+    count = 0
+    for block in blocks:
+        yield block
+        count += len(block)
+        tell(count)
+
+
 def overall(meter: LevelMeter | LoudnessMeter, blocks: Iterable[Samples]) -> float:
     """What a meter finds of all blocks."""
     for block in blocks:
@@ -234,8 +255,12 @@ def write_mix(
     bits: str | None = None,
     overwrite: bool = False,
     tags: Tags | None = None,
+    tell: Tell = lambda stage, share: None,
 ) -> WrittenMix:
     """Write the timeline to `path`, in the format of its suffix, whole or not at all.
+
+    Args:
+        tell: how far it is; always called by this thread.
 
     The mix's rate must be one that the format stores, since resampling would lift peaks again.
 
@@ -248,10 +273,12 @@ def write_mix(
         path, mix.rate, bits=bits, overwrite=overwrite, is_mostly_silent=True, tags=tags
     ) as writer:
         assert writer.sample_rate == mix.rate, f"{path.suffix} cannot store {mix.rate} Hz"
-        for block in mix.limited(mix.gain_db, limiter):
+        gain_db = mix.gain_db(tell)
+        blocks = mix.limited(gain_db, limiter)
+        for block in watched(blocks, lambda count: tell("write", count / max(mix.end, 1))):
             writer.write(block)
             meter.push(block)
             levels.push(block)
-        audio = writer.commit()
+        audio = writer.commit(lambda share: tell("check", share))
     limited_db = -20 * math.log10(limiter.lowest_gain)
-    return WrittenMix(audio, meter.overall(), levels.noise_floor_db(), mix.gain_db, limited_db)
+    return WrittenMix(audio, meter.overall(), levels.noise_floor_db(), gain_db, limited_db)

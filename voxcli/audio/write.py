@@ -210,8 +210,11 @@ class AudioWriter:
             raise SynthesisError("the generated audio holds NaN or infinite samples")
         self._encode(self._resampler.push(mono))
 
-    def commit(self) -> WrittenAudio:
+    def commit(self, tell: Callable[[float], None] = lambda share: None) -> WrittenAudio:
         """Complete, read back, and give the file its name.
+
+        Args:
+            tell: which share was read back.
 
         Raises:
             SynthesisError: there is no audio, or it is silent.
@@ -224,7 +227,7 @@ class AudioWriter:
             if self.num_frames == 0:
                 raise SynthesisError("no audio was generated, so no file is written")
             encoder.close()
-            written = self._validate()
+            written = self._validate(tell)
             self._publish()
         except OSError as err:
             raise files.output_error(err, self.path) from err
@@ -264,8 +267,8 @@ class AudioWriter:
             raise error from err
         self.num_frames += len(samples)
 
-    def _validate(self) -> WrittenAudio:
-        found = encode.measure(self._temp, self.format)
+    def _validate(self, tell: Callable[[float], None]) -> WrittenAudio:
+        found = encode.measure(self._temp, self.format, lambda count: tell(count / self.num_frames))
         slack = encode.FFMPEG_SLACK if self.format.encoder == "ffmpeg" else 0
         if abs(found.num_frames - self.num_frames) > slack or found.sample_rate != self.sample_rate:
             raise OutputError(

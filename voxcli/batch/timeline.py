@@ -39,7 +39,7 @@ from voxcli.extras import require
 from voxcli.hub import file_sha256
 
 if TYPE_CHECKING:
-    from voxcli.audio.mixdown import Clip, Mix
+    from voxcli.audio.mixdown import Clip, Mix, Tell
 
 LOWEST_LUFS, HIGHEST_LUFS = -40.0, -5.0
 MAX_GAP_S = 60.0
@@ -61,6 +61,7 @@ class Timeline:
         title, artist, cover: of the whole, for a mix that can say it.
         bits, rate: of the mix and the stems, where their format has a choice.
         overwrite: replace files that are not from this batch.
+        tell: how far the mix, or a stem, is.
     """
 
     policy: Policy
@@ -78,6 +79,7 @@ class Timeline:
     bits: str | None = None
     rate: int | None = None
     overwrite: bool = False
+    tell: Tell = lambda stage, share: None
 
     def check(self, rows: Sequence[Row], manifest: Manifest) -> None:
         """Refuse before a model loads what could not be made after it.
@@ -218,7 +220,9 @@ class Timeline:
         from voxcli.audio.mixdown import write_mix
 
         may_replace = self._may_replace(path, manifest)
-        written = write_mix(mix, path, bits=self.stored_bits, overwrite=may_replace, tags=tags)
+        written = write_mix(
+            mix, path, bits=self.stored_bits, overwrite=may_replace, tags=tags, tell=self.tell
+        )
         _remember(path, manifest)
         audio, floor_db = written.audio, written.noise_floor_db
         found: dict[str, Any] = {}

@@ -65,6 +65,7 @@ EXAMPLES = (
 
 NUM_SLOTS = 64  # nobody waits for the first sound: the wider a step, the less a row of it costs
 RUN = "Run"  # a panel of the help
+STAGES = {"level": "level measured", "write": "written", "check": "checked"}  # of a mix
 ANY_TEXT = "1"  # can be said in every language: what is checked is the voice
 
 
@@ -337,6 +338,14 @@ def _run(
         progress.describe(f"{clock(tally.audio_s)} audio, {tally.speed_x:.1f}x{failed}")
         progress.update(tally.num_done)
 
+    line = output.LiveLine(is_quiet=is_quiet)
+
+    def on_mix(stage: str, share: float) -> None:
+        progress.stop()
+        line.show(f"mix: {STAGES[stage]}, {min(share, 1):.0%}")
+
+    if session.timeline is not None:
+        session = replace(session, timeline=replace(session.timeline, tell=on_mix))
     try:
         with (
             output.Progress("batch", None, unit="rows", is_quiet=is_quiet) as progress,
@@ -350,6 +359,8 @@ def _run(
     except TakeOver as end:
         output.warn(f"{end.fault.message}; a new process goes on with the other rows")
         raise
+    finally:
+        line.clear()
     if interrupt.is_set:
         output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)
         raise KeyboardInterrupt

@@ -275,9 +275,14 @@ class Progress:
             task = self._bar.task_ids[0]
             self._bar.update(task, completed=self.completed, total=self.total)
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Take the bar away; always safe."""
         if self._bar is not None:
             self._bar.stop()
+        self.is_enabled = False
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _start_bar(self) -> RichProgress:
         from rich.console import Console
