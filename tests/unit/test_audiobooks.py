@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +22,14 @@ from hypothesis import strategies as st
 from test_audio_stretch import voice
 
 from voxcli.audio.clips import ClipReader
+from voxcli.audio.files import KINDS, beside, hidden_name
 from voxcli.audio.level import AUDIOBOOK, LevelMeter
 from voxcli.audio.mixdown import Clip, Mix, write_mix
 from voxcli.audio.placing import Policy
 from voxcli.audio.tags import Mark, Tags, cover_problem
 from voxcli.audio.write import AudioWriter
 from voxcli.batch import run
+from voxcli.batch.folder import OutputFolder
 from voxcli.batch.jobs import Status
 from voxcli.batch.session import Session
 from voxcli.batch.takes import Outcome, Tally
@@ -121,6 +124,27 @@ def test_a_run_that_was_stopped_and_taken_up_again_gives_the_same_files(tmp_path
     assert digests(tmp_path / "whole" / "out") == digests(tmp_path / "stopped" / "out")
     one, other = (tmp_path / name / "book.m4b" for name in ("whole", "stopped"))
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_what_a_killed_run_left_beside_the_mix_goes_with_the_next_and_nothing_else_does(
+    tmp_path: Path,
+) -> None:
+    asked = session(tmp_path, subtitles=tmp_path / "book.srt")
+    with asked.folder.locked():
+        token = asked.folder.token()
+    mine = [hidden_name(tmp_path / name, token) for name in ("book.m4b", "book.srt")]
+    mine += [beside(mine[0], kind) for kind in KINDS]
+    copy = OutputFolder(tmp_path / "copy")
+    shutil.copytree(asked.folder.root, copy.root)
+    foreign = [hidden_name(tmp_path / "book.m4b", each) for each in ("", copy.token())]
+    for path in (*mine, *foreign):
+        path.touch()
+    speak(asked)
+    assert not any(path.exists() for path in mine)
+    assert all(path.exists() for path in foreign)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "book.epub", "book.m4b", "book.srt", "out", "copy", *(path.name for path in foreign)
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("sentences", "fewest", "most"), [(14, 1, 2), (0, 4, 4)])

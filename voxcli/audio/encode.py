@@ -22,7 +22,7 @@ import numpy as np
 from voxcli.audio import pcm, wav
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding, start, told
-from voxcli.audio.files import create, hidden_name
+from voxcli.audio.files import beside, create
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
 from voxcli.audio.tags import Tags, as_ffmetadata, image_format
@@ -195,17 +195,22 @@ class FfmpegEncoder:
 
     def _tagged(self, tags: Tags, sample_rate: int) -> list[str]:
         """What gives the file its tags and its cover."""
-        words = ["-f", "ffmetadata", "-i", self._laid(as_ffmetadata(tags, sample_rate).encode())]
+        words = [
+            "-f",
+            "ffmetadata",
+            "-i",
+            self._laid("tags", as_ffmetadata(tags, sample_rate).encode()),
+        ]
         taken = ["-map", "0:a", "-map_metadata", "1", "-map_chapters", "1"]
         if tags.cover is None:
             return [*words, *taken]
-        picture = ["-f", image_format(tags.cover), "-i", self._laid(tags.cover)]
+        picture = ["-f", image_format(tags.cover), "-i", self._laid("cover", tags.cover)]
         shown = ["-map", "2:v", "-c:v", "copy", "-disposition:v", "attached_pic"]
         return [*words, *picture, *taken, *shown]
 
-    def _laid(self, data: bytes) -> str:
+    def _laid(self, kind: str, data: bytes) -> str:
         """The name of a file beside ours, with these bytes."""
-        path = hidden_name(self._path)
+        path = beside(self._path, kind)
         create(path)
         self._beside.append(path)
         path.write_bytes(data)

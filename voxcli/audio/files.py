@@ -17,6 +17,8 @@ from voxcli.errors import OutputError, OutputExistsError
 
 MAX_NAME_BYTES = 255  # of ext4, APFS and NTFS
 FULL_BYTES = 64 * 1024  # an encoder's own buffer may not fit any more
+KINDS = ("tags", "cover")  # of what an encoder reads beside the file that it writes
+MAX_BESIDE = len(".cover")
 USER_MODE = 0o666  # the umask takes its share, as for any file the user makes
 
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
@@ -80,12 +82,28 @@ def check_regular(path: Path, hint: str = "give the name of a file") -> None:
         raise OutputError(f"{path} is not a regular file", hint=hint)
 
 
-def hidden_name(path: Path) -> Path:
-    """A fresh hidden name in the folder of `path`, cut so that it fits the file system."""
-    tail = f".{secrets.token_hex(4)}.part"
-    room = MAX_NAME_BYTES - len(tail) - 1
+def hidden_name(path: Path, token: str = "") -> Path:
+    """A hidden name in the folder of `path`, cut so that it fits the file system.
+
+    Args:
+        token: in the name, so that its one owner finds it again; else the name is a fresh one.
+    """
+    tail = f".{token or secrets.token_hex(4)}.part"
+    room = MAX_NAME_BYTES - len(tail) - 1 - MAX_BESIDE
     stem = path.name.encode("utf-8", "surrogateescape")[:room].decode("utf-8", "ignore")
     return path.with_name(f".{stem}{tail}")
+
+
+def beside(hidden: Path, kind: str) -> Path:
+    """The name of another file that belongs to a hidden one."""
+    assert kind in KINDS, kind
+    return hidden.with_name(f"{hidden.name}.{kind}")
+
+
+def clear(hidden: Path) -> None:
+    """Remove what its owner, killed while it wrote, left under this name; always safe for it."""
+    for path in (hidden, *(beside(hidden, kind) for kind in KINDS)):
+        path.unlink(missing_ok=True)
 
 
 def create(path: Path) -> None:

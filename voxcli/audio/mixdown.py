@@ -255,11 +255,13 @@ def write_mix(
     bits: str | None = None,
     overwrite: bool = False,
     tags: Tags | None = None,
+    token: str = "",
     tell: Tell = lambda stage, share: None,
 ) -> WrittenMix:
     """Write the timeline to `path`, in the format of its suffix, whole or not at all.
 
     Args:
+        token: as of `AudioWriter`.
         tell: how far it is; always called by this thread.
 
     The mix's rate must be one that the format stores, since resampling would lift peaks again.
@@ -270,7 +272,13 @@ def write_mix(
     """
     limiter, meter, levels = mix.limiter(), LoudnessMeter(mix.rate), LevelMeter(mix.rate)
     with AudioWriter(
-        path, mix.rate, bits=bits, overwrite=overwrite, is_mostly_silent=True, tags=tags
+        path,
+        mix.rate,
+        bits=bits,
+        overwrite=overwrite,
+        is_mostly_silent=True,
+        tags=tags,
+        token=token,
     ) as writer:
         assert writer.sample_rate == mix.rate, f"{path.suffix} cannot store {mix.rate} Hz"
         gain_db = mix.gain_db(tell)

@@ -149,6 +149,7 @@ class AudioWriter:
             the file.
         next_path: another name in the same folder, where the program chose `path` and somebody
             else took it meanwhile.
+        token: of the hidden name; what its one owner left there, when it was killed, is removed.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class AudioWriter:
         is_mostly_silent: bool = False,
         tags: Tags | None = None,
         next_path: Callable[[], Path] | None = None,
+        token: str = "",
     ) -> None:
         self.path = Path(path)
         self.format = resolve_format(self.path, bits)
@@ -173,7 +175,8 @@ class AudioWriter:
         self._tags = tags if self.format.has_marks else None
         self._next_path = next_path
         self._target = _final_path(self.path) if overwrite else self.path
-        self._temp = files.hidden_name(self._target)
+        self._temp = files.hidden_name(self._target, token)
+        self._is_found_again = bool(token)
         self._resampler = Resampler(source_rate, self.sample_rate)
         self._encoder: encode.Encoder | None = None
 
@@ -181,6 +184,8 @@ class AudioWriter:
         try:
             if not self._overwrite and not self._next_path and os.path.lexists(self.path):
                 raise files.exists_error(self.path)
+            if self._is_found_again:
+                files.clear(self._temp)
             files.create(self._temp)
             self._encoder = encode.open_encoder(
                 self._temp, self.sample_rate, self.format, self._tags

@@ -7,8 +7,10 @@ without a record, which would look like somebody else's.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Iterator
@@ -78,6 +80,21 @@ class OutputFolder:
             return f"process {who['pid']} on {who['host']} since {who['since']}"
         except (OSError, ValueError, KeyError):
             return "it has just begun"
+
+    def token(self) -> str:
+        """What stands in the names of hidden files that the runs of this folder make elsewhere.
+
+        Only for a run that holds the folder. No other folder has it, be it a copy of this one.
+
+        Raises:
+            OutputError: it cannot be kept.
+        """
+        kept = self.work / "token"
+        with _writing(kept):
+            if not kept.exists():
+                kept.write_text(secrets.token_hex(16), "utf-8")
+            own = f"{kept.read_text('utf-8')} {self.root.resolve()}"
+        return hashlib.sha256(own.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def staged(self, name: str, number: int) -> Path:
         """Where a row's file is written first; the suffix is kept, for it is the format."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +193,8 @@ class Session:
             report = log.report(is_complete=not is_stopping())
             try:
                 if self.timeline is not None and report["is_complete"]:
-                    report["timeline"] = self.timeline.make(
-                        report["rows"], self.folder.root, manifest
-                    )
+                    timeline = replace(self.timeline, token=self.folder.token())
+                    report["timeline"] = timeline.make(report["rows"], self.folder.root, manifest)
             finally:
                 log.write(report)
             return report

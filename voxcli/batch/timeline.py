@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.audio.ducking import Ducking
 from voxcli.audio.files import (
+    clear,
     create,
     exists_error,
     hidden_name,
@@ -61,6 +62,8 @@ class Timeline:
         title, artist, cover: of the whole, for a mix that can say it.
         bits, rate: of the mix and the stems, where their format has a choice.
         overwrite: replace files that are not from this batch.
+        token: of the hidden names of files on their way, so that the next run of this batch
+            removes what a killed one left.
         tell: how far the mix, or a stem, is.
     """
 
@@ -79,6 +82,7 @@ class Timeline:
     bits: str | None = None
     rate: int | None = None
     overwrite: bool = False
+    token: str = ""
     tell: Tell = lambda stage, share: None
 
     def check(self, rows: Sequence[Row], manifest: Manifest) -> None:
@@ -221,8 +225,9 @@ class Timeline:
 
         may_replace = self._may_replace(path, manifest)
         written = write_mix(
-            mix, path, bits=self.stored_bits, overwrite=may_replace, tags=tags, tell=self.tell
-        )
+            mix, path, bits=self.stored_bits, overwrite=may_replace, tags=tags,
+            token=self.token, tell=self.tell,
+        )  # fmt: skip
         _remember(path, manifest)
         audio, floor_db = written.audio, written.noise_floor_db
         found: dict[str, Any] = {}
@@ -270,8 +275,10 @@ class Timeline:
         path: Path,
         manifest: Manifest,
     ) -> None:
-        temp = hidden_name(path)
+        temp = hidden_name(path, self.token)
         try:
+            if self.token:
+                clear(temp)
             create(temp)
             temp.write_text(subtitles_of(rows, placements, path), "utf-8")
             publish(temp, path, overwrite=self._may_replace(path, manifest))
