@@ -175,7 +175,8 @@ def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:
     is_short = float(f"{limit:g}") == limit
     for count in range(digits, 10):
         texts = f"{value:.{count}f}", f"{limit:g}" if is_short else f"{limit:.{count}f}"
-        if value == limit or float(texts[0]) != float(texts[1]):
+        is_seen = float(texts[0]) != 0 or value == 0
+        if is_seen and (value == limit or float(texts[0]) != float(texts[1])):
             break
     return texts
 

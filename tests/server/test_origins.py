@@ -51,6 +51,20 @@ def test_a_page_that_was_allowed_asks_and_speaks_and_reads_the_headers() -> None
         assert (refused.status_code, refused.headers[ALLOW]) == (401, PAGE)
 
 
+def test_a_page_that_was_allowed_can_do_and_read_whatever_a_program_can() -> None:
+    with run_server(origins=(PAGE,)) as running, running.client() as client:
+        headers = {"Origin": PAGE, "Access-Control-Request-Method": "PATCH"}
+        allowed = client.options("/v1/audio/voices/me", headers=headers)
+        methods = {*allowed.headers["access-control-allow-methods"].split(", ")}
+        described = client.get("/v1/openapi.json").json()["paths"].values()
+        assert {name.upper() for path in described for name in path} <= methods
+        body = {**BODY, "input": "<prosody rate='slow'>Hello.</prosody>", "user": "me"}
+        spoken = client.post("/v1/audio/speech", json=body, headers={"Origin": PAGE})
+        told = {name for name in spoken.headers if name.startswith("x-")}
+        assert "x-not-followed" in told
+        assert told <= {name.lower() for name in SHOWN_HEADERS}
+
+
 @pytest.mark.parametrize(
     "origin", ["http://localhost:3001", "https://localhost:3000", "http://evil.org", "null"]
 )
@@ -85,7 +99,7 @@ def test_the_own_page_and_programs_need_no_permission() -> None:
     [
         *("localhost:3000", "http://localhost:3000/", "http://LOCALHOST:3000", "null", ""),
         *("http://", "http://a:b@localhost", "https://example.org:443", "http://[::1"),
-        *("*", "http://*.example.org/x"),
+        *("*", "http://*.example.org/x", "http://*.example.org"),
     ],
 )
 def test_what_no_browser_would_send_is_refused_at_once(origin: str) -> None:

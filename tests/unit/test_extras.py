@@ -100,3 +100,4 @@ def test_a_number_and_its_limit_are_told_apart(value: float, limit: float, digit
     assume(abs(value - limit) > 1e-8)
     shown, bound = map(float, told_apart(value, limit, digits))
     assert (shown > bound) == (value > limit)
+    assert (shown == 0) == (f"{value:.9f}" == "0.000000000")

@@ -48,9 +48,10 @@ logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page")
 CUT_BODY = f"the body is too large, or nothing of it came for {BODY_SILENCE_S:g} s"
-METHODS = ("GET", "HEAD", "POST", "DELETE")
+METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 SHOWN_HEADERS = (  # to scripts of other origins
     "X-Model", "X-Voice", "X-Seed", "X-Sample-Rate", "X-Language", "X-Finish-Reason", IGNORED,
+    "X-Estimated-Seconds", "X-Not-Followed",
     "Retry-After",
 )  # fmt: skip
 PAGE_FILES = {

@@ -96,7 +96,7 @@ def check_origin(origin: str, *, has_key: bool) -> None:
         default = {"http": 80, "https": 443}.get(parts.scheme)
         is_plain = origin == f"{parts.scheme}://{parts.netloc}" and origin == origin.lower()
         is_origin = is_plain and bool(parts.hostname) and parts.port != (default or -1)
-        is_origin = is_origin and "@" not in parts.netloc
+        is_origin = is_origin and not {"@", "*"} & set(parts.netloc)
     except ValueError:  # a bracket or a port that is none
         is_origin = False
     if not is_origin:
