@@ -95,6 +95,66 @@ def test_a_numeral_in_a_line_of_capitals_is_a_number(written: str, spoken: str) 
 @pytest.mark.parametrize(
     ("written", "spoken"),
     [
+        ("MET XI JINPING", "Met Xi jinping"),
+        ("BIDEN MET XI JINPING IN BALI", "Biden Met Xi jinping in bali"),
+        ("CHAPTER XI JINPING", "Chapter eleven jinping"),
+        ("PART II", "Part two"),
+        ("PARTS II AND III WIN", "Parts two and three win"),
+        ("DR. KING JR. BLVD WALKS", "Doctor King Junior Boulevard walks"),
+        ("SUNSET BLVD CLOSED TODAY", "Sunset boulevard closed today"),
+        ("ST. PATRICK'S DAY", "Saint Patrick's day"),
+        ("CHURCH OF ST. MARY", "Church of Saint Mary"),
+        ("HE LIVES AT 5 ELM ST.", "He lives at five elm street."),
+    ],
+)
+def test_names_and_short_forms_in_a_line_of_capitals_are_what_they_are_in_others(
+    written: str, spoken: str
+) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Thurston Howell III was rich.", "Thurston Howell the third was rich."),
+        ("Winthrop Rockefeller IV", "Winthrop Rockefeller the fourth"),
+        ("Jurassic Park III", "Jurassic Park three"),
+        ("Mortal Kombat III", "Mortal Kombat three"),
+        ("World Wars I and II", "World Wars one and two"),
+        ("Volumes I–III", "Volumes one to three"),
+        ("Parts I, II, and IV are here", "Parts one, two, and four are here"),
+        ("Chapters IX through XII", "Chapters nine through twelve"),
+        ("Kings Henry IV–VI", "Kings Henry the fourth to the sixth"),
+        ("Henry VIII, IX and XI", "Henry the eighth, the ninth and the eleventh"),
+        ("Part IV and I left", "Part four and I left"),
+    ],
+)
+def test_numerals_of_people_and_of_several_parts(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("10/10", "ten out of ten"),
+        ("I give it 8/10.", "I give it eight out of ten."),
+        ("Rated 4/5, it won.", "Rated four out of five, it won."),
+        ("I got 95/100 on it", "I got ninety-five out of one hundred on it"),
+        ("3/10 of a mile", "three tenths of a mile"),
+        ("He rated 4/5 of them.", "He rated four fifths of them."),
+        ("7/10 inch", "seven tenths inch"),
+        ("①②③", "one two three"),
+    ],
+)
+def test_marks_are_out_of_so_many_and_circled_figures_stand_alone(
+    written: str, spoken: str
+) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
         ("I'LL BE BACK", "I'll be back"),
         ("I’VE GOT IT", "I've got it"),
         ("YOU'RE ON", "You're on"),

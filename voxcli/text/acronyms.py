@@ -12,6 +12,7 @@ import re
 from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
+from voxcli.text.romans import is_counted
 from voxcli.text.tagger import CAPITAL, Recogniser
 from voxcli.text.words import ROADS, TITLES, spaced
 
@@ -82,13 +83,18 @@ def _shouted(match: re.Match[str]) -> str:
         text, before = word.group(), word.string[max(0, word.start() - 2) : word.start()]
         name = text.capitalize()
         if match.string.startswith(".", match.start() + word.end()):
-            if name in TITLES and name != "St":
+            if (name in TITLES and name != "St") or name in ("Jr", "Sr"):
+                return name
+            if name == "St" and _is_saint(word):
                 return name
             if name in ("St", "Co") or name in ROADS:
                 return {"St": "street", "Co": "company"}.get(name) or ROADS[name].lower()
         after = _NEXT.match(word.string, word.end())
         if after and _NUMERAL.fullmatch(after["word"]):
-            return name  # "War II": a numeral is known by the name before it
+            # "War II": a numeral is known by the name before it
+            return text.lower() if text in _LINKS else name
+        if name in ROADS and _is_unsayable(text) and text not in _SPELLED and name != "Dr":
+            return ROADS[name].lower()
         if name == "St" and _is_street(word, after["word"] if after else ""):
             return "street"
         if name in ("Mr", "Mrs", "Ms", "Dr", "St") and after and after["word"] not in _SHORT_WORDS:
@@ -118,6 +124,7 @@ def _is_short_for(letters: str) -> bool:
 _PLACED = pattern_of(
     r"(?P<lead>\A|\b(?:ON|AT|TO|FROM|NEAR|OFF|ALONG|ACROSS|AND|\d{1,5}) )(?P<name>[A-Z]+) \Z"
 )
+_LINKS = frozenset(["AND", "OR", "TO", "THROUGH", "OF"])
 _WHEN = frozenset(["TODAY", "TONIGHT", "TOMORROW", "YESTERDAY"])
 _BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {
     "CHAIRMAN",
@@ -125,6 +132,7 @@ _BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {
     "LEADER",
 }
 _LAST_WORD = pattern_of(r"(?P<word>[A-Z]+)[ ,]{1,2}\Z")
+_AFTER_STOP = pattern_of(r"\.\s[A-Z]{3}")
 _TWO_NAMES = pattern_of(r"(?:\A|[^\w'’])(?P<first>[A-Z]{2,12}) (?P<second>[A-Z]{2,12})[ -]\Z")
 _SYLLABLE = pattern_of("[AEIOU][NLM]|[B-DF-HJ-NP-TV-Z][AEIOU]")
 
@@ -147,11 +155,22 @@ def _is_street(match: re.Match[str], after: str) -> bool:
     return bool(placed["lead"]) or not after or after in _SHORT_WORDS or after in _WHEN
 
 
+def _is_saint(match: re.Match[str]) -> bool:
+    """Whether a name follows "ST.", and none that a street could have stands before."""
+    if not _AFTER_STOP.match(match.string, match.end()):
+        return False
+    found = _LAST_WORD.search(match.string[: match.start()], max(0, match.start() - 24))
+    return found is None or found["word"] in _SHORT_WORDS
+
+
 def _is_name(match: re.Match[str], after: str) -> bool:
-    """Whether a numeral is a person, "XI", as it follows a title, a small word or nothing."""
+    """Whether a numeral is a person, "XI": it follows a title, a small word or nothing, or stands
+    before a word that is a name alone, and behind none that is counted."""
     if not after or after in _SHORT_WORDS or not lexicon.is_word(match.group()):
         return False
     found = _LAST_WORD.search(match.string[: match.start()], max(0, match.start() - 24))
+    if not lexicon.is_word(after) and after not in _SPELLED and not _is_unsayable(after):
+        return found is None or not is_counted(found["word"])
     return found is None or found["word"] in _BEFORE_NAME or found["word"] in _SHORT_WORDS
 
 
@@ -160,6 +179,7 @@ def _pair(match: re.Match[str]) -> str | None:
     is_said = all(
         word in ("I", "A", "AM", "US")
         or (index == 0 and _NUMERAL.fullmatch(word) and lexicon.is_word(word))
+        or (index == 1 and _NUMERAL.fullmatch(word) and is_counted(words[0]))
         or re.search("['’]", word)
         or _is_plainly_word(word)
         for index, word in enumerate(words)

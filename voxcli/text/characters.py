@@ -33,6 +33,7 @@ _WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+
 _STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
 )
+_ENCLOSED = pattern_of("[\u2460-\u24ff](?=[\u2460-\u24ff])")
 _SPACES = pattern_of("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
 # A space that does not break between figures parts thousands; a quotation opens after a stop.
@@ -175,7 +176,9 @@ def narrow(draft: Draft) -> None:
 
 
 def _compatible(match: re.Match[str]) -> str:
-    return unicodedata.normalize("NFKC", match.group())
+    """The plain letters; those that stand each in a circle or brackets of its own stay apart."""
+    apart = _ENCLOSED.sub(lambda m: f" {m.group()} ", match.group())
+    return unicodedata.normalize("NFKC", apart)
 
 
 # Scripts with letters for sounds, whose Latin spelling an English reader can guess.

@@ -217,12 +217,34 @@ def _fraction(match: re.Match[str]) -> str | None:
         return f"{cardinal(upper)} over {cardinal(lower)}"
     if whole:
         return mixed(int(whole), upper, lower)
+    if not match["nth"] and _is_mark(match, upper, lower):
+        return f"{cardinal(upper)} out of {cardinal(lower)}"
     is_score = (
         20 < lower < 1000 and upper > 10 and lower not in (24, 32, 50, 64) and not match["nth"]
     )
     if is_score and lower <= 300 and upper != 1:
         return f"{cardinal(upper)} over {cardinal(lower)}"
     return fraction(upper, lower)
+
+
+_MARKS = pattern_of(
+    r"\b(?:rat(?:e|es|ed|ing)|scor(?:e|es|ed|ing)|got|gets?|gave|giv(?:e|es|en|ing)|mark|a solid)\b"
+    r"[^.!?\n]{0,24}$",
+    re.I,
+)
+_IS_ALONE = pattern_of(r"\s*(?:[.!?,;:)]|$|(?:would|rating|score|stars)\b)")
+
+
+def _is_mark(match: re.Match[str], upper: int, lower: int) -> bool:
+    """Whether "8/10" is how good something is: all of it, or as marks are given."""
+    if upper == lower:
+        return lower > 2
+    if lower not in (5, 10, 20, 100) or upper > lower:
+        return False
+    before = match.string[max(0, match.start() - 40) : match.start()]
+    is_alone = _IS_ALONE.match(match.string, match.end()) is not None
+    is_given = _MARKS.search(before) is not None and not match.string.startswith(" of", match.end())
+    return (is_alone or is_given) if lower in (10, 100) else (is_alone and is_given)
 
 
 _OF_A_CASE = pattern_of(r"\b[Nn]o\.\s$")

@@ -7,8 +7,10 @@ not used as well. Knows no history: the names of rulers are a closed list.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
+from voxcli.text import lexicon
 from voxcli.text.characters import RAISED
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, ordinal, roman, year
@@ -32,14 +34,18 @@ _SHORT = {
 }  # fmt: skip
 _SHORTENED = "(?i:" + "|".join(_SHORT) + ")\\."
 _COUNTED_CAPITALS = _COUNTED.upper().replace("\\.", "")
+_COUNTED_WORD = pattern_of(rf"(?:{_COUNTED_CAPITALS})S?")
+# Between two numerals of one word: "Parts I, II and IV", "Chapters IX–XII".
+_LINK = r"(?:,\s(?:and\s)?|\s?[-–]\s?|\s(?:and|to|or|through)\s)"
+_LINKED = pattern_of(rf"(?P<link>{_LINK})(?P<roman>[IVXLC]+)")
 _LETTERED = frozenset(["appendix", "annex", "exhibit", "schedule"])
 _NUMBERED = pattern_of(
-    rf"(?<!\w)(?P<word>{_SHORTENED}|(?:{_COUNTED})|{_COUNTED_CAPITALS}|(?:chapter|part|volume|"
-    r"book|act|"
+    rf"(?<!\w)(?P<word>{_SHORTENED}|(?:{_COUNTED})s?|(?:{_COUNTED_CAPITALS})S?|(?:chapter|part|"
+    r"volume|book|act|"
     r"scene|section|figure|table|phase|type|stage|class|level|grade|article|"
-    rf"appendix)(?=\s[IVXLC]{{1,7}}\b))"
-    rf"\s(?P<roman>[IVXLCDM]{{1,8}})(?P<second>(?:,\s|\s?[-–]\s?|\sand\s|,\sand\s|\sto\s|"
-    rf"\sor\s)[IVXLC]{{1,7}})?(?P<point>\.\d{{1,2}}(?!\d))?{_ENDS}"
+    rf"appendix)s?(?=\s[IVXLC]{{1,7}}\b))"
+    rf"\s(?P<roman>[IVXLCDM]{{1,8}})(?P<others>(?:{_LINK}(?!I(?!\w))[IVXLC]{{1,7}}(?!\w)){{0,8}})"
+    rf"(?P<point>\.\d{{1,2}}(?!\d))?{_ENDS}"
 )
 _RULERS = (
     "Henry|Louis|George|Elizabeth|Charles|Edward|William|James|Richard|Philip|Pius|Napoleon|"
@@ -61,14 +67,19 @@ _RULER = pattern_of(
     rf"(?P<roman>[IVX]{{2,6}}|[VX]|I(?=['’]s|\s(?!(?:am|have|will|would|can|could|think|know|"
     r"guess|believe|mean|feel|want|see|say|do|did|like|love|need|shall|should|must|may|might|"
     r"hope|wish|wonder|don|just|really)\b)[a-z]{2}|\s(?:of|was|ruled|reigned|"
-    r"died|became|and [A-Z]\w+|had|and [a-z])\b|[,.;:)]|\s?$))(?P<second>(?:\sand\s|,\s|"
-    rf"\sor\s)(?:[IVX]{{2,6}})(?!\w))?{_ENDS}"
+    r"died|became|and [A-Z]\w+|had|and [a-z])\b|[,.;:)]|\s?$))"
+    rf"(?P<others>(?:{_LINK}[IVX]{{2,6}}(?!\w)){{0,8}}){_ENDS}"
 )
 _HEIR = pattern_of(
     rf"(?<!\w)(?P<word>[A-Z][a-z]{{1,15}} (?:[A-Z]\. ){{1,2}}[A-Z][a-z]{{2,15}},?|(?:[Mm]r|"
     rf"[Dd]r|Sir|Lord|Senator|Captain|Professor)\.? (?:[A-Z][a-z]{{1,15}} )?[A-Z][a-z]{{1,15}}|"
     rf"(?:John|Thomas|Robert|Harry|Davis|Sam|Samuel) (?:[A-Z][a-z]{{2,15}})|"
     rf"Sam),? (?P<roman>II|III|IV){_ENDS}"
+)
+# "Thurston Howell III", where no word is one that a title has, such as "Iron Man III".
+_PERSON = pattern_of(
+    rf"(?<!\w)(?<![A-Z][a-z] )(?P<word>[A-Z][a-z]{{2,15}} [A-Z][a-z]{{2,15}},?) "
+    rf"(?P<roman>II|III|IV){_ENDS}"
 )
 # After "page" and the like small letters count as well.
 _SMALL_NUMERAL = pattern_of(
@@ -167,6 +178,11 @@ _NO_NAMES = frozenset(
 _NO_NUMERALS = frozenset({"IV", "XX"})  # "Morphine IV", "XX chromosomes", unless a thing is named
 
 
+def is_counted(word: str) -> bool:
+    """Whether a word in capitals is one that numerals follow: "CHAPTER"."""
+    return _COUNTED_WORD.fullmatch(word) is not None
+
+
 def _numbered(match: re.Match[str]) -> str | None:
     word, written = match["word"], match["roman"]
     word = _SHORT.get(word.lower().rstrip("."), word) if word.endswith(".") else word
@@ -178,16 +194,21 @@ def _numbered(match: re.Match[str]) -> str | None:
     value = roman(written)
     if not value:
         return None
-    second = match["second"] or ""
-    if second:
-        link = re.match(r"\W*(?:and|to|or)?\W*", second)
-        assert link is not None
-        other = roman(second[link.end() :])
-        if not other:
+    others = _others(match["others"], cardinal)
+    if others is None:
+        return None
+    return f"{word} {cardinal(value)}{others}{_point(match['point'])}"
+
+
+def _others(written: str, say: Callable[[int], str]) -> str | None:
+    """Numerals that follow another one, with what links them; None where one of them is none."""
+    said = ""
+    for found in _LINKED.finditer(written):
+        value, link = roman(found["roman"]), found["link"]
+        if not value:
             return None
-        dash = link.group().strip() in "-–" and link.group().strip()
-        second = f"{' to ' if dash else link.group()}{cardinal(other)}"
-    return f"{word} {cardinal(value)}{second}{_point(match['point'])}"
+        said += f"{' to ' if link.strip() in ('-', '–') else link}{say(value)}"
+    return said
 
 
 def _point(written: str | None) -> str:
@@ -199,16 +220,18 @@ def _ruler(match: re.Match[str]) -> str | None:
     value = roman(match["roman"])
     if not value or (match["roman"] in "VX" and match.string.startswith(("'", "’"), match.end())):
         return None
-    second = match["second"] or ""
-    if second:
-        link, _, written = second.rpartition(" ")
-        other = roman(written)
-        second = f"{link} the {ordinal(other)}" if other else second
-    return f"{match['word']} the {ordinal(value)}{second}"
+    others = _others(match["others"], lambda number: f"the {ordinal(number)}")
+    rest = match["others"] if others is None else others
+    return f"{match['word']} the {ordinal(value)}{rest}"
 
 
 def _heir(match: re.Match[str]) -> str | None:
     return f"{match['word'].rstrip(',')} the {ordinal(roman(match['roman']))}"
+
+
+def _person(match: re.Match[str]) -> str | None:
+    names = match["word"].rstrip(",").split()
+    return None if any(map(lexicon.is_common, names)) else _heir(match)
 
 
 def _century(match: re.Match[str]) -> str | None:
@@ -298,6 +321,7 @@ ROMAN = (
     Recogniser("number", CAPITAL + SMALL, _NUMBERED, _numbered, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL, _RULER, _ruler, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL, _HEIR, _heir, search=_HAS_NUMERAL),
+    Recogniser("number", CAPITAL, _PERSON, _person, search=_HAS_NUMERAL),
     Recogniser(
         "number",
         CAPITAL + SMALL,
