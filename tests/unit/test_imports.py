@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "utterance": {"config"},
     "plan": {"parameters", "utterance", "text", "audio"},
     "times": {"utterance", "text", "audio"},
+    "alignment": {"utterance", "text", "audio", "times"},
     "text": {"errors", "config", "utterance"},
     "audio": {"errors", "extras", "closing", "config", "utterance"},
     "voices": {"errors", "config", "utterance", "audio", "layers"},
@@ -69,7 +70,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # what the capabilities share: the engine protocol and what is below it, no engine by name
 ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
-BELOW = WORDS | ENGINE | {"text", "audio", "times", "voices", "hub", "models", "models.base"}
+BELOW = (
+    WORDS
+    | ENGINE
+    | {"text", "audio", "times", "alignment", "voices", "hub", "models", "models.base"}
+)
 MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
 MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}

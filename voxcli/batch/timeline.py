@@ -156,7 +156,7 @@ class Timeline:
         if self.mix is not None or self.stems is not None:
             made |= self._write_audio(spoken, placements, made["length_s"], folder, manifest)
         if self.subtitles is not None:
-            self._write_subtitles(spoken, placements, self.subtitles, manifest)
+            self._write_subtitles(spoken, placements, folder, self.subtitles, manifest)
             made["subtitles"] = str(self.subtitles)
         return made
 
@@ -272,6 +272,7 @@ class Timeline:
         self,
         rows: Sequence[Mapping[str, Any]],
         placements: Sequence[Placement],
+        folder: Path,
         path: Path,
         manifest: Manifest,
     ) -> None:
@@ -280,7 +281,7 @@ class Timeline:
             if self.token:
                 clear(temp)
             create(temp)
-            temp.write_text(subtitles_of(rows, placements, path), "utf-8")
+            temp.write_text(subtitles_of(rows, placements, folder, path), "utf-8")
             publish(temp, path, overwrite=self._may_replace(path, manifest))
         except OSError as err:
             raise output_error(err, path) from err

@@ -188,6 +188,21 @@ def _ffmpeg() -> Check:
     return Check("ffmpeg", WARN, detail, "install ffmpeg with the system's package manager")
 
 
+def _word_times() -> Check:
+    from importlib.metadata import version
+
+    from voxcli.alignment import LANGUAGE, PACKAGE, can_align
+    from voxcli.extras import missing
+
+    is_there = can_align(LANGUAGE)
+    data = {"is_measured": is_there, "languages": [LANGUAGE] if is_there else []}
+    if is_there:
+        detail = f"measured in English by {PACKAGE} {version(PACKAGE)}, else estimated"
+        return Check("times of words", OK, detail, data=data)
+    advice = f"to measure them in English, {missing(PACKAGE).hint}"
+    return Check("times of words", OK, "estimated (optional)", advice, data)
+
+
 def _vllm_omni() -> Check:
     from voxcli.engine.vllm_omni.packages import Machine
 
@@ -308,6 +323,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _models,
     _formats,
     _ffmpeg,
+    _word_times,
     _server,  # before PortAudio, under which PulseAudio makes the folder
     _sound,
     _disk,

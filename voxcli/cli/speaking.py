@@ -38,6 +38,7 @@ from voxcli.errors import EXIT_ITEM_FAILED, OutputError, UsageError
 from voxcli.utterance import FinishReason, Utterance
 
 if TYPE_CHECKING:
+    from voxcli.alignment import WordTimer
     from voxcli.audio.write import WrittenAudio
     from voxcli.engine.base import Speech, SpeechEngine
     from voxcli.plan import Plan
@@ -199,11 +200,13 @@ def run(
         if target is None:
             target = targets.named_after(plan.utterance.text)
         start(engine, [plan.parameters], is_quiet=show.quiet)
-        speech, report, path = _speak(engine, plan, target, is_quiet=show.quiet)
+        timer = _timer(engine, plan) if targets.subtitles is not None else None
+        speech, report, path = _speak(engine, plan, target, timer, is_quiet=show.quiet)
         warm.leave_server(engine, settings, config)
-    if targets.subtitles is not None:
+    if targets.subtitles is not None and timer is not None:
+        segments = timer.finish(speech.reports)
         write_subtitles(
-            targets.subtitles, speech.reports, plan.text.language, overwrite=targets.overwrite
+            targets.subtitles, segments, plan.text.language, overwrite=targets.overwrite
         )
         report["subtitles"] = str(targets.subtitles)
     add_facts(report)
@@ -224,22 +227,36 @@ def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan
     return plan
 
 
+def _timer(engine: SpeechEngine, plan: Plan) -> WordTimer:
+    from voxcli.alignment import WordTimer  # imports numpy, as above
+
+    return WordTimer(engine.facts.sample_rate, plan.text.language)
+
+
 def _speak(
-    engine: SpeechEngine, plan: Plan, target: Target, *, is_quiet: bool
+    engine: SpeechEngine, plan: Plan, target: Target, timer: WordTimer | None, *, is_quiet: bool
 ) -> tuple[Speech, dict[str, Any], Path | None]:
-    """Speak into the target and return the report, and the file's path if it is one."""
+    """Speak into the target and return the report, and the file's path if it is one.
+
+    Args:
+        timer: gets all samples.
+    """
     with output.Progress("speak", plan.estimated_audio_s, unit="s", is_quiet=is_quiet) as progress:
         if target.path is None:
-            speech, rate = _to_stdout(engine, plan, target, progress)
+            speech, rate = _to_stdout(engine, plan, target, timer, progress)
             path = peak = None
         else:
-            speech, written = _to_file(engine, plan, target, progress)
+            speech, written = _to_file(engine, plan, target, timer, progress)
             path, rate, peak = written.path, written.sample_rate, round(written.peak, 4)
     return speech, report_of(engine, plan, speech, path, rate, peak), path
 
 
 def _to_file(
-    engine: SpeechEngine, plan: Plan, target: Target, progress: output.Progress
+    engine: SpeechEngine,
+    plan: Plan,
+    target: Target,
+    timer: WordTimer | None,
+    progress: output.Progress,
 ) -> tuple[Speech, WrittenAudio]:
     assert target.path is not None
     with engine.stream(plan, is_live=False) as stream:
@@ -252,12 +269,19 @@ def _to_file(
         ) as writer:  # fmt: skip
             for chunk in stream:
                 writer.write(chunk.samples)
+                if timer is not None:
+                    timer.push(chunk.samples)
+                    timer.catch_up(stream.speech.reports)
                 progress.advance(len(chunk.samples) / chunk.sample_rate)
             return stream.speech, writer.commit()
 
 
 def _to_stdout(
-    engine: SpeechEngine, plan: Plan, target: Target, progress: output.Progress
+    engine: SpeechEngine,
+    plan: Plan,
+    target: Target,
+    timer: WordTimer | None,
+    progress: output.Progress,
 ) -> tuple[Speech, int]:
     """Returns the speech and the sample rate of what was sent."""
     model_rate = engine.facts.sample_rate
@@ -274,6 +298,8 @@ def _to_stdout(
         ):  # fmt: skip
             for chunk in stream:
                 pipe.write(chunk.samples)
+                if timer is not None:  # it aligns when all has left: somebody may be listening
+                    timer.push(chunk.samples)
                 progress.update(stream.speech.num_samples / model_rate)
         return stream.speech, pipe.sample_rate
 

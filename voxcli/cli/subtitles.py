@@ -11,7 +11,7 @@ import typer
 from voxcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from voxcli.utterance import SegmentReport
+    from voxcli.times import Span
 
 SUFFIXES = (".srt", ".vtt", ".json")
 
@@ -41,7 +41,7 @@ def check_subtitles(path: Path, *, overwrite: bool) -> None:
 
 
 def write_subtitles(
-    path: Path, reports: Sequence[SegmentReport], language: str, *, overwrite: bool
+    path: Path, segments: Sequence[Span], language: str, *, overwrite: bool
 ) -> None:
     """Write a whole file or none.
 
@@ -55,8 +55,8 @@ def write_subtitles(
     from voxcli.times import as_json, cues
 
     if path.suffix.lower() == ".json":
-        text = json.dumps(as_json(reports, language), ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(as_json(segments, language), ensure_ascii=False, indent=1) + "\n"
     else:
-        lines = [Line(cue.start_s, cue.end_s, cue.text) for cue in cues(reports, language)]
+        lines = [Line(cue.start_s, cue.end_s, cue.text) for cue in cues(segments, language)]
         text = as_subtitles(lines, path)
     write_text(path, text, overwrite=overwrite)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from voxcli import alignment
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.base import SpeechEngine
 from voxcli.engine.choose import NATIVE, open_engine, wanted_by
@@ -99,6 +100,7 @@ def serve(
             dialect=dialect,
             lexicon=lexicon,
         )
+        alignment.prepare()
         app = build_app(
             service, api_key=listening.api_key, hosts=listening.hosts, origins=listening.origins
         )

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from voxcli.alignment import WordTimer
 from voxcli.engine.base import OWN_VOICE
 from voxcli.errors import VoxError
 from voxcli.plan import Plan
@@ -162,7 +163,8 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
     listener = Listener(service.worker)
     if not is_streamed and body.timestamps:
         media_type = "application/json"
-        pieces = _timed(listener, plan, coding, facts.sample_rate)
+        timer = WordTimer(facts.sample_rate, plan.text.language)
+        pieces = _timed(listener, plan, coding, facts.sample_rate, timer)
     elif not is_streamed:
         pieces = _whole(listener, plan, coding, facts.sample_rate)
     elif body.stream_format == "sse":
@@ -248,22 +250,39 @@ def _event(data: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(data)}\n\n".encode()
 
 
-async def _whole(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
-    """A complete file, read back before the first byte leaves."""
+async def _whole(
+    listener: Listener,
+    plan: Plan,
+    coding: Coding,
+    source_rate: int,
+    timer: WordTimer | None = None,
+) -> Pieces:
+    """A complete file, read back before the first byte leaves.
+
+    Args:
+        timer: gets all samples.
+    """
     file = WholeFile(coding, source_rate)
     async with Strand(file.close) as strand:
         async with listener.speaking(plan, is_live=False):
             async for chunk in listener:
                 await strand.call(file.write, chunk.samples)
+                if timer is not None:
+                    await strand.call(timer.push, chunk.samples)
+                    await strand.call(timer.catch_up, listener.speech.reports)
         await strand.call(file.commit)
+        if timer is not None:
+            await strand.call(timer.finish, listener.speech.reports)
         while block := await strand.call(file.read, FILE_BLOCK):
             yield block
 
 
-async def _timed(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
+async def _timed(
+    listener: Listener, plan: Plan, coding: Coding, source_rate: int, timer: WordTimer
+) -> Pieces:
     """JSON with a complete file in base64, and when each segment and word of it sounds."""
     head, rest = b'{"audio": "', b""
-    async with aclosing(_whole(listener, plan, coding, source_rate)) as blocks:
+    async with aclosing(_whole(listener, plan, coding, source_rate, timer)) as blocks:
         async for block in blocks:
             data = rest + block
             num_coded = len(data) - len(data) % 3  # so that pieces can follow each other
@@ -275,6 +294,6 @@ async def _timed(listener: Listener, plan: Plan, coding: Coding, source_rate: in
         "sample_rate": coding.rate,
         "duration": round(listener.audio_s, 6),
         "finish_reason": speech.finish_reason,
-        **as_json(speech.reports, plan.text.language),
+        **as_json(timer.segments, plan.text.language),
     }
     yield base64.b64encode(rest) + b'", ' + json.dumps(about).encode()[1:]
