@@ -185,9 +185,9 @@ class Aligner:
         decoder = self._decoder
         if self._num_added > MAX_ADDED:
             decoder = self._new_decoder()
-        names = [self._name(part) for part in parts]
         data = _as_integers(samples)
         try:
+            names = [self._name(part) for part in parts]
             decoder.reinit_feat()
             decoder.set_cmn(MEAN_CEPSTRUM)
             decoder.set_align_text(" ".join(names))
