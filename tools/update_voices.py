@@ -44,8 +44,10 @@ class Source:
 SOURCES = (
     Source("emma", "emma", 1.0, "a woman, calm"),
     Source("mia", "mia", 1.0, "a woman, high and bright"),
+    Source("sarah", "sarah", 1.0, "a woman, warm"),
     Source("george", "george", 1.0, "a man, light"),
-    Source("hugo", "hugo", 0.8, "a man, darker"),
+    Source("hugo", "hugo", 1.0, "a man, firm"),
+    Source("michael", "michael", 1.0, "a man, deep"),
 )
 
 

@@ -102,19 +102,45 @@ def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
+def in_eight_bits(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices of layers as int8 with a scale for each row, under `NAME_scale`; others as they are.
+
+    The names are those of compressed-tensors (Apache-2.0) for weights with a scale a channel.
+    """
+    made = {}
+    for name, value in state.items():
+        if ".layers." not in name or value.ndim != 2:
+            made[name] = value
+            continue
+        scale = value.float().abs().amax(1, keepdim=True).clamp(min=1e-8) / 127
+        made[name] = (value.float() / scale).round().to(torch.int8)
+        made[f"{name}_scale"] = scale
+    return made
+
+
 def write_folder(
     folder: Path, settings: Settings, vae: Mapping[str, Tensor], language: Mapping[str, Tensor],
-    dtype: torch.dtype = torch.float16,
+    dtype: torch.dtype = torch.float16, *, is_eight_bits: bool = False,
 ) -> int:  # fmt: skip
-    """All official files; returns their bytes."""
+    """All official files; returns their bytes.
+
+    Args:
+        dtype: of all that has no eight bits.
+        is_eight_bits: matrices of the language models' layers have, which the official package
+            does not read.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     _write_json(folder / "config.json", config(settings))
     name = "base_lm.embed_tokens.weight"
     size = settings.language.vocabulary
     weights = dict(language) | {name: with_all_characters(language[name], size)}
-    for file, state in (("model", weights), ("audiovae", official(vae))):
-        half = {key: value.to("cpu", dtype).contiguous() for key, value in state.items()}
-        save_file(half, folder / f"{file}.safetensors")
+    language = in_eight_bits(weights) if is_eight_bits else weights
+    for file, state in (("model", language), ("audiovae", official(vae))):
+        stored = {
+            key: value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
+            for key, value in state.items()
+        }
+        save_file(stored, folder / f"{file}.safetensors")
     tokenizer = tokenizer_json(size)
     _write_json(folder / "tokenizer.json", tokenizer)
     names = {"bos_token": SPECIAL[1], "eos_token": SPECIAL[2], "unk_token": SPECIAL[0]}
@@ -142,6 +168,7 @@ def run(settings: Settings, _: torch.device, __: Budget) -> bool:
     model = LanguageModel(settings.language, settings.codec)
     model.load_state_dict({name: value.float() for name, value in state["average"].items()})
     folder = settings.work / FOLDER
-    size = write_folder(folder, settings, vae.state_dict(), model.state_dict())
+    states = vae.state_dict(), model.state_dict()
+    size = write_folder(folder, settings, *states, is_eight_bits=True)
     Log("export", settings.work / "logs")(f"{folder}: {size:,} bytes")
     return True

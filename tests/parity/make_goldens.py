@@ -22,6 +22,7 @@ import argparse
 import contextlib
 import io
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -40,6 +41,7 @@ import numpy as np  # noqa: E402
 import soundfile  # noqa: E402
 import torch  # noqa: E402
 from checkpoints import write_random_checkpoint  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from voxcpm.model.voxcpm2 import VoxCPM2Model  # noqa: E402
 
 from voxcli.layers.noise import normal  # noqa: E402
@@ -50,6 +52,19 @@ def load_official(folder: Path) -> VoxCPM2Model:
         model = VoxCPM2Model.from_local(str(folder), optimize=False, device="cpu")
     assert next(model.parameters()).dtype == torch.float32
     return model
+
+
+def widened(source: Path, folder: Path) -> Path:
+    """A checkpoint without int8, which the official package does not read: weights in fp32."""
+    shutil.copytree(source, folder)
+    held = load_file(folder / "model.safetensors")
+    wide = {
+        name: value * held[f"{name}_scale"] if value.dtype == torch.int8 else value
+        for name, value in held.items()
+        if not name.endswith("_scale")
+    }
+    save_file(wide, folder / "model.safetensors")
+    return folder
 
 
 @contextlib.contextmanager
@@ -130,6 +145,7 @@ def make(name: str) -> dict[str, dict[str, np.ndarray]]:
     goldens = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = cases.checkpoint_folder(name, Path(temporary) / name, write_random_checkpoint)
+        folder = widened(folder, Path(temporary) / "wide")
         model = load_official(folder)
         ours = cases.checkpoint_keys(folder)
         theirs = set(model.state_dict())

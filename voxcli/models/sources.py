@@ -184,9 +184,21 @@ class CheckpointSource(Source):
                 f"{self._folder}: weight '{name}' has shape {list(tensor.shape)}, "
                 f"config.json asks for {list(shape)}"
             )
-        if tensor.element_size() == 1 and not tensor.is_floating_point():  # quantised by somebody
-            raise CheckpointError(f"{self._folder}: weight '{name}' is of {tensor.dtype}")
+        if tensor.element_size() == 1 and not tensor.is_floating_point():
+            return self._widened(name, tensor)
         return tensor
+
+    def _widened(self, name: str, weight: Tensor) -> Tensor:
+        """A matrix of int8 `[N, K]` times its scales `[N, 1]`, which lie beside it; fp32."""
+        scale = self._tensors[f"{name}_scale"]() if f"{name}_scale" in self._tensors else None
+        rows = [*weight.shape[:1], 1]
+        if weight.dtype != torch.int8 or scale is None or list(scale.shape) != rows:
+            raise CheckpointError(
+                f"{self._folder}: weight '{name}' is of {weight.dtype}",
+                hint=f"int8 is read where '{name}_scale' has a number for each row",
+            )
+        self._unused.discard(f"{name}_scale")
+        return weight.float() * scale.float()
 
     def finish(self) -> None:
         """Refuse a checkpoint with weights that nothing asked for."""
