@@ -55,11 +55,11 @@ def load_official(folder: Path) -> VoxCPM2Model:
 
 
 def widened(source: Path, folder: Path) -> Path:
-    """A checkpoint without int8, which the official package does not read: weights in fp32."""
+    """A checkpoint without int8, which the official package does not read."""
     shutil.copytree(source, folder)
     held = load_file(folder / "model.safetensors")
     wide = {
-        name: value * held[f"{name}_scale"] if value.dtype == torch.int8 else value
+        name: (value * held[f"{name}_scale"]).half() if value.dtype == torch.int8 else value
         for name, value in held.items()
         if not name.endswith("_scale")
     }

@@ -189,7 +189,10 @@ class CheckpointSource(Source):
         return tensor
 
     def _widened(self, name: str, weight: Tensor) -> Tensor:
-        """A matrix of int8 `[N, K]` times its scales `[N, 1]`, which lie beside it; fp32."""
+        """A matrix of int8 `[N, K]` times its scales `[N, 1]`, which lie beside it.
+
+        It is rounded to half precision, which a CPU reads faster than fp32.
+        """
         scale = self._tensors[f"{name}_scale"]() if f"{name}_scale" in self._tensors else None
         rows = [*weight.shape[:1], 1]
         if weight.dtype != torch.int8 or scale is None or list(scale.shape) != rows:
@@ -198,7 +201,7 @@ class CheckpointSource(Source):
                 hint=f"int8 is read where '{name}_scale' has a number for each row",
             )
         self._unused.discard(f"{name}_scale")
-        return weight.float() * scale.float()
+        return (weight.float() * scale.float()).half()
 
     def finish(self) -> None:
         """Refuse a checkpoint with weights that nothing asked for."""
