@@ -106,7 +106,7 @@ def test_models_info_describes_the_bundled_voice(run: Any) -> None:
         "max_chars": 120,
         "clone_mode": "reference",
     }
-    assert info["num_parameters"] == 27_489_230
+    assert info["num_parameters"] == 34_024_738
     assert run("models", "info", "mini")[0] == 0
 
 
@@ -194,6 +194,7 @@ def test_doctor_says_that_the_bundled_voice_can_speak(run: Any) -> None:
 
 
 def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VOXCLI_THREADS", raising=False)
     monkeypatch.setattr("voxcli.config.cpu_quota", lambda: 0.5)
     monkeypatch.setattr("voxcli.cli.doctor.cpu_quota", lambda: 0.5)
     code, out, _ = run("doctor")
