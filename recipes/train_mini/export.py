@@ -134,8 +134,9 @@ def write_folder(
     name = "base_lm.embed_tokens.weight"
     size = settings.language.vocabulary
     weights = dict(language) | {name: with_all_characters(language[name], size)}
-    language = in_eight_bits(weights) if is_eight_bits else weights
-    for file, state in (("model", language), ("audiovae", official(vae))):
+    if is_eight_bits:
+        weights = in_eight_bits(weights)
+    for file, state in (("model", weights), ("audiovae", official(vae))):
         stored = {
             key: value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
             for key, value in state.items()

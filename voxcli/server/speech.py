@@ -163,8 +163,7 @@ async def _create_speech(body: SpeechRequest, request: Request) -> Response:
     listener = Listener(service.worker)
     if not is_streamed and body.timestamps:
         media_type = "application/json"
-        timer = WordTimer(facts.sample_rate, plan.text.language)
-        pieces = _timed(listener, plan, coding, facts.sample_rate, timer)
+        pieces = _timed(listener, plan, coding, facts.sample_rate)
     elif not is_streamed:
         pieces = _whole(listener, plan, coding, facts.sample_rate)
     elif body.stream_format == "sse":
@@ -277,10 +276,9 @@ async def _whole(
             yield block
 
 
-async def _timed(
-    listener: Listener, plan: Plan, coding: Coding, source_rate: int, timer: WordTimer
-) -> Pieces:
+async def _timed(listener: Listener, plan: Plan, coding: Coding, source_rate: int) -> Pieces:
     """JSON with a complete file in base64, and when each segment and word of it sounds."""
+    timer = WordTimer(source_rate, plan.text.language)
     head, rest = b'{"audio": "', b""
     async with aclosing(_whole(listener, plan, coding, source_rate, timer)) as blocks:
         async for block in blocks:

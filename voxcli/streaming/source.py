@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from voxcli.errors import TextError, UsageError, VoxError
-from voxcli.text.whole import has_word
 
 if TYPE_CHECKING:
     from voxcli.plan import Plan
@@ -135,4 +134,6 @@ class TextLines:
 
     def _is_spoken(self, line: Line) -> bool:
         """Emoji alone are, where they are all of a line."""
+        from voxcli.text.whole import has_word  # where lines are read it is there already
+
         return not (self._says_nothing(line.text) or (line.is_rest and not has_word(line.text)))
