@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recipes.train_mini.depthwise import depthwise
 from recipes.train_mini.settings import Codec
 from recipes.train_mini.snake import snake
 
@@ -49,7 +50,9 @@ class CausalConv(nn.Conv1d):
         self.pad = stride if stride > 1 else (kernel - 1) * dilation
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(F.pad(x, (self.pad, 0)))
+        if self.groups > 1 and self.bias is not None:  # all of these are depthwise, with stride 1
+            return depthwise(x, self.weight, self.bias, self.dilation[0])
+        return super().forward(F.pad(x, (self.pad, 0)) if self.pad else x)
 
 
 class CausalUpsample(nn.ConvTranspose1d):

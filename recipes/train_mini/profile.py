@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from recipes.train_mini import settings
 from recipes.train_mini.codec_training import Trainer
+from recipes.train_mini.depthwise import depthwise, plain_depthwise
 
 REPEATS = 5
 
@@ -42,9 +43,17 @@ def main() -> None:
             features = trainer.judges(torch.cat((seen, seen)))
         torch.stack([member[-1].float().square().mean() for member in features]).sum().backward()
 
+    def convolved(function: Callable[..., torch.Tensor]) -> Callable[[], object]:
+        unit = trainer.vae.decoder.model[-4].block[-1].block[1]
+        x = torch.randn(codec.batch, unit.in_channels, length, device="cuda", requires_grad=True)
+        weights = unit.weight, unit.bias, unit.dilation[0]
+        return lambda: function(x, *weights).square().mean().backward()
+
     parts: dict[str, Callable[[], object]] = {
         "encoder": lambda: trainer.encode(samples)[0].square().mean().backward(),
         "decoder": lambda: trainer.vae.decoder(latents).square().mean().backward(),
+        "one depthwise convolution": convolved(depthwise),
+        "one depthwise convolution, in torch": convolved(plain_depthwise),
         "discriminators, real and made": judged,
         "mel, forward": lambda: trainer.mel(seen, seen),
         "whole step": lambda: trainer.adversarial_step(samples),

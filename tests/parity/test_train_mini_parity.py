@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.train_mini import export, settings  # noqa: E402
 from recipes.train_mini.codec import MAX_LOG_VARIANCE, AudioVae, scale_latents  # noqa: E402
+from recipes.train_mini.depthwise import depthwise  # noqa: E402
 from recipes.train_mini.language import LanguageModel, Packed  # noqa: E402
 from recipes.train_mini.snake import plain_snake, snake  # noqa: E402
 from recipes.train_mini.tokens import Tokens  # noqa: E402
@@ -159,3 +160,11 @@ def test_snake_is_the_official_function() -> None:
     expected = x + torch.sin(alpha * x) ** 2 / alpha
     torch.testing.assert_close(snake(x, alpha), expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(plain_snake(x, alpha), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dilation", [1, 3, 9])
+def test_depthwise_convolution_is_the_padded_one_of_torch(dilation: int) -> None:
+    x, weight, bias = torch.randn(2, 3, 50), torch.randn(3, 1, 7), torch.randn(3)
+    padded = torch.nn.functional.pad(x, (6 * dilation, 0))
+    expected = torch.nn.functional.conv1d(padded, weight, bias, dilation=dilation, groups=3)
+    torch.testing.assert_close(depthwise(x, weight, bias, dilation), expected)
