@@ -23,6 +23,7 @@ from voxcli.errors import CheckpointError
 from voxcli.kernels import native_product
 from voxcli.layers import fp8
 from voxcli.layers.linear import Layout, Linear, best_layout
+from voxcli.layers.memory import Upload
 from voxcli.models.shards import INDEX_SUFFIX, read_index
 
 Readers = dict[str, Callable[[], Tensor]]
@@ -163,13 +164,12 @@ class CheckpointSource(Source):
             readers = _open_first(folder, names)
             self._tensors.update({prefix + name: reader for name, reader in readers.items()})
         self._unused = {name for name in self._tensors if not is_any(name, unused)}
+        self._sums: dict[str, Tensor] = {}  # looked at in the end, so that nothing waits for them
+        self._upload = Upload(device) if device.type == "cuda" else _itself
 
     def take(self, name: str, *shape: int) -> Tensor:
         tensor = super().take(name, *shape)
-        if not tensor.sum(dtype=torch.float32).isfinite():  # a sum hides neither kind
-            raise CheckpointError(
-                f"{self._folder}: weight '{name}' has values that are not numbers (NaN or infinite)"
-            )
+        self._sums[name] = tensor.sum(dtype=torch.float32)
         return tensor
 
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
@@ -185,8 +185,8 @@ class CheckpointSource(Source):
                 f"config.json asks for {list(shape)}"
             )
         if tensor.element_size() == 1 and not tensor.is_floating_point():
-            return self._widened(name, tensor)
-        return tensor
+            tensor = self._widened(name, tensor)
+        return self._upload(tensor)
 
     def _widened(self, name: str, weight: Tensor) -> Tensor:
         """A matrix of int8 `[N, K]` times its scales `[N, 1]`, which lie beside it.
@@ -204,7 +204,14 @@ class CheckpointSource(Source):
         return (weight.float() * scale.float()).half()
 
     def finish(self) -> None:
-        """Refuse a checkpoint with weights that nothing asked for."""
+        """Refuse a checkpoint with weights that nothing asked for or that are no numbers."""
+        is_finite = torch.stack([*self._sums.values()]).isfinite()  # a sum hides neither kind
+        for name, is_good in zip(self._sums, is_finite.tolist(), strict=True):
+            if not is_good:
+                raise CheckpointError(
+                    f"{self._folder}: weight '{name}' has values that are not numbers (NaN or "
+                    "infinite)"
+                )
         if self._unused:
             names = sorted(self._unused)
             shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
