@@ -12,13 +12,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
 # torch registers in Python how operations act on tensors without data, for its compiler; of its
-# import that is two fifths. Nothing that speaks has such tensors.
+# import that is two fifths. Nothing that speaks has such tensors, on a card either.
 _FOR_TRACING = "torch._meta_registrations"
-_CARDS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second is WSL's
 
 _is_own = False
 _exit_code: int | None = None
@@ -55,17 +53,11 @@ def _leave() -> None:
 
 
 @contextmanager
-def quick_imports(device: str) -> Iterator[None]:
-    """Import torch in the block: no garbage is looked for, and the program's torch cannot trace.
-
-    Args:
-        device: as asked for; where it may be a card, torch is whole, since others' kernels
-            may ask for any part of it.
-    """
+def quick_imports() -> Iterator[None]:
+    """Import torch in the block: no garbage is looked for, and the program's torch cannot trace."""
     was_enabled = gc.isenabled()
     gc.disable()
-    has_card = not sys.platform.startswith("linux") or any(path.exists() for path in _CARDS)
-    is_left_out = _is_own and "torch" not in sys.modules and (device == "cpu" or not has_card)
+    is_left_out = _is_own and "torch" not in sys.modules
     if is_left_out:
         sys.modules[_FOR_TRACING] = ModuleType(_FOR_TRACING)
     try:

@@ -172,7 +172,7 @@ class NativeEngine(SpeechEngine):
         files, config = self.files, self.config
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
             logger.info("importing torch")
-            with quick_imports(config.device):
+            with quick_imports():
                 from voxcli.engine.native.core import EngineCore
                 from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
                 from voxcli.engine.native.memory import require_memory
