@@ -143,6 +143,28 @@ def test_rows_in_eight_bits_multiply_weights_in_eight_bits(M: int, N: int, K: in
     assert error(linear.linear_add(x, weight, before), exact) < bound
 
 
+MEASURED = [
+    (size, most, tiles) for size, rules in fp8.TABLE.items() for most, tiles in rules if tiles
+]
+
+
+@on_a_card
+@pytest.mark.parametrize(("size", "most", "tiles"), MEASURED, ids=str)
+def test_every_product_of_the_table_is_that_of_float64(
+    size: fp8.Size, most: int, tiles: fp8.WideTiles
+) -> None:
+    N, K, is_swiglu = size
+    weight, _ = weight_of(2 * N if is_swiglu else N, K)
+    for M in (MAX_PAIRED_ROWS + 1, most - 7, most):
+        rows = fp8_rows.quantized(normal(M, K))
+        reference = fp8.product_reference(rows, weight)
+        if is_swiglu:
+            gate, up = reference.chunk(2, dim=-1)
+            reference = torch.nn.functional.silu(gate) * up
+        out = fp8.run_wide(rows, weight, tiles, is_swiglu=is_swiglu)
+        assert error(out.double().sum(0), reference) < PAIRS, M
+
+
 @pytest.mark.parametrize(("B", "T", "first"), [(2, 11, 0), (3, 11, 7), (9, 11, 0)])
 def test_attention_writes_rows_in_eight_bits(B: int, T: int, first: int) -> None:
     qkv = normal(B, T, (6 + 2 * 2) * 64)

@@ -182,18 +182,22 @@ _SOME = Tiles(2, 1, 48)
 _SIXTY_FOUR = Tiles(1, 1, 64)
 TABLE: dict[Size, tuple[Rule, ...]] = {
     # LocDiT of two streams and more; LocEnc. Where a last wave would be half empty cuBLAS is left
-    (2560, 1024, False): ((176, _SIXTY_FOUR), (880, None), (1056, Tiles(2, 1, 176))),
+    (2560, 1024, False): (
+        (176, _SIXTY_FOUR), (528, None), (704, Tiles(2, 1, 64)), (880, None),
+        (1056, Tiles(2, 1, 176)),
+    ),
     (1024, 2048, False): (
-        (48, replace(_SIXTY_FOUR, parts=4)), (176, replace(_SOME, parts=4)), (1056, None),
-        (1408, Tiles(2, 1, 176, 2)),
+        (48, replace(_SIXTY_FOUR, parts=4)), (96, replace(_SOME, parts=4)),
+        (176, replace(_SIXTY_FOUR, parts=2)), (352, replace(_SOME, parts=2)), (528, None),
+        (704, _SOME), (1056, None), (1408, Tiles(2, 1, 176, 2)),
     ),
     (1024, 4096, False): (
         (48, replace(_SIXTY_FOUR, parts=4)), (176, replace(_SOME, parts=4)), (1056, None),
-        (1408, Tiles(2, 2, 176, 4)),
+        (1408, Tiles(2, 1, 176, 2)),
     ),
     (4096, 1024, True): (
         (48, Tiles(1, 1, 48)), (96, Tiles(2, 1, 96)), (176, Tiles(1, 1, 176)),
-        (352, Tiles(2, 1, 176)), (528, Tiles(1, 1, 176)), (704, Tiles(2, 2, 176)),
+        (352, Tiles(2, 1, 176)), (528, Tiles(1, 1, 176)), (704, Tiles(2, 1, 176)),
         (880, Tiles(2, 1, 224)), (1056, Tiles(2, 1, 176)), (1408, Tiles(2, 2, 176)),
     ),
     # language models of some streams, and prompts
