@@ -6,17 +6,58 @@ functions where there is no card. Knows no model and no request.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 import torch
+from torch.nn import functional
 
 from voxcli import kernels
 from voxcli.engine.native.memory import GIB, free_memory
 from voxcli.engine.native.program import Branch
 
 MAIN_PRIORITY = -1  # of the captured stream; the vocoder's branch has 0, which is lower
+
+
+@contextmanager
+def loading_beside(device: torch.device) -> Iterator[None]:
+    """Beside the block load what the first kernels of a card would wait for.
+
+    That is cuBLAS, and a hash of all of Triton, which it wants before it looks into its cache. It
+    is there when the block ends, since nothing may be loaded while a graph is captured.
+    """
+    wanted = [_multiply, _hash_triton] if kernels.is_available(device) else [_multiply]
+
+    def load(what: Callable[[torch.device], None]) -> None:
+        with suppress(Exception), torch.inference_mode():  # it fails again, and loud, where needed
+            what(device)
+
+    threads = [threading.Thread(target=load, args=(what,), daemon=True) for what in wanted]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join()
+
+
+def _multiply(device: torch.device) -> None:
+    weight = torch.zeros(64, 1024, dtype=torch.bfloat16, device=device)
+    for num_rows in (8, 64):
+        rows = weight[:num_rows]
+        out = functional.linear(rows, weight)
+        functional.linear(rows, weight, weight[0, :64])
+        out.addmm_(rows, weight.t())
+        torch.bmm(rows.unsqueeze(0), weight.t().unsqueeze(0))
+
+
+def _hash_triton(_: torch.device) -> None:
+    from triton.runtime.cache import triton_key
+
+    triton_key()
 
 
 class Graph(Protocol):

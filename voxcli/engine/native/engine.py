@@ -11,7 +11,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -173,6 +173,7 @@ class NativeEngine(SpeechEngine):
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
             logger.info("importing torch")
             with quick_imports():
+                from voxcli.engine.native.card import loading_beside
                 from voxcli.engine.native.core import EngineCore
                 from voxcli.engine.native.device import resolve_device, resolve_dtype, set_threads
                 from voxcli.engine.native.memory import require_memory
@@ -190,9 +191,11 @@ class NativeEngine(SpeechEngine):
             )
             files.require_whole()
             logger.info("loading %s on %s", files.name, device.name)
-            model = files.family.load(
-                files.folder, device.torch_device, dtype, is_native=config.native
-            )
+            is_card = device.torch_device.type == "cuda"
+            with loading_beside(device.torch_device) if is_card else nullcontext():
+                model = files.family.load(
+                    files.folder, device.torch_device, dtype, is_native=config.native
+                )
             logger.info("preparing %s for %d streams", files.name, config.max_slots)
             core = EngineCore(model, device.torch_device, config, ahead.is_ready)
         self._run_on(core, device, dtype, threads, started_s, started_s - began_s)
