@@ -27,6 +27,7 @@ from voxcli.config import SamplingParams
 from voxcli.parameters import Parameter
 from voxcli.server import connections, guard
 from voxcli.server.guard import TEXT_BYTES
+from voxcli.server.schema import PATTERNS
 from voxcli.utterance import Utterance
 
 JSON = {"Content-Type": "application/json"}
@@ -179,9 +180,12 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a rate the format lacks": ({"response_format": "opus", "sample_rate": 44100}, "cannot store"),
     "unknown field": ({"temperature": 1}, "temperature"),
     "huge seed": ({"seed": 2**70}, "seed"),
-    "speed is a truth": ({"speed": True}, "'speed': input should be a valid number"),
-    "a truth in words": ({"stream": "yes"}, "'stream': input should be a valid boolean"),
-    "a number in words": ({"seed": "5"}, "'seed': input should be a valid integer"),
+    "speed is a truth": ({"speed": True}, "'speed' must be a number, but is true"),
+    "a truth in words": ({"stream": "yes"}, "'stream' must be true or false, but is \"yes\""),
+    "a number in words": ({"seed": "5"}, "'seed' must be a whole number, but is \"5\""),
+    "no language code": ({"language": "e n"}, "must be a language code such as en or zh-TW"),
+    "a voice of no known shape": ({"voice": {}}, "'id' of 'voice' is missing"),
+    "a surrogate in a wrong place": ({"seed": "\\ud800"}, "'seed' must be a whole number"),
     "too short for the text": ({"max_seconds": 0.1}, "needs at least"),
     "too short for the model": (
         {"input": "Go.", "max_seconds": 0.3},
@@ -223,6 +227,18 @@ def test_a_refusal_names_the_field(
     assert answer.json()["error"]["param"] == param
 
 
+def test_each_pattern_of_a_field_has_words_for_a_refusal(client: httpx.Client) -> None:
+    def patterns(part: Any) -> Iterator[str]:
+        if isinstance(part, dict):
+            yield from (value for key, value in part.items() if key == "pattern")
+        for inside in part.values() if isinstance(part, dict) else part:
+            if isinstance(inside, dict | list):
+                yield from patterns(inside)
+
+    found = set(patterns(client.get("/v1/openapi.json").json()))
+    assert found == PATTERNS.keys()
+
+
 def test_a_whole_number_is_an_integer_however_it_is_written(client: httpx.Client) -> None:
     fields = {"response_format": "pcm", "retries": 0.0, "steps": 10.0}
     answer = ask(client, **fields, sample_rate=float(SAMPLE_RATE), seed=5.0)
@@ -258,7 +274,7 @@ def test_a_parameter_of_another_family_is_refused_with_what_this_one_has(
     with run_server() as running, running.client() as client:
         for value, words in (
             (0.5, "'temperature' is not a parameter of model 'fake'"),
-            (5, "less than or equal to 2"),
+            (5, "must be 2 or less"),
         ):
             answer = ask(client, temperature=value)
             assert answer.status_code == 400

@@ -26,7 +26,6 @@ from voxcli.server.failures import (
     ApiError,
     error_body,
     explain_bytes,
-    explain_validation,
     http_message,
 )
 from voxcli.server.guard import BODY_SILENCE_S, MAX_SHOWN, Guard
@@ -42,6 +41,7 @@ from voxcli.server.schema import (
     speech_request,
 )
 from voxcli.server.service import Service
+from voxcli.server.validation import explain_validation
 from voxcli.server.worker import RETRY_AFTER_S, State
 
 logger = logging.getLogger(__name__)

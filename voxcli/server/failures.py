@@ -145,23 +145,3 @@ def explain_bytes(error: UnicodeDecodeError) -> dict[str, Any]:
     return error_body(
         f"the body must be JSON in UTF-8; {what}", "invalid_request_error", None, "json"
     )
-
-
-def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first problem that the schema found, as one sentence with its parameter."""
-    first = problems[0]
-    path = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header")]
-    if first["type"] == "json_invalid":
-        reason = first.get("ctx", {}).get("error", "it cannot be parsed")
-        return error_body(f"the body is not JSON: {reason}", "invalid_request_error", None, "json")
-    if first["type"] == "model_attributes_type" and not path:
-        message = "the body is not a JSON object; send one with Content-Type: application/json"
-        return error_body(message, "invalid_request_error", None, "json")
-    # what follows the first are names that only the schema knows
-    param = path[0] if path else first.get("ctx", {}).get("param")
-    if "UploadFile" in first["msg"]:
-        message = f"'{param}' is no file; send it as one, with a file name"
-        return error_body(message, "invalid_request_error", param, "invalid_value")
-    where = f"'{param}'" if param else "the body"
-    message = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return error_body(message, "invalid_request_error", param, "invalid_value")

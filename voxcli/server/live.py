@@ -29,7 +29,7 @@ from voxcli.errors import BusyError, TextError, UnavailableError, UsageError, Vo
 from voxcli.plan import Plan
 from voxcli.server.backlog import Backlog
 from voxcli.server.encode import Coding, choose_coding
-from voxcli.server.failures import ApiError, error_body, explain, explain_validation, refused
+from voxcli.server.failures import ApiError, error_body, explain, refused
 from voxcli.server.guard import TEXT_BYTES, log_let_go
 from voxcli.server.listener import Listener
 from voxcli.server.orders import OF_SPEECH, Kind, Order, order_of
@@ -39,6 +39,7 @@ from voxcli.server.reading import check_model, plan_of
 from voxcli.server.response import error_response
 from voxcli.server.schema import SpeechRequest
 from voxcli.server.service import Service
+from voxcli.server.validation import explain_validation
 from voxcli.server.worker import State
 from voxcli.text.arriving import ArrivingText, Sentence
 from voxcli.text.directions import names_of

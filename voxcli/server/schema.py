@@ -31,6 +31,7 @@ MAX_CHARACTERS = 100_000  # two hours of speech
 MAX_STYLE = 4096  # as OpenAI has it; what a model has no room for is refused by its plan
 MAX_LEXICON = 200_000  # characters; larger tables are the server's own
 LANGUAGE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # it is said again in a header
+PATTERNS = {LANGUAGE: "a language code such as en or zh-TW"}  # each pattern of a field, in words
 
 
 def _whole(value: object) -> object:
