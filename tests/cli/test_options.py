@@ -149,6 +149,51 @@ def test_a_server_that_is_named_has_to_be_there(
     assert os.listdir() == []
 
 
+REFUSED = [
+    ("-o", "gone/a.wav"), ("-o", "a.xyz"), ("-o", "here.wav"), ("-o", "."), ("-o", ""),
+    ("-o", "a.opus", "--rate", "44100"), ("-o", "a.mp3", "--bits", "24"),
+    ("-o", "a.wav", "--subtitles", "a.txt"), ("-o", "a.wav", "--subtitles", "gone/a.srt"),
+    ("-o", "a.wav", "--device", "tpu"), ("-o", "a.wav", "--device", "cuda:99"),
+    ("-o", "a.wav", "--device", "cpu", "--precision", "fp8"),
+    ("-o", "a.wav", "--engine", "vllm-omni"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command", [("speak",), ("clone", "--ref", EMMA)], ids=lambda words: words[0]
+)
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_a_dry_run_refuses_what_the_run_would_refuse(
+    run: Run, command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    Path("here.wav").touch()
+    name, *more = command
+    code, _, err = run(name, "Hello.", *more, *words)
+    assert code != 0
+    assert run(name, "Hello.", *more, *words, "--dry-run") == (code, "", err)
+    assert os.listdir() == ["here.wav"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", "here.wav"), ("-o", "/proc/out"), ("-o", "out", "--verify", "ears"),
+        ("-o", "out", "--device", "cuda:99"), ("-o", "out", "--engine", "vllm-omni"),
+        ("-o", "out", "--format", "xyz"), ("-o", "out", "--mix", "a.xyz"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_dry_run_of_a_table_refuses_what_the_run_would_refuse(
+    run: Run, words: tuple[str, ...]
+) -> None:
+    Path("here.wav").touch()
+    Path("t.csv").write_text("text\nHello.\n", "utf-8")
+    dry = run("batch", "t.csv", *words, "--dry-run", "-q")
+    assert sorted(os.listdir()) == ["here.wav", "t.csv"]
+    assert dry[0] != 0
+    assert dry == run("batch", "t.csv", *words, "-q")
+
+
 def test_a_dry_run_asks_nobody_else(run: Run) -> None:
     words = ("--dry-run", "--engine", "http://127.0.0.1:9")
     assert run("speak", "Hello.", *words)[0] == 0

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from voxcli.audio.files import output_error, publish
+from voxcli.audio.files import output_error, probe_folder, publish
 from voxcli.batch.names import WORK_FOLDER
 from voxcli.errors import OutputError, UsageError
 from voxcli.hub import file_sha256
@@ -33,6 +33,20 @@ class OutputFolder:
         self.work = root / WORK_FOLDER
         self.staging = self.work / "staging"
 
+    def check(self) -> None:
+        """Refuse a folder that could not be made or written; leaves nothing behind.
+
+        Raises:
+            OutputError: see above.
+        """
+        if self.root.exists() and not self.root.is_dir():
+            raise OutputError(f"{self.root} is a file, not a folder", hint="choose another -o")
+        there = next(each for each in (self.root, *self.root.absolute().parents) if each.is_dir())
+        try:
+            probe_folder(there / WORK_FOLDER)
+        except OSError as err:
+            raise output_error(err, self.root) from err
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder and keep other runs out; clears what a killed run left half-done.
@@ -45,8 +59,7 @@ class OutputFolder:
         """
         from filelock import FileLock, Timeout
 
-        if self.root.exists() and not self.root.is_dir():
-            raise OutputError(f"{self.root} is a file, not a folder", hint="choose another -o")
+        self.check()
         try:
             self.work.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.work / "lock", timeout=0)

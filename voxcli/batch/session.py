@@ -98,7 +98,7 @@ class Session:
         Raises:
             TableError: no row is good, or one is bad where that is enough; with every problem.
             OutputExistsError: a report or a mix of something else is there.
-            UsageError, OutputError: the timeline cannot be made.
+            UsageError, OutputError: the folder or the timeline cannot be made.
         """
         bad = sum(bool(job.problems) for job in self.jobs)
         good = sum(not (job.problems or job.row.skipped) for job in self.jobs)
@@ -115,6 +115,7 @@ class Session:
                 f"words of {self.table.path} would be left out: {'; '.join(self.table.lost)}",
                 hint="put them into cues, or leave out --strict",
             )
+        self.folder.check()
         foreign = is_foreign(self.folder.root)
         is_new = not (self.folder.root / "manifest.jsonl").exists()
         if foreign and is_new and not self.choices.overwrite:

@@ -115,7 +115,9 @@ def batch(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Show what would be spoken, then stop.", rich_help_panel=RUN
+            "--dry-run",
+            help="Check everything, show what would be spoken, and stop.",
+            rich_help_panel=RUN,
         ),
     ] = False,
     slots: Annotated[
@@ -145,11 +147,11 @@ def batch(
     """
     from voxcli.batch.cast import Cast
     from voxcli.batch.session import Choices
-    from voxcli.engine.choose import NATIVE
+    from voxcli.engine.choose import planning_spec
 
     settings = engine.settings()
     if dry_run:  # nothing is spoken, so nobody else is asked
-        settings = replace(settings, engine=NATIVE)
+        settings = replace(settings, engine=planning_spec(settings.engine))
     names.check()
     if slots is not None and slots < 1:
         raise UsageError(f"--slots is {slots}", hint="give 1 or more")
@@ -177,12 +179,13 @@ def batch(
             warn_undescribed(rows.style, speaker.facts)
         read = f"{len(session.jobs)} rows, read as {session.table.how}"
         output.note(f"{input}: {read}", is_quiet=quiet)
+        judges = verify.judges(speech.retries, settings.threads)
         if dry_run:
+            speaker.check_machine()
             show_plan(session, names, is_json=json, is_quiet=quiet)
             if session.problems:
                 raise typer.Exit(EXIT_ITEM_FAILED)
             return
-        judges = verify.judges(speech.retries, settings.threads)
         if fitting.fit:
             from voxcli.batch.fitting import FitJudge
 

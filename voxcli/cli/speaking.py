@@ -95,8 +95,12 @@ class TargetOptions:
     overwrite: OverwriteOption = False
 
     def check(self, *, is_json: bool, is_dry: bool) -> Target | None:
-        """Refuse what cannot be written; None where a free name is to be made from the text."""
-        if self.subtitles is not None and not is_dry:
+        """Refuse what cannot be written; None where a free name is to be made from the text.
+
+        Args:
+            is_dry: the plan goes to stdout, so this may be a terminal.
+        """
+        if self.subtitles is not None:
             check_subtitles(self.subtitles, overwrite=self.overwrite)
         return self._check_audio(is_json=is_json, is_dry=is_dry)
 
@@ -118,11 +122,9 @@ class TargetOptions:
         from voxcli.audio.write import check_output  # imports numpy, which a pipe can do without
 
         if self.out is None:
-            if not is_dry:
-                check_output("speech-probe.wav", overwrite=True)
+            check_output("speech-probe.wav", overwrite=True)
             return None
-        if not is_dry:
-            check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
+        check_output(self.out, overwrite=self.overwrite, bits=self.bits, rate=self.rate)
         return Target(Path(self.out), self.bits, self.rate, self.overwrite, self.format)
 
     def named_after(self, text: str) -> Target:
@@ -158,7 +160,8 @@ class ShowOptions:
         ),
     ] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be spoken, then stop.")
+        bool,
+        typer.Option("--dry-run", help="Check everything, show what would be spoken, and stop."),
     ] = False
     json: JsonOption = False
     quiet: QuietOption = False
@@ -182,17 +185,18 @@ def run(
         UsageError, TextError, ModelError, OutputError: before a model loads.
         SynthesisError, EngineError, OutputError: while speaking.
     """
-    from voxcli.engine.choose import NATIVE
+    from voxcli.engine.choose import planning_spec
 
     target = targets.check(is_json=show.json, is_dry=show.dry_run)
     warm.check(settings)
     if show.dry_run:
-        settings = replace(settings, engine=NATIVE)
+        settings = replace(settings, engine=planning_spec(settings.engine))
     told = utterance.sampling.parameters
     config = options.config(settings, (told,) if told else ())
     with options.open(settings, config, is_quiet=show.quiet) as engine:
         plan = _plan(engine, utterance, is_quiet=show.quiet)
         if show.dry_run:
+            engine.check_machine()
             show_plan(plan, add_facts, is_json=show.json)
             return
         if show.show_text:

@@ -324,6 +324,14 @@ class SpeechEngine(Closing, ABC):
     def setup(self) -> Setup:
         """What it runs on; once it is started."""
 
+    def check_machine(self) -> None:
+        """Refuse what `start` would because this machine lacks what was asked for by name; loads
+        no model.
+
+        Raises:
+            UsageError, DeviceError: no such device, or not this number format on it.
+        """
+
     @abstractmethod
     def start(self, wanted: Iterable[Values] = ()) -> None:
         """Load what speaking needs; what is started already stays as it is.

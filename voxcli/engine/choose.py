@@ -120,6 +120,11 @@ def open_engine(
     return NativeEngine(files, config)
 
 
+def planning_spec(spec: str) -> str:
+    """The spec of who plans the same in this process: nobody else is asked."""
+    return spec if spec == VLLM_OMNI else NATIVE
+
+
 def open_random_engine(weights: RandomWeights, config: EngineConfig) -> SpeechEngine:
     """An engine of our own over random weights.
 

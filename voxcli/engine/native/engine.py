@@ -116,6 +116,15 @@ class NativeEngine(SpeechEngine):
         assert self._setup is not None, "the engine is not started"
         return self._setup
 
+    def check_machine(self) -> None:
+        device, precision = self.config.device, self.config.precision
+        if device in ("auto", "cpu") and precision != "fp8":
+            return  # which every machine has; whether it has others only torch knows
+        with quick_imports(device):
+            from voxcli.engine.native.device import resolve_device, resolve_dtype
+
+        resolve_dtype(precision, resolve_device(device).torch_device, num_bytes=0)
+
     def start(self, wanted: Iterable[Values] = ()) -> None:
         """Load the model and capture graphs for what is wanted; once.
 
