@@ -128,10 +128,13 @@ class UnavailableError(EngineFaultError):
     """A server's engine, to those who ask it: not loaded yet, stopping, failed, or gone.
 
     Args:
-        had_begun: whether it may have been at work on what it was asked.
+        had_begun: whether it was at work on what it was asked; None where it was asked, and nothing
+            is known of it.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, had_begun: bool = True) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, had_begun: bool | None = True
+    ) -> None:
         super().__init__(message, hint=hint)
         self.had_begun = had_begun
 

@@ -22,6 +22,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
+from fakes import fake_engine
 from needs import PATIENCE_S
 from running import Running, run_server
 
@@ -30,9 +31,11 @@ from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import EngineFacts, Setup, Wanted
 from voxcli.engine.choose import AUTO, open_engine
 from voxcli.engine.remote import wire
+from voxcli.engine.remote.client import RemoteEngine
 from voxcli.engine.remote.find import connect_here, connect_to
 from voxcli.engine.remote.place import Place
-from voxcli.errors import EngineError, SynthesisError, UsageError
+from voxcli.engine.remote.transport import Server
+from voxcli.errors import EngineError, SynthesisError, UnavailableError, UsageError
 from voxcli.parameters import Parameter
 from voxcli.text.changes import Change
 from voxcli.text.prepared import PreparedText, Segment, Unspeakable
@@ -370,3 +373,31 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + b"".join(
+    f"{name}: {value}\r\n".encode() for name, value in wire.HEADERS.items()
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "had_begun"),
+    [(None, False), (b"", None), (b"HTTP/1.1 20", None), (HEAD + b"\r\n" + wire.BEAT, True)],
+)
+def test_who_goes_away_was_at_work_if_it_said_so(said: bytes | None, had_begun: bool) -> None:
+    engine = fake_engine()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        if said is None:
+            door.close()
+        server = Server(url, "it", waits_when_busy=False)
+        with RemoteEngine(server, WANTED, engine.facts, SETUP).session() as session:
+            session.add(engine.plan(Utterance("Hello.")))
+            if said is not None:
+                client, _ = door.accept()
+                with client:
+                    client.recv(1 << 20)
+                    client.sendall(said)
+            with pytest.raises(UnavailableError) as gone:
+                session.step()
+    assert gone.value.had_begun is had_begun

@@ -13,6 +13,7 @@ from plain_dispatcher import PlainDispatcher
 
 from voxcli.engine.fleet.cap import Cap
 from voxcli.engine.fleet.dispatcher import (
+    MAX_BACKOFF_S,
     MAX_FAULTS,
     MAX_TRIES,
     Dispatcher,
@@ -294,6 +295,23 @@ def test_what_fails_on_a_server_that_is_retired_already_is_spoken_elsewhere(how:
     getattr(dispatcher, how)(second, 0.2)
     assert {row for row, _ in dispatcher.next(0.3)} == {first, second}
     assert all(row.server is servers[1] for row in found)
+
+
+@pytest.mark.parametrize(("had_begun", "num_sent"), [(True, MAX_FAULTS), (None, MAX_TRIES)])
+def test_a_row_is_blamed_for_servers_that_ended_as_they_were_asked_later_than_for_others(
+    had_begun: bool | None, num_sent: int
+) -> None:
+    server = Server(0, "s0")
+    dispatcher = Dispatcher([server], is_endless=True)
+    row = Row(1.0)
+    dispatcher.add(row)
+    now_s = 0.0
+    for number in range(1, num_sent + 1):
+        now_s += MAX_BACKOFF_S
+        assert dispatcher.next(now_s) == [(row, server)]
+        dispatcher.broken(row, now_s, had_begun=had_begun)
+        assert bool(dispatcher.probed(server, False, now_s)) == (number == num_sent)
+        dispatcher.probed(server, True, now_s)
 
 
 def test_one_that_refuses_for_a_while_loses_nothing_and_is_asked_less() -> None:

@@ -94,6 +94,7 @@ async def speech(service: Service, request: Request) -> Response:
         made = await service.plan(order.utterance)
         made = replace(made, utterance=await service.encoder.encode_all(made.utterance))
         async with listener.speaking(made, is_live=order.is_live):
+            yield wire.BEAT  # it is taken: should this server end now, it may be what ended it
             async for chunk in listener:
                 account = listener.speech if chunk.is_last else None
                 yield wire.pack_next(

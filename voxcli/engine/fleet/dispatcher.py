@@ -103,7 +103,7 @@ class Server:
     work_s: float = 0.0
     num_paused: int = 0
     num_suspects: int = 0
-    limbo: dict[Row, bool] = field(default_factory=dict)  # see `Dispatcher.broken`
+    limbo: dict[Row, bool | None] = field(default_factory=dict)  # see `Dispatcher.broken`
     pace: float | None = None
     row_pace: float | None = None
     row_s: float = 0.0
@@ -329,12 +329,14 @@ class Dispatcher:
         server.not_before_s = max(server.not_before_s, now_s + min(wait_s, MAX_BACKOFF_S))
         self._waiting.appendleft(row)
 
-    def broken(self, row: Row, now_s: float, *, had_begun: bool = True) -> None:
+    def broken(self, row: Row, now_s: float, *, had_begun: bool | None = True) -> None:
         """The try failed; the row waits, and nothing more goes there, until the server was asked
         whether it is up: see `probes`.
 
         Args:
-            had_begun: the server may have been speaking it, so that the row may be what ended it.
+            had_begun: the server was speaking it, so that the row may be what ended it; None where
+                it was sent and nothing more is known, as of a server that ends in this moment: that
+                is a try of the row, and no fault.
         """
         self._await_answer(row, self.lost(row, now_s), had_begun)
 
@@ -346,7 +348,7 @@ class Dispatcher:
         server.is_unsure = True
         self._await_answer(row, server, False)
 
-    def _await_answer(self, row: Row, server: Server, had_begun: bool) -> None:
+    def _await_answer(self, row: Row, server: Server, had_begun: bool | None) -> None:
         """Keep a row until its server was asked; one that is retired is asked no more."""
         if server.retired:
             self._waiting.appendleft(row)
@@ -453,7 +455,7 @@ class Dispatcher:
             server.num_asked_in_vain += 1
             server.not_before_s = now_s + self._backoff(server.num_asked_in_vain)
         for row, had_begun in limbo.items():
-            if is_up:
+            if is_up or had_begun is None:
                 row.num_tries += 1
                 row.not_before_s = now_s + self._backoff(row.num_tries)
             elif had_begun:

@@ -90,11 +90,16 @@ class _Call:
         Raises:
             VoxError: what ended it.
         """
-        with self._server.explained(), self.asked:
-            for message in self.asked.messages(wire.Chunk):
-                yield message
-                if message.is_last:
-                    return
+        try:
+            with self._server.explained(), self.asked:
+                for message in self.asked.messages(wire.Chunk):
+                    yield message
+                    if message.is_last:
+                        return
+        except UnavailableError as err:
+            if err.had_begun is None and self.asked.is_taken:
+                err.had_begun = True
+            raise
 
     def take(self, message: wire.Chunk, now_s: float) -> AudioChunk:
         """A chunk from what came, which is counted."""

@@ -85,12 +85,15 @@ class Server:
             raise UnavailableError(
                 f"{self.name} said nothing for {SILENCE_S:g} s",
                 hint="stop it with 'voxcli serve --stop', or use --engine native",
+                had_begun=None,
             ) from err
         except (OSError, EOFError, http.client.HTTPException, ValueError) as err:
             raise UnavailableError(
                 f"{self.name} went away while it was asked",
                 hint="run the command again: without a server it loads the model itself",
-                had_begun=not isinstance(err, (ConnectionRefusedError, FileNotFoundError)),
+                had_begun=False
+                if isinstance(err, (ConnectionRefusedError, FileNotFoundError))
+                else None,
             ) from err
 
 
@@ -99,10 +102,12 @@ class Asked(Closing):
 
     Attributes:
         has_room: whether the server has not said last that it is busy.
+        is_taken: whether the server has said that it is at work on it.
     """
 
     def __init__(self, server: Server, path: str, body: bytes) -> None:
         self.has_room = True
+        self.is_taken = False
         self._server = server
         self._request = (path, body)
         self._is_closed = threading.Event()
@@ -138,11 +143,14 @@ class Asked(Closing):
             try:
                 answer = connection.getresponse()
                 check(answer, self._server.name)
-                self.has_room = True
+                self.has_room = self.is_taken = True
                 while True:
                     message = wire.read_next(kind, answer)
                     has_begun = True
                     yield message
+            except UnavailableError as err:  # the server says so itself, and is in order
+                err.had_begun = has_begun
+                raise
             except BusyError:
                 if has_begun or not self._server.waits_when_busy:
                     raise
