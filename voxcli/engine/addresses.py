@@ -6,11 +6,12 @@ import http.client
 import ipaddress
 import socket
 import ssl
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
 LOOK_S = 2.0  # at a port, for what it speaks
 PORTS = {"http": 80, "https": 443}
+TLS_RECORDS = (b"\x15", b"\x16")  # an alert, a handshake: types of a server's first record
 _HERE = "localhost"
 
 
@@ -50,11 +51,15 @@ def of_other_scheme(url: str) -> str | None:
 
 
 def _speaks_tls(plain: socket.socket) -> bool:
-    """Whether a handshake is answered; whose certificate it is makes no difference."""
+    """Whether a handshake is answered, if only with an alert."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with context.wrap_socket(plain):
-        return True
+    hello = ssl.MemoryBIO()
+    # NOTE: `wrap_socket` would leave the socket open if its other end is gone by then
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), hello).do_handshake()
+    plain.sendall(hello.read())
+    return plain.recv(1) in TLS_RECORDS
 
 
 def _speaks_http(plain: socket.socket) -> bool:
