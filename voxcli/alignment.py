@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from voxcli.audio.pcm import to_integers
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.text.phones import phones_of
 from voxcli.times import Timed
@@ -260,7 +261,7 @@ def _is_lost(found: Sequence[tuple[str, tuple[float, float]]], samples: Samples)
 
 def _as_integers(samples: Samples) -> NDArray[np.int16]:
     """Half the memory, as the aligner takes it."""
-    return (np.clip(samples, -1, 1) * 32767).astype("<i2")
+    return to_integers(samples, 16).astype("<i2")
 
 
 def _as_floats(samples: Samples | Pcm | NDArray[np.int16]) -> Samples:
