@@ -105,6 +105,16 @@ def test_a_numeral_in_a_line_of_capitals_is_a_number(written: str, spoken: str) 
         ("ST. PATRICK'S DAY", "Saint Patrick's day"),
         ("CHURCH OF ST. MARY", "Church of Saint Mary"),
         ("HE LIVES AT 5 ELM ST.", "He lives at five elm street."),
+        ("ELM ST. IS CLOSED TODAY", "Elm street is closed today"),
+        ("OAK RD. CLOSED AHEAD", "Oak road closed ahead"),
+        (
+            "SUNSET AVE. IS SHUT. USE ELM ST. INSTEAD.",
+            "Sunset avenue is shut. Use elm street instead.",
+        ),
+        ("HE LEFT ELM ST. THE HOUSE IS OLD", "He left elm street. The house is old"),
+        ("THE DR. WILL SEE YOU", "The doctor will see you"),
+        ("THE DEPT. OF HEALTH IS OPEN", "The department of health is open"),
+        ("APPROX. 5 MEN VS. THE WORLD", "Approximately five men versus the world"),
     ],
 )
 def test_names_and_short_forms_in_a_line_of_capitals_are_what_they_are_in_others(

@@ -14,7 +14,7 @@ from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 from voxcli.text.romans import is_counted
 from voxcli.text.tagger import CAPITAL, Recogniser
-from voxcli.text.words import ROADS, TITLES, spaced
+from voxcli.text.words import LOUD_SHORT, ROADS, SENTENCE_ENDING, TITLES, spaced
 
 _WORDS = {
     "OK": "okay", "ASCII": "askey", "JPEG": "jay peg", "JSON": "jason", "SQL": "sequel",
@@ -83,6 +83,12 @@ def _shouted(match: re.Match[str]) -> str:
         text, before = word.group(), word.string[max(0, word.start() - 2) : word.start()]
         name = text.capitalize()
         if match.string.startswith(".", match.start() + word.end()):
+            if (name in ROADS or name == "St") and _GOES_ON.match(word.string, word.end()):
+                return _short_in_sentence(word) + _NO_STOP
+            if text in LOUD_SHORT:
+                may_end = text.lower() in SENTENCE_ENDING
+                goes_on = not may_end or _GOES_ON.match(word.string, word.end())
+                return LOUD_SHORT[text] + (_NO_STOP if goes_on else "")
             if (name in TITLES and name != "St") or name in ("Jr", "Sr"):
                 return name
             if name == "St" and _is_saint(word):
@@ -112,8 +118,17 @@ def _shouted(match: re.Match[str]) -> str:
         return text.lower()
 
     spoken = re.sub(r"[A-Z]+(?:['’][A-Z]+)?", lower, match.group())
+    spoken = spoken.replace(f"{_NO_STOP}.", "")
     spoken = _TITLED_NAME.sub(lambda m: m.group().upper(), spoken)
     return re.sub(r"(?:^|[.!?] )[a-z]", lambda first: first.group().upper(), spoken)
+
+
+def _short_in_sentence(match: re.Match[str]) -> str:
+    """A road or a doctor with a full stop that ends no sentence: "ELM ST. IS", "THE DR. IS"."""
+    name = match.group().capitalize()
+    if name == "Dr" and match.string[: match.start()].endswith("THE "):
+        return "doctor"
+    return "street" if name == "St" else ROADS[name].lower()
 
 
 def _is_short_for(letters: str) -> bool:
@@ -124,6 +139,12 @@ def _is_short_for(letters: str) -> bool:
 _PLACED = pattern_of(
     r"(?P<lead>\A|\b(?:ON|AT|TO|FROM|NEAR|OFF|ALONG|ACROSS|AND|\d{1,5}) )(?P<name>[A-Z]+) \Z"
 )
+# What follows the full stop of a short form in the middle of a sentence
+_GOES_ON = pattern_of(
+    r"\. (?:IS|ARE|WAS|WERE|WILL|HAS|HAVE|HAD|CAN|AT|AND|OR|ON|IN|FROM|TO|NEAR|BY|FOR|WITH|"
+    r"BETWEEN|UNTIL|INSTEAD|[A-Z]{2,12}ED)(?![\w'’])"
+)
+_NO_STOP = "\0"  # for a moment, before a full stop that is not said
 _LINKS = frozenset(["AND", "OR", "TO", "THROUGH", "OF"])
 _WHEN = frozenset(["TODAY", "TONIGHT", "TOMORROW", "YESTERDAY"])
 _BEFORE_NAME = frozenset(name.upper() for name in TITLES.values()) | {

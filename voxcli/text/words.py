@@ -91,6 +91,12 @@ ABBREVIATIONS = frozenset(
 SENTENCE_ENDING = frozenset(
     {"etc", "inc", "ltd", "corp", "jr", "sr", "esq", "a.m", "p.m", "ave", "blvd", "rd"}
 )
+# Short forms of plain words as a line of capitals has them
+LOUD_SHORT = {
+    name.upper(): said
+    for name, said in _PLAIN.items()
+    if name in ABBREVIATIONS and name.isalpha() and said.islower()
+}
 
 ROADS = {
     "Dr": "Drive", "Pl": "Place", "Ct": "Court", "Cir": "Circle", "Ter": "Terrace",
