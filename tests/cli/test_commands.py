@@ -22,6 +22,8 @@ from voxcli import cli
 from voxcli.cli import docs
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 from voxcli.hub import files as hub
+from voxcli.hub.catalog import known_models
+from voxcli.models import FAMILIES
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -209,3 +211,12 @@ def test_doctor_survives_bad_settings(run: Any, monkeypatch: pytest.MonkeyPatch)
     code, out, _ = run("doctor")
     assert code == 0
     assert "VOXCLI_THREADS is 'many'" in out
+
+
+def test_every_model_that_families_publish_is_listed_once(run: Any) -> None:
+    rows = json.loads(run("models", "list", "--json")[1])["models"]
+    names = [row["name"] for row in rows]
+    published = {each.name for family in FAMILIES for each in family.published}
+    assert len(names) == len(set(names))
+    assert set(names) == published | known_models().keys()
+    assert all(row["languages"] and row["size_bytes"] and row["title"] for row in rows)

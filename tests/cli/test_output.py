@@ -81,3 +81,25 @@ def test_a_short_job_shows_no_bar(
     with output.Progress("verify", 3) as progress:
         progress.advance()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "shown"),
+    [
+        (0, "0.0 MB"),
+        (2.5e5, "0.2 MB"),
+        (9.94e6, "9.9 MB"),
+        (4.8e7, "48 MB"),
+        (3.47685e10, "34.8 GB"),
+    ],
+)
+def test_a_size_is_shown_in_the_unit_that_people_say(num_bytes: float, shown: str) -> None:
+    assert output.size(num_bytes) == shown
+
+
+def test_a_report_shows_times_in_whole_microseconds(capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"wall_s": 0.1 + 0.2, "rtf": 1 / 3, "speed_x": 2.8149801283615354, "share": 2 / 3}
+    output.result_json({**run, "segments": ({"end_s": 2.2090420000000002},)})
+    shown = json.loads(capsys.readouterr().out)
+    assert shown.pop("segments") == [{"end_s": 2.209042}]
+    assert shown == {**run, "wall_s": 0.3, "rtf": 0.333333, "speed_x": 2.815}

@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "extras": {"errors"},
     "closing": set(),
+    "figures": set(),
     "process": set(),
     "parameters": {"errors"},
     "config": {"errors", "parameters"},
@@ -73,7 +74,7 @@ ENGINE = {"engine.base", "engine.choose", "engine.takeover"}
 BELOW = (
     WORDS
     | ENGINE
-    | {"text", "audio", "times", "alignment", "voices", "hub", "models", "models.base"}
+    | {"text", "audio", "times", "alignment", "voices", "hub", "models", "models.base", "figures"}
 )
 MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
@@ -84,7 +85,7 @@ MAY_IMPORT["__main__"] = {"cli", "errors", "process"}
 
 WITHOUT_TORCH = {
     *(WORDS | ENGINE),
-    *("__init__", "hub", "text", "audio", "times", "streaming", "batch", "models"),
+    *("__init__", "hub", "text", "audio", "times", "figures", "streaming", "batch", "models"),
     "models.base",
     *("engine", "engine.planning", "engine.remote", "engine.openai", "engine.fleet"),
     *("engine.speech", "engine.session", "engine.news", "engine.calls", "engine.clips"),

@@ -21,6 +21,7 @@ from voxcli.batch.preflight import Rules
 from voxcli.batch.records import shorten
 from voxcli.batch.rows import longest_s
 from voxcli.batch.takes import Outcome
+from voxcli.figures import rounded
 from voxcli.parameters import Parameter
 
 JSON_NAME, CSV_NAME = "report.json", "report.csv"
@@ -108,7 +109,8 @@ def write_reports(
     Raises:
         OutputError: the file system refused.
     """
-    text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False, default=str)
+    shown = rounded(dict(report))
+    text = json.dumps(shown, ensure_ascii=False, indent=1, allow_nan=False, default=str)
     _write(folder / JSON_NAME, staging, text + "\n")
     _write(folder / CSV_NAME, staging, _as_csv(report["rows"], parameters))
 

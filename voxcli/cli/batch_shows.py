@@ -73,8 +73,8 @@ def show_need(standings: Sequence[Standing], session: Session, names: FileOption
     for disk in _forecast(standings, session, names).disks:
         if disk.num_bytes > disk.free_bytes:
             output.warn(
-                f"the files need about {disk.num_bytes / 1e6:.1f} MB, but "
-                f"{disk.free_bytes / 1e6:.1f} MB are free at {disk.folder}; "
+                f"the files need about {output.size(disk.num_bytes)}, but "
+                f"{output.size(disk.free_bytes)} are free at {disk.folder}; "
                 "the run ends when the disk is full"
             )
 
@@ -120,7 +120,7 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         output.result("\n    ".join((first, *segments)), is_last=False)
     wall = f"about {clock(total.wall_s)}" if total.wall_s else "time known after a first run"
     disks = " and ".join(
-        f"{disk.num_bytes / 1e6:.1f} MB of {disk.free_bytes / 1e6:.1f} MB free at {disk.folder}"
+        f"{output.size(disk.num_bytes)} of {output.size(disk.free_bytes)} free at {disk.folder}"
         for disk in total.disks
     )
     output.result(

@@ -145,7 +145,7 @@ def _finish(report: Report, outputs: ReportFiles, *, is_quiet: bool) -> None:
         output.note(f"{name}: {value}", is_quiet=is_quiet)
     if outputs.is_json_on_stdout:
         output.note(shown, is_quiet=is_quiet)
-        output.result_json(report)
+        output.result_json(report, is_exact=True)
     else:
         output.result("\n".join([*([report["stamp"]] if report["stamp"] else []), shown]))
     if report["is_partial"]:

@@ -14,8 +14,8 @@ from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFound
 
 if TYPE_CHECKING:
     from voxcli.hub import FileCheck, ModelFiles, ModelFolder
-    from voxcli.hub.catalog import ModelSettings
-    from voxcli.models.base import ModelFamily
+    from voxcli.hub.catalog import KnownModel, ModelSettings
+    from voxcli.models.base import ModelFamily, Published
     from voxcli.parameters import Parameter, Value
 
 EXAMPLES = (
@@ -34,9 +34,10 @@ NameArgument = Annotated[
 @app.command("list")
 def list_models(json: JsonOption = False) -> None:
     """List the models that voxcli knows by name."""
-    from voxcli.hub.catalog import known_models
+    from voxcli.hub.catalog import known_models, other_models
 
-    rows = [_state(name) for name in known_models()]
+    models: list[KnownModel | Published] = [*known_models().values(), *other_models()]
+    rows = [_row(model) for model in models]
     if json:
         output.result_json({"models": rows})
         return
@@ -45,7 +46,7 @@ def list_models(json: JsonOption = False) -> None:
         (
             row["name"],
             row["state"],
-            _megabytes(row["size_bytes"]),
+            output.size(row["size_bytes"]),
             _short(row["languages"]),
             row["licence"],
             row["title"],
@@ -63,7 +64,7 @@ def info(name: NameArgument, json: JsonOption = False) -> None:
     from voxcli.models import family_named
 
     known, settings = known_models().get(name), load_settings()
-    row: dict[str, Any] = _state(name) if known else {"name": name}
+    row: dict[str, Any] = _row(known) if known else {"name": name}
     try:
         model = resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
         row |= _describe(model)
@@ -154,33 +155,39 @@ def remove(name: NameArgument, json: JsonOption = False) -> None:
     if json:
         output.result_json({"name": name, "freed_bytes": freed})
     else:
-        output.note(f"{freed / 1e6:,.0f} MB were freed")
+        output.note(f"{output.size(freed)} were freed")
         output.result(name)
 
 
-def _state(name: str) -> dict[str, Any]:
-    """The row of the table for one known model, with whether it is here."""
-    from voxcli.hub import resolve_model
-    from voxcli.hub.catalog import BUNDLED, known_models
+def _row(model: KnownModel | Published) -> dict[str, Any]:
+    """The row of the table for one model, with whether it is here."""
+    from voxcli.hub.catalog import KnownModel
 
-    known, settings = known_models()[name], load_settings()
+    known = model if isinstance(model, KnownModel) else None
+    return {
+        "name": model.name,
+        "state": _state(model.name),
+        "title": model.title,
+        "licence": model.licence,
+        "size_bytes": model.size,
+        "sample_rate": known.sample_rate if known else None,
+        "languages": list(model.languages),
+        "revision": known.revision if known else None,
+    }
+
+
+def _state(name: str) -> str:
+    from voxcli.hub import resolve_model
+    from voxcli.hub.catalog import BUNDLED
+
+    settings = load_settings()
     try:
         resolve_model(name, offline=settings.offline, cache_dir=settings.cache_dir)
-        state = "bundled" if name == BUNDLED else "here"
     except ModelNotFoundError:
-        state = "not here"
+        return "not here"
     except ModelError:
-        state = "damaged"
-    return {
-        "name": name,
-        "state": state,
-        "title": known.title,
-        "licence": known.licence,
-        "size_bytes": known.size,
-        "sample_rate": known.sample_rate,
-        "languages": list(known.languages),
-        "revision": known.revision,
-    }
+        return "damaged"
+    return "bundled" if name == BUNDLED else "here"
 
 
 def _describe(model: ModelFiles) -> dict[str, Any]:
@@ -239,10 +246,6 @@ def _verify(model: ModelFolder, *, is_quiet: bool) -> list[FileCheck]:
     size = model.known.size if model.known else None
     with output.Progress(f"verify {model.name}", size, unit="bytes", is_quiet=is_quiet) as progress:
         return list(verify_model(model, progress.advance))
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
 
 
 def _short(languages: list[str]) -> str:

@@ -22,6 +22,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any, TextIO
 
 from voxcli.errors import OutputError
+from voxcli.figures import rounded
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -51,10 +52,15 @@ def result(value: object, *, is_last: bool = True) -> None:
         raise OutputError(f"cannot write to stdout: {err.strerror}") from err
 
 
-def result_json(value: object) -> None:
-    """The result of a `--json` run: one object on one line. Paths become strings."""
+def result_json(value: object, *, is_exact: bool = False) -> None:
+    """The result of a `--json` run: one object on one line. Paths become strings.
+
+    Args:
+        is_exact: what is computed from the figures has to be what is said beside them.
+    """
+    shown = value if is_exact else rounded(value)
     is_ascii = not _is_utf8(sys.stdout)
-    result(json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, default=str))
+    result(json.dumps(shown, ensure_ascii=is_ascii, allow_nan=False, default=str))
 
 
 def never_fail_to_encode() -> None:
@@ -138,6 +144,13 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(lines)
+
+
+def size(num_bytes: float) -> str:
+    """Bytes in the unit that people say: "4.9 GB", "48 MB", "0.3 MB"."""
+    if num_bytes >= 1e9:
+        return f"{num_bytes / 1e9:.1f} GB"
+    return f"{num_bytes / 1e6:.{0 if num_bytes >= 1e7 else 1}f} MB"
 
 
 def can_show_progress(*, is_quiet: bool) -> bool:

@@ -132,6 +132,11 @@ def models_with_voice(name: str) -> tuple[str, ...]:
     )
 
 
+def other_models() -> list[Published]:
+    """The models that can be used and whose files voxcli does not know beforehand."""
+    return [each for _, each in _published() if each.name not in known_models()]
+
+
 def _published() -> Iterator[tuple[str, Published]]:
     for family in models.FAMILIES:
         for each in family.published:

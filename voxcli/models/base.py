@@ -72,11 +72,18 @@ class Published:
     Attributes:
         name: hub id.
         modes: what it can be given besides a text.
+        title: what it is, in a few words.
+        size: bytes of its files, about.
+        languages: ISO 639-1 codes.
         voices: preset ones, by name.
     """
 
     name: str
     modes: tuple[Mode, ...]
+    title: str
+    licence: str
+    size: int
+    languages: tuple[str, ...]
     voices: tuple[str, ...] = ()
 
 

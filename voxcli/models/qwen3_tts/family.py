@@ -45,6 +45,14 @@ PRESETS = ("vivian", "serena", "uncle_fu", "dylan", "eric", "ryan", "aiden", "on
 NAME = "Qwen/Qwen3-TTS-12Hz-"
 
 
+def _published(
+    tail: str, modes: tuple[Mode, ...], what: str, size_gb: float, voices: tuple[str, ...] = ()
+) -> Published:
+    size, languages = round(size_gb * 1e9), tuple(LANGUAGES)
+    title = f"Qwen3-TTS, {tail.partition('B-')[0]} billion parameters, {what}"
+    return Published(f"{NAME}{tail}", modes, title, "Apache-2.0", size, languages, voices)
+
+
 @dataclass(frozen=True)
 class Parameters:
     """What Qwen3-TTS can be told; defaults are the official package's.
@@ -117,11 +125,17 @@ class Qwen3TTSFamily(ModelFamily):
     }
     extras = (GENERATION, "model-*.safetensors", "speech_tokenizer/model-*.safetensors")
     published = (
-        Published(f"{NAME}0.6B-CustomVoice", MODES[CUSTOM_VOICE], PRESETS),
-        Published(f"{NAME}1.7B-CustomVoice", (*MODES[CUSTOM_VOICE], Mode.STYLE), PRESETS),
-        Published(f"{NAME}1.7B-VoiceDesign", (*MODES[VOICE_DESIGN], Mode.STYLE)),
-        Published(f"{NAME}0.6B-Base", MODES[BASE]),
-        Published(f"{NAME}1.7B-Base", MODES[BASE]),
+        _published("0.6B-CustomVoice", MODES[CUSTOM_VOICE], "preset voices", 1.81, PRESETS),
+        _published(
+            "1.7B-CustomVoice",
+            (*MODES[CUSTOM_VOICE], Mode.STYLE),
+            "preset voices, styles",
+            3.83,
+            PRESETS,
+        ),
+        _published("1.7B-VoiceDesign", (*MODES[VOICE_DESIGN], Mode.STYLE), "voice design", 3.83),
+        _published("0.6B-Base", MODES[BASE], "cloning", 1.83),
+        _published("1.7B-Base", MODES[BASE], "cloning", 3.86),
     )
     # the vector of a voice is made by weights of the main file
     encoder_parts = ("config.json", "weights", "speech_tokenizer_config", "speech_tokenizer")
