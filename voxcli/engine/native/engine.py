@@ -120,7 +120,7 @@ class NativeEngine(SpeechEngine):
         device, precision = self.config.device, self.config.precision
         if device in ("auto", "cpu") and precision != "fp8":
             return  # which every machine has; whether it has others only torch knows
-        with quick_imports(device):
+        with quick_imports():
             from voxcli.engine.native.device import resolve_device, resolve_dtype
 
         resolve_dtype(precision, resolve_device(device).torch_device, num_bytes=0)
