@@ -72,6 +72,10 @@ def main() -> None:
     parser.add_argument("url", help="of a server, such as http://127.0.0.1:8101")
     parser.add_argument("--times", type=int, default=30, help="of each, in turns")
     options = parser.parse_args()
+    try:
+        httpx.get(f"{options.url}/health", timeout=10).raise_for_status()
+    except httpx.HTTPError as err:
+        parser.error(f"no server answers at {options.url}: {err}")
     requests, websockets = [], []
     with httpx.Client(base_url=options.url, timeout=60) as client:
         for number in range(options.times + 2):  # the first two warm up

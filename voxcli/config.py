@@ -315,7 +315,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
     known = {each.name for each in fields(UserSettings)}
     values: dict[str, Any] = {}
     path = config_path(environ)
-    if "VOXCLI_CONFIG" in environ and not path.is_file():
+    if environ.get("VOXCLI_CONFIG") and not path.is_file():
         raise UsageError(
             f"VOXCLI_CONFIG names {path}, which is not a file", hint="correct or unset it"
         )
@@ -342,7 +342,8 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
             names = [f"VOXCLI_{name.upper()}" for name in sorted({*known, "config"})]
             hint = f"{nearest(variable, names)}known: {', '.join(names)}"
             raise UsageError(f"unknown variable {variable}", hint=hint)
-        values[key] = _parse(key, value, variable)
+        if value or _TYPES[key] in (tuple, dict):  # an empty list is one, an empty name is none
+            values[key] = _parse(key, value, variable)
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         values["offline"] = True
     return UserSettings(**values)

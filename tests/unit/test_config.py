@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,22 @@ def test_other_names_replace_all_of_those_that_were_there(tmp_path: Path) -> Non
     none = settings(tmp_path, "model_aliases = []\n[voice_aliases]\n")
     assert none == settings(tmp_path, toml, VOXCLI_MODEL_ALIASES="", VOXCLI_VOICE_ALIASES="")
     assert (none.model_aliases, none.voice_aliases) == ((), {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        each.name
+        for each in fields(UserSettings)
+        if not isinstance(getattr(UserSettings(), each.name), (tuple, dict))
+    ],
+)
+def test_an_empty_variable_is_one_that_is_not_set(tmp_path: Path, name: str) -> None:
+    """As compose files and scripts leave those that nobody filled in."""
+    toml = "voice = 'emma'\nthreads = 2\nnative = false\nkeep_warm = '5 min'"
+    told = settings(tmp_path, toml)
+    assert settings(tmp_path, toml, **{f"VOXCLI_{name.upper()}": ""}) == told
+    assert load_settings({"VOXCLI_CONFIG": ""}) == load_settings({})
 
 
 def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
@@ -203,7 +220,7 @@ def test_a_time_is_written_with_its_unit(text: str, seconds: float) -> None:
     assert load_settings({"VOXCLI_KEEP_WARM": text}).keep_warm == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "5 m", "1e3", "5 min 3 s", "inf"])
+@pytest.mark.parametrize("text", [" ", "soon", "-1", "5 m", "1e3", "5 min 3 s", "inf"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"VOXCLI_KEEP_WARM is .*"):
         load_settings({"VOXCLI_KEEP_WARM": text})
