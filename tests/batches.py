@@ -24,13 +24,14 @@ from crashes import Killer, Run, write_table
 from fakes import FakeModel, fake_engine
 
 from voxcli.audio.fit import SpeedLimits
+from voxcli.audio.level import STANDARDS
 from voxcli.batch.cast import Cast
 from voxcli.batch.casting import Casting
 from voxcli.batch.columns import columns_of
 from voxcli.batch.folder import OutputFolder
 from voxcli.batch.keep import Storage
 from voxcli.batch.names import Namer, Template
-from voxcli.batch.preflight import Rules, check_table
+from voxcli.batch.preflight import LEVEL, Rules, check_table
 from voxcli.batch.rows import Defaults
 from voxcli.batch.session import Choices, Session
 from voxcli.batch.tables import read_table
@@ -77,6 +78,7 @@ def prepare(
     fit: SpeedLimits | None = None,
     engine: SpeechEngine | None = None,
     cast: Cast | None = None,
+    loudness: str | None = None,
 ) -> Session:
     """Read a table and check it; nothing is written."""
     engine = engine or fake_engine()
@@ -85,12 +87,14 @@ def prepare(
         path, mapping=mapping, parameters=columns_of(engine.facts).headers, cast=cast.names
     )
     defaults = defaults or Defaults(seed=SEED)
-    rules = Rules(defaults, engine, checksum, fit=fit, cast=cast)
+    stored = {LEVEL: loudness} if loudness else {}
+    rules = Rules(defaults, engine, checksum, stored, fit=fit, cast=cast)
+    storage = Storage(standard=STANDARDS.get(loudness or ""))
     casting = Casting(defaults, path.parent, named=named, imitate=imitate)
     columns = {name for record in table.records for name in record.values}
     names = Namer(out, Template(template, columns) if template else None, is_numbering=is_numbering)
     jobs = check_table(table, rules, casting, names)
-    return Session(table, rules, casting, jobs, OutputFolder(out), Storage(), choices or Choices())
+    return Session(table, rules, casting, jobs, OutputFolder(out), storage, choices or Choices())
 
 
 def speak(

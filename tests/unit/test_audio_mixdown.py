@@ -144,7 +144,7 @@ def test_loudness_is_reached_against_the_limiter(tmp_path: Path) -> None:
     written = write_mix(
         Mix(clips(tmp_path, [(0, sound)]), RATE, target_lufs=-11.0), tmp_path / "mix.wav"
     )
-    assert written.limited_db > 1.0
+    assert written.level.limited_db > 1.0
     assert written.lufs == pytest.approx(-11.0, abs=0.5)
     assert written.audio.peak <= CEILING + 1e-4
 
@@ -187,7 +187,7 @@ def test_overlapping_loud_cues_do_not_clip(tmp_path: Path) -> None:
     sounds = [(0, loud), (RATE // 2, loud), (RATE // 2, loud)]
     written = write_mix(Mix(clips(tmp_path, sounds), RATE), tmp_path / "mix.wav")
     assert written.audio.peak <= 1.0
-    assert written.limited_db > 3.0
+    assert written.level.limited_db > 3.0
 
 
 def test_a_cut_clip_fades_out_where_it_is_cut(tmp_path: Path) -> None:

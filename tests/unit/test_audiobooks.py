@@ -219,17 +219,19 @@ def test_an_audiobook_is_as_loud_as_shops_ask(tmp_path: Path, gain: float, name:
     assert -23 <= rms_db <= -18
     assert peak_db <= -3
     assert written.audio.rms_dbfs == pytest.approx(rms_db, abs=0.1)
-    assert AUDIOBOOK.shortfalls(rms_db, peak_db, -math.inf) == []
+    assert AUDIOBOOK.shortfalls(rms_db, 10 ** (peak_db / 20), -math.inf, 9.0) == []
 
 
 def test_what_falls_short_is_told() -> None:
-    told = AUDIOBOOK.shortfalls(-30.0, -1.0, -40.0)
+    told = AUDIOBOOK.shortfalls(-30.0, 10 ** (-1 / 20), -40.0, 30.0)
     assert told == [
         "its level is -30.0 dB RMS, not -23 to -18 dB",
         "its peak is -1.0 dB, above -3 dB",
         "its noise floor is -40.0 dB, above -60 dB",
     ]
-    assert AUDIOBOOK.shortfalls(-20.0, -3.5, -math.inf) == []
+    assert AUDIOBOOK.shortfalls(-20.0, 10 ** (-3.5 / 20), -math.inf, 30.0) == []
+    short = AUDIOBOOK.shortfalls(-20.0, 0.5, -25.0, 29.0)  # may have no pause at all
+    assert short == []
 
 
 # ------------------------------------------------------------ tags

@@ -17,6 +17,7 @@ from voxcli.audio.resample import EMPTY, Samples
 STEP_S = 0.1
 STEPS_IN_WINDOW = 5  # the half second in which shops look for the noise floor
 SILENT_DB = -100.0  # quieter is digital silence, which is no noise
+WITH_PAUSES_S = 30.0  # speech that is shorter may be loud in each half second
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,23 @@ class Standard:
     target_db: float
     ceiling_db: float
 
-    def shortfalls(self, rms_db: float, peak_db: float, noise_floor_db: float) -> list[str]:
-        """What of a file is not as it is asked for."""
+    def shortfalls(
+        self, rms_db: float, peak: float, noise_floor_db: float, audio_s: float
+    ) -> list[str]:
+        """What of a file is not as it is asked for.
+
+        Args:
+            peak: full scale is 1.0.
+            audio_s: how long it is; that of a short one says nothing of its noise.
+        """
         found = []
+        peak_db = decibels(peak**2)
         if not self.lowest_db <= rms_db <= self.highest_db:
             asked = f"{self.lowest_db:g} to {self.highest_db:g} dB"
             found.append(f"its level is {rms_db:.1f} dB RMS, not {asked}")
         if peak_db > self.peak_db:
             found.append(f"its peak is {peak_db:.1f} dB, above {self.peak_db:g} dB")
-        if noise_floor_db > self.noise_db:
+        if noise_floor_db > self.noise_db and audio_s >= WITH_PAUSES_S:
             found.append(f"its noise floor is {noise_floor_db:.1f} dB, above {self.noise_db:g} dB")
         return found
 
@@ -53,6 +62,30 @@ class Standard:
 # ACX, which stands for the others: Findaway Voices, Author's Republic and Kobo ask for the same
 AUDIOBOOK = Standard(-23.0, -18.0, -3.0, -60.0, target_db=-20.5, ceiling_db=-4.0)
 STANDARDS = {"audiobook": AUDIOBOOK}
+
+
+@dataclass(frozen=True)
+class Level:
+    """The level of something written, apart from what its file says, and what it took.
+
+    Attributes:
+        noise_floor_db: RMS of the quietest half second without digital silence; -inf for none.
+        gain_db: applied to reach it.
+        limited_db: the most that the limiter took away; 0.0 where it had nothing to do.
+    """
+
+    noise_floor_db: float
+    gain_db: float
+    limited_db: float
+
+    def told(self) -> dict[str, float | None]:
+        """For a report."""
+        floor_db = self.noise_floor_db
+        return {
+            "noise_floor_db": round(floor_db, 2) if math.isfinite(floor_db) else None,
+            "gain_db": round(self.gain_db, 2),
+            "limited_db": round(self.limited_db, 2),
+        }
 
 
 class Energies:

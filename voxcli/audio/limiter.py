@@ -9,6 +9,7 @@ Streams with bounded memory. Knows nothing about files. Letters: `S` samples.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -40,6 +41,11 @@ class Limiter:
         self._reach = 2 * round(rate * REACH_S / 2)
         self._context = 2 * self._reach + TAPS
         self._buffer: Samples = np.zeros(self._context, np.float32)
+
+    @property
+    def reduced_db(self) -> float:
+        """The most that was taken away."""
+        return -20 * math.log10(self.lowest_gain)
 
     def push(self, samples: Samples) -> Samples:
         """float32 `[S]` -> the limited samples that are ready."""

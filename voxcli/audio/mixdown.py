@@ -12,7 +12,6 @@ Knows nothing about rows, texts or speakers. Letters: `S` samples.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -25,16 +24,13 @@ import numpy as np
 from voxcli.audio.clips import ClipReader
 from voxcli.audio.ducking import BedGain, Ducking
 from voxcli.audio.joins import FADE_S, fade
-from voxcli.audio.level import LevelMeter
+from voxcli.audio.level import Level, LevelMeter
+from voxcli.audio.levelling import gain_to, limited
 from voxcli.audio.limiter import CEILING_DB, Limiter
 from voxcli.audio.loudness import LoudnessMeter
-from voxcli.audio.resample import Samples
+from voxcli.audio.resample import BLOCK, Samples
 from voxcli.audio.tags import Tags
 from voxcli.audio.write import AudioWriter, WrittenAudio
-
-BLOCK = 1 << 15
-MAX_PASSES = 5  # to reach a loudness that the limiter works against
-CLOSE_LU = 0.1  # to the target; the promise is 0.5
 
 # Told a stage and which share of it is done; more than 1 under a bed that goes on after the clips.
 Tell = Callable[[Literal["level", "write", "check"], float], None]
@@ -134,25 +130,17 @@ class Mix:
         target = self.target_rms_db if is_rms else self.target_lufs
         if target is None:
             return 0.0
-        gain_db = 0.0
-        for is_limited in (False, *(True,) * (MAX_PASSES - 1)):
-            blocks = self.limited(gain_db) if is_limited else self.blocks()
+
+        def look(gain_db: float | None) -> float:
+            blocks = self.blocks() if gain_db is None else self.limited(gain_db)
             blocks = watched(blocks, lambda count: tell("level", count / max(self.end, 1)))
-            found = overall((LevelMeter if is_rms else LoudnessMeter)(self.rate), blocks)
-            if not math.isfinite(found):
-                return 0.0
-            if is_limited and abs(found - target) <= CLOSE_LU:
-                break
-            gain_db += target - found
-        return gain_db
+            return overall((LevelMeter if is_rms else LoudnessMeter)(self.rate), blocks)
+
+        return gain_to(target, look)
 
     def limited(self, gain_db: float, limiter: Limiter | None = None) -> Iterator[Samples]:
         """The sum with a gain, no peak above the ceiling."""
-        limiter = limiter or self.limiter()
-        gain = np.float32(10 ** (gain_db / 20))
-        for block in self.blocks():
-            yield limiter.push(block * gain)
-        yield limiter.flush()
+        return limited(self.blocks(), gain_db, limiter or self.limiter())
 
     def limiter(self) -> Limiter:
         """A new one."""
@@ -236,16 +224,11 @@ class WrittenMix:
 
     Attributes:
         lufs: its loudness; -inf for silence.
-        noise_floor_db: RMS of its quietest half second without digital silence; -inf for none.
-        gain_db: applied to reach it.
-        limited_db: the most that the limiter took away; 0.0 where it had nothing to do.
     """
 
     audio: WrittenAudio
     lufs: float
-    noise_floor_db: float
-    gain_db: float
-    limited_db: float
+    level: Level
 
 
 def write_mix(
@@ -288,5 +271,5 @@ def write_mix(
             meter.push(block)
             levels.push(block)
         audio = writer.commit(lambda share: tell("check", share))
-    limited_db = -20 * math.log10(limiter.lowest_gain)
-    return WrittenMix(audio, meter.overall(), levels.noise_floor_db(), gain_db, limited_db)
+    level = Level(levels.noise_floor_db(), gain_db, limiter.reduced_db)
+    return WrittenMix(audio, meter.overall(), level)

@@ -5,11 +5,14 @@ Wraps soxr (libsoxr, "HQ"); knows nothing about files. Letters: `S` samples.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]
 EMPTY: Samples = np.zeros(0, np.float32)
+BLOCK = 1 << 15
 
 
 class Resampler:
@@ -40,6 +43,14 @@ class Resampler:
             return samples  # a flush passes the empty array on
         result: Samples = self._stream.resample_chunk(samples, last=is_last)
         return result
+
+
+def resampled_blocks(samples: Samples, source_rate: int, target_rate: int) -> Iterator[Samples]:
+    """A whole recording, float32 `[S]`, at another rate, in blocks."""
+    resampler = Resampler(source_rate, target_rate)
+    for first in range(0, len(samples), BLOCK):
+        yield resampler.push(samples[first : first + BLOCK])
+    yield resampler.flush()
 
 
 def resample(samples: Samples, source_rate: int, target_rate: int) -> Samples:

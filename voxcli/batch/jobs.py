@@ -23,6 +23,7 @@ class Job:
         name: path below the output folder, with `/`; empty where the row gets no file.
         utterance: without the voice, see `Casting.fill`.
         key: SHA-256 of all that decides the file's samples.
+        spoken_key: of the same at the level at which it was spoken; empty where `key` is that.
         language: that its text was found to be in; empty where that was not asked.
         problems: what must be corrected; such a job is not run.
         fit: how it is fitted into its slot; None where it is not.
@@ -35,6 +36,7 @@ class Job:
     language: str = ""
     problems: tuple[Problem, ...] = ()
     fit: SpeedLimits | None = None
+    spoken_key: str = ""
 
     @property
     def estimated_audio_s(self) -> float:

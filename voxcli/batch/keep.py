@@ -5,11 +5,15 @@ Runs on writer threads, so that the engine need not wait for it, and knows nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from voxcli.audio.resample import Samples
+from voxcli.audio.formats import resolve_format
+from voxcli.audio.level import Standard
+from voxcli.audio.resample import Samples, resampled_blocks
 from voxcli.audio.write import AudioWriter
 from voxcli.batch.folder import OutputFolder
 from voxcli.batch.jobs import Job, Standing, Status
@@ -22,10 +26,54 @@ from voxcli.utterance import SegmentReport, Utterance, finish_of
 
 @dataclass(frozen=True)
 class Storage:
-    """How files are written, see `AudioWriter`."""
+    """How files are written, see `AudioWriter`.
+
+    Attributes:
+        standard: the level of each file; None leaves it as it was spoken.
+    """
 
     bits: str | None = None
     rate: int | None = None
+    standard: Standard | None = None
+
+    def write(
+        self, path: Path, open_blocks: Callable[[int], Iterable[Samples]], source_rate: int
+    ) -> dict[str, Any]:
+        """Write a file of a row; returns what the report says of it.
+
+        Args:
+            open_blocks: the samples from the start, float32 `[S]` each, at a rate.
+            source_rate: that they have.
+
+        Raises:
+            SynthesisError, OutputError: see `AudioWriter`.
+        """
+        rate = resolve_format(path, self.bits).choose_rate(source_rate, self.rate)
+        found: dict[str, Any] = {}
+        with AudioWriter(path, rate, bits=self.bits) as writer:
+            if self.standard is None:
+                for block in open_blocks(rate):
+                    writer.write(block)
+                written = writer.commit()
+            else:
+                from voxcli.audio.levelling import write_levelled
+
+                level = write_levelled(lambda: open_blocks(rate), rate, self.standard, writer.write)
+                written = writer.commit()
+                lacks = self.standard.shortfalls(
+                    written.rms_dbfs, written.peak, level.noise_floor_db, written.audio_s
+                )
+                found = {**level.told(), "shortfalls": lacks}
+        return {
+            "audio_s": round(written.audio_s, 6),
+            "sample_rate": written.sample_rate,
+            "num_frames": written.num_frames,
+            "peak": round(written.peak, 4),
+            "rms_db": round(written.rms_dbfs, 2),
+            **found,
+            "bytes": path.stat().st_size,
+            "sha256": file_sha256(path),
+        }
 
 
 @dataclass(frozen=True)
@@ -113,17 +161,11 @@ class Keeper:
         assert row.best is not None, "a take that is not spoken again may be kept"
         job, name, take = row.job, row.job.name, row.best.take
         staged = self.folder.staged(name, job.row.number)
-        with AudioWriter(
-            staged, take.sample_rate, rate=self.storage.rate, bits=self.storage.bits
-        ) as writer:
-            writer.write(take.samples)
-            written = writer.commit()
+        facts = self.storage.write(
+            staged, partial(resampled_blocks, take.samples, take.sample_rate), take.sample_rate
+        )
         self.folder.make_parent(name)
-        facts: dict[str, Any] = {
-            "audio_s": round(written.audio_s, 6),
-            "sample_rate": written.sample_rate,
-            "num_frames": written.num_frames,
-            "peak": round(written.peak, 4),
+        facts |= {
             "takes": row.num_takes,
             **({"server": take.server} if take.server else {}),
             "finish_reason": finish_of(take.segments),
@@ -137,8 +179,6 @@ class Keeper:
                 *row.refused,
                 *(reason for segment in take.segments for reason in segment.refused),
             ],
-            "bytes": staged.stat().st_size,
-            "sha256": file_sha256(staged),
             **row.best.facts,
         }
         reason = row.standing.reason

@@ -29,6 +29,7 @@ from voxcli.hub.catalog import known_models
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
 
+LEVEL = "loudness"  # in `Rules.storage`, where one is asked for
 NO_LEXICON = "none"  # in a row: not the command's
 _IN_ORDER = json.JSONEncoder(sort_keys=True)
 MOST_WRITTEN_OUT = 20  # times as long as it is written a text may be said: "$1,299.50" is 6 times
@@ -41,7 +42,7 @@ class Rules:
     Attributes:
         engine: who will speak; need not be started.
         checksum: of what decides the samples, see `SpeechEngine.model_checksum`.
-        storage: bit depth, rate and whatever else changes the samples in the file.
+        storage: bit depth, rate, level and whatever else changes the samples in the file.
         fit: tempo that slots may ask for; None fits no row.
         cast: which voice each speaker has.
     """
@@ -94,10 +95,11 @@ def check_table(
             utterance, limits = fitting.prepare(row, utterance, rules.fit)
         except UsageError as err:
             problems.append(Problem(row.number, row.line, "speed", str(err)))
-        key, language, more = _check(row, utterance, rules, casting, limits)
+        keys, language, more = _check(row, utterance, rules, casting, limits)
         is_readable = not record.problem and row.text.strip()
         found = (*problems, *wrong, *(more if is_readable else ()))
-        jobs.append(Job(row, name, utterance, key, language, found, limits))
+        key, spoken_key = keys
+        jobs.append(Job(row, name, utterance, key, language, found, limits, spoken_key))
     return jobs
 
 
@@ -121,8 +123,9 @@ def with_own_lexicon(row: Row, utterance: Utterance, folder: Path) -> Utterance:
 
 def _check(
     row: Row, utterance: Utterance, rules: Rules, casting: Casting, limits: SpeedLimits | None
-) -> tuple[str, str, list[Problem]]:
-    """The content hash, the language of the text, and what is wrong with it or its voice."""
+) -> tuple[tuple[str, str], str, list[Problem]]:
+    """The content hash and that of the row before its level is set, the language of the text, and
+    what is wrong with it or its voice."""
     problems = []
     language = ""
     voice: Mapping[str, Any] = {}
@@ -138,11 +141,16 @@ def _check(
         column = "ref" if casting.part_of(row).ref else "voice"
         problems.append(Problem(row.number, row.line, column, str(err)))
     if problems:
-        return "", language, problems
+        return ("", ""), language, problems
     fit: dict[str, Any] = {}
     if limits:
         fit = {**asdict(limits), "slot_s": row.slot_s, "retries": utterance.sampling.retries}
-    return content_key(utterance, rules, voice, fit, language), language, problems
+    key, spoken_key = content_key(utterance, rules, voice, fit, language), ""
+    if LEVEL in rules.storage:
+        stored = {name: value for name, value in rules.storage.items() if name != LEVEL}
+        spoken = replace(rules, storage=stored)
+        spoken_key = content_key(utterance, spoken, voice, fit, language)
+    return (key, spoken_key), language, problems
 
 
 def check_words(utterance: Utterance, engine: SpeechEngine) -> str:

@@ -32,9 +32,10 @@ COLUMNS = (
     *("audio_s", "finish_reason", "voice", "ref", "ref_text", "style", "language", "speed"),
     *("max_seconds", "seed"),
     *("takes", "attempts", "seeds", "wer", "server"),
-    *("sample_rate", "num_frames", "peak", "bytes", "sha256"),
+    *("sample_rate", "num_frames", "peak", "rms_db", "noise_floor_db", "gain_db", "limited_db"),
+    *("bytes", "sha256"),
     *("trimmed_s", "overflow_s", "placed_s", "shift_s", "cut_s", "overlap_s"),
-    *("warnings", "refused", "heard"),
+    *("shortfalls", "warnings", "refused", "heard"),
 )
 
 

@@ -6,9 +6,11 @@ does not know is somebody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
+from typing import Any
 
+from voxcli.audio.formats import resolve_format
 from voxcli.batch.folder import file_matches
 from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.manifest import DONE, FAILED, Manifest
@@ -68,8 +70,19 @@ def _stand(
         return Standing(job, Status.PENDING, "forced", True)
     if entry["status"] != DONE:
         return Standing(job, Status.PENDING, "failed before", True)
+    if awaits_level(job, entry) and file_matches(folder / job.name, entry):
+        return Standing(job, Status.KEPT, "its level will be set")
     if entry.get("key") != job.key:
         return Standing(job, Status.PENDING, "the row was edited", True)
     if not file_matches(folder / job.name, entry):
         return Standing(job, Status.PENDING, "the file was damaged", True)
     return Standing(job, Status.KEPT)
+
+
+def awaits_level(job: Job, entry: Mapping[str, Any]) -> bool:
+    """Whether the file that a line is about lacks nothing but its level.
+
+    A lossy format would lose quality when it is written a second time: such a row is spoken again.
+    """
+    is_spoken = bool(job.spoken_key) and entry.get("key") == job.spoken_key
+    return is_spoken and entry["status"] == DONE and bool(resolve_format(job.name).depths)

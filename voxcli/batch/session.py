@@ -17,6 +17,7 @@ from voxcli.batch.casting import Casting
 from voxcli.batch.folder import OutputFolder
 from voxcli.batch.jobs import Job, Standing, Status
 from voxcli.batch.keep import Keeper, Storage
+from voxcli.batch.levels import set_levels
 from voxcli.batch.log import OnOutcome, RunLog
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.preflight import Rules
@@ -139,6 +140,7 @@ class Session:
         notes: Mapping[str, Any] | None = None,
         *,
         judges: Sequence[Judge] = (),
+        on_level: Callable[[int, int], None] = lambda done, total: None,
         on_start: Callable[[Sequence[Standing]], None] = lambda standings: None,
         on_outcome: OnOutcome = lambda outcome, tally: None,
         is_stopping: Callable[[], bool] = lambda: False,
@@ -149,6 +151,7 @@ class Session:
         Args:
             load: who speaks, started; not called where nothing is left.
             notes: of the process that began this run, where a fault ended it.
+            on_level: how many files of earlier runs, of how many, got the level that is asked for.
             on_start: told how every row stands.
             is_stopping: no further row starts once it says so; those in flight are finished.
             while_speaking: a block around the time in which rows are in flight.
@@ -161,6 +164,8 @@ class Session:
         with self.folder.locked(), Manifest(self.folder.root) as manifest:
             if notes and notes["run"] != manifest.run:  # another run was faster
                 notes = None
+            if self.storage.standard is not None and not self.choices.force:
+                set_levels(self.jobs, manifest, self.folder, self.storage, on_level)
             standings = self.take_stock(manifest, is_going_on=bool(notes))
             on_start(standings)
             log = RunLog(

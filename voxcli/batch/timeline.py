@@ -24,7 +24,7 @@ from voxcli.audio.files import (
     publish,
 )
 from voxcli.audio.formats import AudioFormat, resolve_format
-from voxcli.audio.level import Standard, decibels
+from voxcli.audio.level import Standard
 from voxcli.audio.names import slug
 from voxcli.audio.placing import GAP_S, Cue, Placement, Policy, overlaps, place
 from voxcli.audio.tags import Mark, Tags
@@ -57,7 +57,8 @@ class Timeline:
         mix, stems, subtitles: a file, a folder, a file; None is not made.
         bed: sound under the speech; a recording or a video.
         lufs: integrated loudness of the mix; None leaves it as it comes.
-        standard: what a shop asks of the mix, in place of the loudness.
+        standard: what a shop asks of the mix, in place of the loudness; the files of the rows have
+            it already.
         gap_s: silence before a row without a start.
         title, artist, cover: of the whole, for a mix that can say it.
         bits, rate: of the mix and the stems, where their format has a choice.
@@ -229,19 +230,18 @@ class Timeline:
             token=self.token, tell=self.tell,
         )  # fmt: skip
         _remember(path, manifest)
-        audio, floor_db = written.audio, written.noise_floor_db
+        audio, level = written.audio, written.level
         found: dict[str, Any] = {}
         if self.standard is not None and tags is not None:
-            peak_db = decibels(audio.peak**2)
-            found["shortfalls"] = self.standard.shortfalls(audio.rms_dbfs, peak_db, floor_db)
+            found["shortfalls"] = self.standard.shortfalls(
+                audio.rms_dbfs, audio.peak, level.noise_floor_db, audio.audio_s
+            )
         return found | {
             "rms_db": round(audio.rms_dbfs, 2),
-            "noise_floor_db": round(floor_db, 2) if math.isfinite(floor_db) else None,
-            "peak": round(written.audio.peak, 4),
-            "num_frames": written.audio.num_frames,
+            "peak": round(audio.peak, 4),
+            "num_frames": audio.num_frames,
             "lufs": round(written.lufs, 2) if math.isfinite(written.lufs) else None,
-            "gain_db": round(written.gain_db, 2),
-            "limited_db": round(written.limited_db, 2),
+            **level.told(),
         }
 
     @property

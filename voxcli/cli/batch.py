@@ -217,7 +217,6 @@ def _prepare(
     from voxcli.batch.casting import Casting
     from voxcli.batch.columns import columns_of
     from voxcli.batch.folder import OutputFolder
-    from voxcli.batch.keep import Storage
     from voxcli.batch.names import Namer, Template
     from voxcli.batch.preflight import Rules, check_table
     from voxcli.batch.session import Session
@@ -234,8 +233,7 @@ def _prepare(
         book=book,
         parameters=columns_of(engine.facts).headers,
     )
-    stored = {"bits": names.bits, "rate": names.rate}
-    rules = Rules(defaults, engine, engine.model_checksum(), stored, limits, cast)
+    rules = Rules(defaults, engine, engine.model_checksum(), names.stored, limits, cast)
     casting = Casting(
         defaults,
         input.parent,
@@ -253,8 +251,7 @@ def _prepare(
     gc.freeze()  # what was imported stays, and need not be looked at while rows are made
     with output.Progress("check", total, unit="rows", is_quiet=is_quiet) as progress:
         jobs = check_table(table, rules, casting, namer, on_row=progress.advance)
-    storage = Storage(names.bits, names.rate)
-    return Session(table, rules, casting, jobs, OutputFolder(out), storage)
+    return Session(table, rules, casting, jobs, OutputFolder(out), names.storage)
 
 
 def _defaults(
@@ -328,10 +325,15 @@ def _run(
     from voxcli.batch.jobs import Status
     from voxcli.batch.takes import Outcome, Tally
 
+    def on_level(done: int, total: int) -> None:
+        progress.describe("level of files that are done")
+        progress.update(done, total)
+
     def on_start(standings: Sequence[Standing]) -> None:
         counts: dict[str, int] = {status: 0 for status in Status}
         for standing in standings:
             counts[standing.status] += 1
+        progress.describe("batch")
         output.note(count_words(counts), is_quiet=is_quiet)
         show_need(standings, session, names)
         progress.total = counts[Status.PENDING] + counts[Status.OK] + counts[Status.FAILED]
@@ -355,8 +357,8 @@ def _run(
             Interrupt(_say_stopping) as interrupt,
         ):
             report = session.run(
-                load, take_notes(), judges=judges, on_start=on_start, on_outcome=on_outcome,
-                is_stopping=lambda: interrupt.is_set,
+                load, take_notes(), judges=judges, on_level=on_level, on_start=on_start,
+                on_outcome=on_outcome, is_stopping=lambda: interrupt.is_set,
                 while_speaking=interrupt.rows_in_flight,
             )  # fmt: skip
     except TakeOver as end:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from voxcli.cli.options import OUTPUT, BitsOption
 from voxcli.errors import UsageError
+from voxcli.extras import require
 
 if TYPE_CHECKING:
     from voxcli.audio.fit import SpeedLimits
+    from voxcli.batch.keep import Storage
     from voxcli.batch.takes import Judge
     from voxcli.batch.timeline import Timeline
 
@@ -113,6 +115,16 @@ class FileOptions:
             show_default="the model's",
         ),
     ] = None
+    loudness: Annotated[
+        str | None,
+        typer.Option(
+            "--loudness",
+            metavar="audiobook",
+            help="Level of each file and of the mix: audiobook is -23 to -18 dB RMS, with peaks "
+            "below -3 dB. Needs voxcli[dub].",
+            show_default="unchanged",
+        ),
+    ] = None
     on_duplicate: Annotated[
         str,
         typer.Option(
@@ -137,6 +149,29 @@ class FileOptions:
         check_format(self.format, self.bits, self.rate)
         if self.on_duplicate not in ("refuse", "number"):
             raise UsageError(f"--on-duplicate is '{self.on_duplicate}'", hint="refuse or number")
+        if self.loudness is not None:
+            from voxcli.audio.level import STANDARDS
+
+            if self.loudness not in STANDARDS:
+                hint = f"use {' or '.join(STANDARDS)}"
+                raise UsageError(f"--loudness is '{self.loudness}'", hint=hint)
+            require("'--loudness'", "scipy")
+
+    @property
+    def storage(self) -> Storage:
+        """How the files are written."""
+        from voxcli.audio.level import STANDARDS
+        from voxcli.batch.keep import Storage
+
+        return Storage(self.bits, self.rate, STANDARDS.get(self.loudness or ""))
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What of it is in the hash of a row."""
+        from voxcli.batch.preflight import LEVEL
+
+        level = {} if self.loudness is None else {LEVEL: self.loudness}
+        return {"bits": self.bits, "rate": self.rate, **level}
 
 
 @dataclass(frozen=True)
@@ -294,16 +329,6 @@ class TimelineOptions:
             show_default="unchanged",
         ),
     ] = None
-    loudness: Annotated[
-        str | None,
-        typer.Option(
-            "--loudness",
-            metavar="audiobook",
-            help="Target of the mix, instead of --lufs: audiobook is -23 to -18 dB RMS, with peaks "
-            "below -3 dB.",
-            show_default="unchanged",
-        ),
-    ] = None
     gap: Annotated[
         float | None,
         typer.Option(
@@ -370,7 +395,6 @@ class TimelineOptions:
             UsageError: a value that cannot be, or one given in vain.
         """
         from voxcli.audio.ducking import Ducking
-        from voxcli.audio.level import STANDARDS
         from voxcli.audio.placing import GAP_S, Policy
         from voxcli.batch.timeline import Timeline
 
@@ -380,14 +404,10 @@ class TimelineOptions:
         known = ", ".join(Policy)
         if self.overlap is not None and self.overlap not in list(Policy):
             raise UsageError(f"--overlap is '{self.overlap}'", hint=f"use one of {known}")
-        if self.mix is None and (self.lufs is not None or self.loudness is not None):
-            option = "--lufs" if self.loudness is None else "--loudness"
-            raise UsageError(f"{option} is for --mix", hint="add --mix FILE")
-        if self.lufs is not None and self.loudness is not None:
+        if self.mix is None and self.lufs is not None:
+            raise UsageError("--lufs is for --mix", hint="add --mix FILE")
+        if self.lufs is not None and names.loudness is not None:
             raise UsageError("--lufs and --loudness are both given", hint="keep one of them")
-        if self.loudness is not None and self.loudness not in STANDARDS:
-            hint = f"use {' or '.join(STANDARDS)}"
-            raise UsageError(f"--loudness is '{self.loudness}'", hint=hint)
         if self.mix is None and self.stems is None and self.bed is not None:
             raise UsageError("--bed is for --mix", hint="add --mix FILE")
         if self.bed is None and ducking != Ducking():
@@ -401,7 +421,7 @@ class TimelineOptions:
         return Timeline(
             Policy(self.overlap or Policy.MIX),
             mix=self.mix, stems=self.stems, subtitles=self.subtitles, bed=self.bed,
-            ducking=ducking, lufs=self.lufs, standard=STANDARDS.get(self.loudness or ""),
+            ducking=ducking, lufs=self.lufs, standard=names.storage.standard,
             gap_s=GAP_S if self.gap is None else self.gap,
             bits=names.bits, rate=names.rate, overwrite=names.overwrite,
         )  # fmt: skip

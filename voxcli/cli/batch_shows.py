@@ -199,6 +199,11 @@ def _show_timeline(report: dict[str, Any]) -> None:
             output.warn(f"row {row['number']}: {words.format(seconds=seconds, **row)}")
         if len(rows) > SHOWN_ROWS:
             output.warn(f"and {len(rows) - SHOWN_ROWS} more; see {fact} in report.csv")
+    lacking = [row for row in report["rows"] if row.get("shortfalls")]
+    for row in lacking[:SHOWN_ROWS]:
+        output.warn(f"{row['output']}: {'; '.join(row['shortfalls'])}; see docs/books.md")
+    if len(lacking) > SHOWN_ROWS:
+        output.warn(f"and {len(lacking) - SHOWN_ROWS} more; see shortfalls in report.csv")
     made = report.get("timeline") or {}
     for shortfall in made.get("shortfalls", ()):
         output.warn(f"{made['mix']}: {shortfall}; see docs/books.md")
