@@ -111,17 +111,20 @@ class WordTimer:
 
     def _align(self, report: SegmentReport) -> None:
         segment = Timed(report.text, report.start_s, report.end_s)
-        if self._can_align and report.finish_reason is FinishReason.STOP:
-            first, last = (
-                max(round(at_s * RATE) - self._num_gone, 0)
-                for at_s in (report.start_s, report.end_s)
-            )
-            held = np.concatenate(self._held) if self._held else _as_integers(EMPTY)
-            segment = with_words(segment, _as_floats(held[first:last]))
-            rest = held[last:]
-            self._num_gone += len(held) - len(rest)
-            self._held, self._num_held = [rest], len(rest)
+        if self._can_align:
+            heard = self._take(report.start_s, report.end_s)
+            if report.finish_reason is FinishReason.STOP:
+                segment = with_words(segment, heard)
         self.segments.append(segment)
+
+    def _take(self, start_s: float, end_s: float) -> Samples:
+        """What sounds in a time; it and all before it are let go of."""
+        first, last = (max(round(at_s * RATE) - self._num_gone, 0) for at_s in (start_s, end_s))
+        held = np.concatenate(self._held) if self._held else _as_integers(EMPTY)
+        rest = held[last:].copy()  # a view would hold all of it
+        self._num_gone += len(held) - len(rest)
+        self._held, self._num_held = [rest], len(rest)
+        return _as_floats(held[first:last])
 
 
 def with_words(segment: Timed, samples: Samples) -> Timed:

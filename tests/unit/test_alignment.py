@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -145,6 +146,25 @@ def test_a_speech_is_timed_alike_however_it_comes(size: int, is_behind: bool) ->
         alone = with_words(Timed(text, segment.start_s, segment.end_s), heard)
         starts = [word.start_s for word in segment.words]
         assert starts == pytest.approx([word.start_s for word in alone.words], abs=0.03)
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_no_more_sound_is_held_than_that_of_a_segment(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """Whether its words can be measured or not, however long the speech is."""
+    monkeypatch.setattr(alignment, "with_words", lambda segment, samples: segment)
+    timer, second = WordTimer(RATE, "en"), np.full(RATE, 0.1, np.float32)
+    tracemalloc.start()
+    for number in range(1, 200):
+        timer.push(second)
+        timer.push(second)
+        timer.catch_up([report("a b", 2.0 * at, 2.0 * at + 1.9, reason) for at in range(number)])
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(timer.segments) == 199
+    assert held < 2 * 4 * RATE + 200_000  # two seconds, beside the segments' own texts and times
+    assert most < 2_000_000
 
 
 def test_a_segment_that_was_cut_is_estimated_and_so_is_another_language() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHOWN_PROBLEMS = 200
 SHOWN_NOTE = 4000  # characters
 SHOWN_ROWS = 20  # of each kind
+LEAST_SHOWN_DB = 0.1
 _WORDS = {
     "ok": "done", "kept": "done before", "failed": "failed", "skipped": "skipped",
     "invalid": "to be corrected", "pending": "to do",
@@ -207,7 +208,7 @@ def _show_timeline(report: dict[str, Any]) -> None:
     made = report.get("timeline") or {}
     for shortfall in made.get("shortfalls", ()):
         output.warn(f"{made['mix']}: {shortfall}; see docs/books.md")
-    if made.get("limited_db"):
+    if made.get("limited_db", 0.0) >= LEAST_SHOWN_DB:
         output.warn(f"timeline: the limiter reduced peaks by up to {made['limited_db']:.1f} dB")
 
 
