@@ -56,7 +56,8 @@ _VALUED = pattern_of(
     r"|</(?:pitch|rate|speed|volume|tempo|energy)>",
     re.I,
 )
-_HTML = pattern_of(r"\s?</?(?:sub|mark|audio|lang)\s*>", re.I)  # which a page uses for its own ends
+# Which a page uses for its own ends; "<lang>" stands for a language.
+_HTML = pattern_of(r"\s?</?(?:sub|mark|audio)\s*>|<lang\s*>", re.I)
 
 
 _PAIRED = pattern_of(r"\[(?P<tag>[a-z]{2,12})\](?P<words>[^\[\]\n]{1,300})\[/(?P=tag)\]")
@@ -96,7 +97,9 @@ def reason(direction: str, *, is_raw: bool = False) -> str:
         return "no tag is followed with --raw-text"
     if is_pause:
         name = "pause"
-    return _OF_NAMES.get(name, "the models make no such sound")
+    is_sound = not direction.startswith("<") or _EMPTY.match(direction)
+    other = "the models make no such sound" if is_sound else "voxcli knows no such tag"
+    return _OF_NAMES.get(name, other)
 
 
 def names_of(directions: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from voxcli.text.changes import Draft
+from voxcli.text.changes import DIRECTION, Draft
 from voxcli.text.patterns import pattern_of
 
 _L = re.MULTILINE
@@ -49,6 +49,7 @@ _TAG = pattern_of(
     r"|<v(?:\.[\w.]{1,40})?\s[A-Z][^<>\n]{0,80}>",
     re.I,
 )
+_ANY_TAG = pattern_of(r"</?[A-Za-z][\w:.-]{0,60}(?:\s[^<>]{0,300})?/?>")
 # What Perl marks: "C<done>".
 _MARKED = pattern_of(r"(?<=\b[BCEFILSX])<(?P<text>[^<>\s]{1,80})>")
 # "the <script> tag", and the types of a program: "Map<String, Integer>".
@@ -105,8 +106,12 @@ _LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 
-def strip_markup(draft: Draft) -> None:
-    """Take Markdown and HTML away and keep the words; list items and headings get a full stop."""
+def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
+    """Take Markdown and HTML away and keep the words; list items and headings get a full stop.
+
+    Args:
+        is_document: of SSML, in which a tag that nobody knows is a direction that is not followed.
+    """
     if "-->" in draft.text:
         draft.sub(_COMMENT, "", "markup")
     if "<" in draft.text:
@@ -117,6 +122,8 @@ def strip_markup(draft: Draft) -> None:
     draft.sub(_BREAK_TAG, "\n", "markup", "<")
     draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup", "<")
     draft.sub(_TAG, _untagged, "markup", "<")
+    if is_document:
+        draft.sub(_ANY_TAG, _untagged, DIRECTION, "<")
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):

@@ -92,11 +92,11 @@ def normalise(
     """
     draft = Draft(text)
     characters.clean(draft, language)
-    ssml.tags(draft, language)
+    is_document = ssml.tags(draft, language)
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)
     directions.directions(draft)
     notes.citations(draft, language)
-    markup.strip_markup(draft)
+    markup.strip_markup(draft, is_document=is_document)
     characters.emoji(draft, language)
     pages.join_cut_words(draft, language)
     draft.text = markup.reflow(draft.text)

@@ -77,5 +77,7 @@ class PreparedText:
     @property
     def directions(self) -> tuple[str, ...]:
         """Sounds and tags for an engine that the text asks for and that are not made."""
-        found = (change.before for change in self.changes if change.kind == DIRECTION)
-        return tuple(dict.fromkeys(found))
+        found = [change.before for change in self.changes if change.kind == DIRECTION]
+        names = {each.split()[0].strip("</>") for each in found if not each.startswith("</")}
+        ends = {f"</{name}>" for name in names}  # of what is named already
+        return tuple(dict.fromkeys(each for each in found if each not in ends))

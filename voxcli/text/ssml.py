@@ -23,10 +23,10 @@ _UNSPOKEN = pattern_of(
     r"</(?P=name)\s?>",
     re.I,
 )
-_PARAGRAPH = pattern_of(r"\s?</?(?:p|paragraph)(?:\s[^<>\n]{0,300})?>\s?", re.I)
-_SENTENCE = pattern_of(r"\s?</?(?:s|sentence)(?:\s[^<>\n]{0,300})?>\s?", re.I)
+_PARAGRAPH = pattern_of(r"\s?</?(?:p|paragraph)(?:\s[^<>\n]{0,300})?/?>\s?", re.I)
+_SENTENCE = pattern_of(r"\s?</?(?:s|sentence)(?:\s[^<>\n]{0,300})?/?>\s?", re.I)
 _NEXT_SENTENCE = pattern_of(r"</s>\s{0,8}<s(?:\s[^<>\n]{0,300})?>", re.I)
-_TOKEN = pattern_of(r"</?(?:w|token)(?:\s[^<>\n]{0,300})?>", re.I)
+_TOKEN = pattern_of(r"</?(?:w|token)(?:\s[^<>\n]{0,300})?/?>", re.I)
 _VALUE = (
     r"\s?=\s?(?:\"(?P<{0}>[^\"<>]{1,300})\"|'(?P<{0}1>[^'<>]{1,300})'"
     r"|[“”](?P<{0}2>[^“”<>]{1,300})[“”])"
@@ -67,15 +67,21 @@ _READ_ANYWAY = frozenset(
 )
 
 
-def tags(draft: Draft, language: str) -> None:
-    """Read what tags say of words, and take the tags away; before directions and markup."""
+def tags(draft: Draft, language: str) -> bool:
+    """Read what tags say of words, and take the tags away; before directions and markup.
+
+    Returns:
+        whether the text is a document, in which all that looks like a tag is one.
+    """
     if "<" not in draft.text:
-        return
-    if _DOCUMENT.search(draft.text):
+        return False
+    is_document = _DOCUMENT.search(draft.text) is not None
+    if is_document:
         _document(draft)
     draft.sub(_NEXT_SENTENCE, "\n", KIND, "<s")
     draft.sub(_SUB, _alias, KIND)
     draft.sub(_SAY_AS, lambda m: _beside_tags(m, _said_as(m, language)), KIND)
+    return is_document
 
 
 def _document(draft: Draft) -> None:
