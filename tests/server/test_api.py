@@ -337,6 +337,16 @@ def test_unknown_paths_and_methods_answer_in_the_same_shape(client: httpx.Client
     assert client.get("/page/app.py").status_code == 404
 
 
+@pytest.mark.parametrize(
+    "path", ["/audio/speech", "/v1/v1/audio/speech", "/v1/audio/speech/", "//v1/audio/speech"]
+)
+def test_a_base_url_with_the_wrong_end_is_told_the_path(client: httpx.Client, path: str) -> None:
+    answer = client.post(f"{client.base_url}{path}", json={"input": "One."})
+    assert answer.status_code == 404
+    told = answer.json()["error"]["message"]
+    assert "; the path is /v1/audio/speech: check the base URL" in told
+
+
 @pytest.mark.parametrize("header", ["Host: [::1", "Origin: http://[::1"])
 def test_an_address_that_is_none_is_refused(client: httpx.Client, header: str) -> None:
     name, value = header.split(": ")

@@ -213,6 +213,8 @@ def _add_errors(app: FastAPI) -> None:
         if isinstance(error.__cause__, OSError):  # an upload had no room on the disk
             return error_response(OutputError(f"cannot keep an upload: {error.__cause__}"))
         message = f"{request.method} {request.url.path[:MAX_SHOWN]}: {error.detail.lower()}"
+        if error.status_code == 404 and (meant := _meant(app, request.url.path)):
+            message += f"; the path is {meant}: check the base URL of the client"
         body = error_body(message, "invalid_request_error", None, None)
         return JSONResponse(body, error.status_code, error.headers)
 
@@ -220,6 +222,15 @@ def _add_errors(app: FastAPI) -> None:
     async def too_large(request: Request, error: ClientDisconnect) -> Response:
         body = error_body(CUT_BODY, "invalid_request_error", None, "too_large")
         return JSONResponse(body, 413)
+
+
+def _meant(app: FastAPI, path: str) -> str | None:
+    """The path that was meant where a client's base URL lacks /v1, or has it where the client adds
+    it too; None where there is no such path."""
+    meant = f"/v1/{path.strip('/')}"
+    while meant.startswith("/v1/v1/"):
+        meant = meant.removeprefix("/v1")
+    return meant if meant != path and meant in app.openapi()["paths"] else None
 
 
 class _Heads:

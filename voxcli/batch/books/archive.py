@@ -48,9 +48,10 @@ class Archive(Closing):
         try:
             self._zip = zipfile.ZipFile(path)
         except _BROKEN as err:
-            reason = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+            if isinstance(err, OSError) and err.strerror:  # says nothing of what is in it
+                raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
             hint = "get the book again; a book in another format can be converted by Calibre"
-            raise UsageError(f"{path} cannot be read as an EPUB: {reason}", hint=hint) from err
+            raise UsageError(f"{path} cannot be read as an EPUB: {err}", hint=hint) from err
         names = self._zip.namelist()
         if len(names) > MAX_FILES:
             self.close()
