@@ -7,6 +7,19 @@ READY := $(VENV)/.ready
 PLAIN := not gpu and not weights and not speech and not long
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# Runs pip. A terminal shows meanwhile how long it has taken and how much is there: packages are downloaded into a
+# folder of the environment. Whoever watches ends with the shell, whatever ends that.
+define INSTALL
+@mkdir -p $(VENV)/.tmp; \
+if [ -t 1 ]; then began=$$(date +%s); while kill -0 $$$$ 2> /dev/null; do \
+  kb=$$(du -sk $(VENV) 2> /dev/null | cut -f1); \
+  printf '\r    %d s, %d MB ' $$(($$(date +%s) - began)) $$(($${kb:-0} / 1024)); sleep 1; \
+done & watcher=$$!; fi; \
+code=0; TMPDIR=$$(cd $(VENV)/.tmp && pwd) $(PIP) -qq install $(1) || code=$$?; \
+if [ -t 1 ]; then kill $$watcher; printf '\r%40s\r' ''; fi; \
+rm -rf $(VENV)/.tmp; exit $$code
+endef
+
 # Hundreds of processes start here; each would compile all of voxcli again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -63,9 +76,9 @@ $(SPEAKS): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/nat
 	@size="190 MB"; \
 	case "$$(uname -s)" in Linux) test -n "$(TORCH_INDEX)" || size="up to 3 GB with CUDA; README says how to get the CPU build";; esac; \
 	echo "2/4 Installing torch ($$size; a minute or some)"
-	@$(PIP) -qq install torch -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(call INSTALL,torch -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)))
 	@echo "3/4 Installing voxcli and what it needs (80 MB to download, and a minute to compile for the CPU)"
-	@$(PIP) -qq install -e . -c constraints.txt
+	$(call INSTALL,-e . -c constraints.txt)
 	@touch $@
 
 $(READY): $(SPEAKS)
