@@ -264,6 +264,11 @@ def test_there_is_completion_for_a_shell(shell: str, run: Any) -> None:
         ("voxcli voices ren", "rename"),
         ("voxcli speak --raw", "--raw-text"),
         ("voxcli speak --voice em", "emma"),
+        ("voxcli speak --model min", "mini"),
+        ("voxcli models info min", "mini"),
+        ("voxcli completion zs", "zsh"),
+        ("voxcli batch a.csv -o b --overlap sh", "shift"),
+        ("voxcli batch a.csv -o b --loudness au", "audiobook"),
     ],
 )
 def test_bash_is_told_what_may_follow(line: str, wanted: str) -> None:

@@ -314,7 +314,7 @@ class TimelineOptions:
         str | None,
         typer.Option(
             "--overlap",
-            metavar="POLICY",
+            metavar="mix|shift|cut|fail",
             help="If cues overlap: mix them, shift the later one, cut the speech that exceeds its "
             "slot, or fail.",
             show_default="mix",

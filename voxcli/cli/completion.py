@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from voxcli.cli import COMPLETE, output
+from voxcli.cli.options import one_of
 from voxcli.errors import UsageError
 
 EXAMPLES = (
@@ -20,7 +21,12 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Name of the shell.")],
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="bash|zsh|fish", help="Name of the shell.", autocompletion=one_of(SHELLS)
+        ),
+    ],
 ) -> None:
     """Print a script that completes voxcli's commands, options and voices in a shell.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from voxcli.cli import output
-from voxcli.cli.options import ENGINE, MaxSlotsOption, OfflineOption
+from voxcli.cli.options import ENGINE, MaxSlotsOption, OfflineOption, model_names
 from voxcli.config import EngineConfig, UserSettings, load_settings, seconds_of
 from voxcli.errors import UsageError
 from voxcli.parameters import Values
@@ -30,6 +30,7 @@ class ModelOptions:
         typer.Option(
             "--model",
             "-m",
+            autocompletion=model_names,
             metavar="MODEL",
             help="Name, hub id or folder of a model. See 'voxcli models list'.",
             show_default=UserSettings.model,

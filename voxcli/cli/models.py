@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxcli.cli import new_app, output
-from voxcli.cli.options import JsonOption, OfflineOption, QuietOption
+from voxcli.cli.options import JsonOption, OfflineOption, QuietOption, model_names
 from voxcli.config import load_settings
 from voxcli.errors import EXIT_MODEL, CheckpointError, ModelError, ModelNotFoundError
 
@@ -27,7 +27,10 @@ EXAMPLES = (
 app = new_app("List, inspect, check, download and remove models.", no_args_is_help=True)
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name, hub id or folder of a model.")
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name, hub id or folder of a model.", autocompletion=model_names
+    ),
 ]
 
 
@@ -83,7 +86,9 @@ def verify(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Name of a model. Without it, all known models on this machine."
+            metavar="[NAME]",
+            help="Name of a model. Without it, all known models on this machine.",
+            autocompletion=model_names,
         ),
     ] = None,
     json: JsonOption = False,

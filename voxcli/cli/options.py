@@ -11,9 +11,10 @@ default None; the environment, the config file or the default of `UserSettings` 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import wraps
@@ -71,7 +72,23 @@ def _in_panel(annotation: Any, panel: str | None) -> Any:
     """The annotation of an option, in a panel of the help if it is in none yet."""
     told = copy(annotation.__metadata__[0])
     told.rich_help_panel = told.rich_help_panel or panel
+    told.autocompletion = told.autocompletion or _words_in(told.metavar or "")
     return Annotated[annotation.__origin__, told]
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """For a shell that completes: those of some words that begin as what was typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def _words_in(metavar: str) -> Callable[[str], list[str]] | None:
+    """The words of "auto|none|NAMES" that stand for themselves; None where there are none."""
+    words = re.findall(r"(?<![^|])[a-z][a-z0-9-]*(?![^|])", metavar)
+    return one_of(words) if words else None
 
 
 OUTPUT, ENGINE, TEXT, VOICE = "Output", "Engine", "Text", "Voice"  # panels that commands share
@@ -83,6 +100,13 @@ def _voice_names(incomplete: str) -> list[str]:
 
     store = VoiceStore()
     return [name for name in (*store.bundled(), *store.names()) if name.startswith(incomplete)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """For a shell that completes."""
+    from voxcli.hub.catalog import known_models
+
+    return [name for name in known_models() if name.startswith(incomplete)]
 
 
 VoiceOption = Annotated[

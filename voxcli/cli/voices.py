@@ -32,7 +32,18 @@ EXAMPLES = (
 
 app = new_app("List, save, describe, rename and share voices.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a saved voice.")]
+
+def _saved_names(incomplete: str) -> list[str]:
+    """For a shell that completes."""
+    from voxcli.voices import VoiceStore
+
+    return [name for name in VoiceStore().names() if name.startswith(incomplete)]
+
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of a saved voice.", autocompletion=_saved_names),
+]
 
 
 @app.command()
