@@ -25,7 +25,8 @@ WIDTH = 100
 HEADER = """\
 # Command line
 
-Generated from the program by `make docs`; do not edit. Exit codes: [exit-codes.md](exit-codes.md).
+Look up every command and option of voxcli here. Exit codes are in [exit-codes.md](exit-codes.md).
+`make docs` writes this page from the program, so do not edit it.
 """
 COMPLETIONS = ("voxcli", "_voxcli", "voxcli.fish")  # as each shell looks for them
 BEGIN, END = "<!-- parameters, by `make docs` -->\n", "<!-- end of parameters -->\n"
