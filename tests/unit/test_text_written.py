@@ -245,3 +245,20 @@ def test_letters_an_editor_put_into_a_word_belong_to_it(written: str, spoken: st
 )
 def test_separators_and_directions_are_not_said(written: str, spoken: str) -> None:
     assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Chapter 01", "Chapter one"),
+        ("Part 02: The Sea", "Part two: The Sea"),
+        ("Act 01, scene 010.", "Act one, scene ten."),
+        ("Lesson 003", "Lesson three"),
+        ("Section 01.2", "Section zero one point two"),
+        ("Part 0815", "Part zero eight one five"),
+        ("Agent 007", "Agent zero zero seven"),
+        ("Counterpart 07", "Counterpart zero seven"),
+    ],
+)
+def test_zeros_that_only_let_chapters_sort_are_not_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken

@@ -106,6 +106,16 @@ _FIGURES = pattern_of("[0-9]+")
 _REST = pattern_of(r"\d+")
 
 
+# Parts of a work that are counted: zeros before their numbers only let files sort. "Chapter 01"
+_PARTS = (
+    "chapter part book volume section lesson unit episode track act scene step day week page song"
+)
+_BEHIND_PART = "|".join(rf"(?<=\b{word} )" for word in _PARTS.split())
+_PADDED = pattern_of(
+    rf"(?:{_BEHIND_PART})(?=\d{{2,3}}(?!\w|[.,:/–-]\d))0{{1,2}}(?P<number>[1-9]\d?)", re.I
+)
+
+
 def canonical(draft: Draft) -> None:
     """Vulgar fractions to plain figures, before tokens are told apart."""
     if not draft.text.isascii():
@@ -319,6 +329,7 @@ COUNTED = (
     ),
 )
 NUMBERS = (
+    Recogniser("number", "0", _PADDED, lambda m: number(m["number"]), search=OneOf(" 0")),
     Recogniser("number", ".", _DOTS, lambda m: " to ", DIGIT, OneOf("..")),
     Recogniser("symbol", ".", _INNER_STOP, lambda m: " dot ", DIGIT + CAPITAL),
     Recogniser("number", "-–", _NTH_RANGE, lambda m: " to ", DIGIT),
