@@ -23,7 +23,7 @@ from voxcli.voices.store import bundled_folder
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "voices"
 CONSENT = "synthetic, no person's voice; Apache-2.0, see NOTICE"
-CREATED = "2026-11-29T00:00:00+00:00"
+CREATED = "2026-11-30T00:00:00+00:00"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Source:
 
 SOURCES = (
     Source("emma", "emma", 1.0, "a woman, calm"),
-    Source("mia", "mia", 1.0, "a woman, high and bright"),
+    Source("mia", "mia", 1.0, "a woman, bright"),
     Source("sarah", "sarah", 1.0, "a woman, warm"),
     Source("george", "george", 1.0, "a man, light"),
     Source("hugo", "hugo", 1.0, "a man, firm"),
