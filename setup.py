@@ -47,7 +47,9 @@ setup(
                 # nobody looks at floating-point traps or errno, and vectors cannot keep them
                 "-fno-trapping-math",
                 "-fno-math-errno",
+                "-pthread",
             ],
+            extra_link_args=["-pthread"],
             optional=True,
         )
     ],

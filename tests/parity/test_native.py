@@ -18,6 +18,7 @@ from voxcli.engine.native.device import resolve_device
 from voxcli.kernels import native
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native_product import Panels
+from voxcli.kernels.structs import LANES
 from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.native import NativeDecoder, supports_vocoder
 from voxcli.models.voxcpm2.vae import Decoder
@@ -101,10 +102,10 @@ def test_pairs_are_their_reference(B: int, T: int, C: int) -> None:
 def test_the_last_convolution_is_its_reference(B: int, T: int, C: int) -> None:
     x, slots, contexts = random(B, T, C), some_slots(B), random(NUM_SLOTS, 6, C, seed=1)
     snake = kernels.table(random(2, C, seed=2))
-    taps = torch.nn.functional.pad(random(7 * C, seed=3), (0, -7 * C % kernels.LANES)) / C
+    taps = torch.nn.functional.pad(random(7 * C, seed=3), (0, -7 * C % LANES)) / C
     expected_contexts = contexts.clone()
     expected = kernels.last_reference(x, snake, taps, 0.1, expected_contexts, slots)
-    (scratch,) = buffers((6 + T) * C + kernels.LANES)
+    (scratch,) = buffers((6 + T) * C + LANES)
     found = kernels.last(x, snake, taps, 0.1, contexts, slots, scratch)
     torch.testing.assert_close(found, expected, atol=5e-6, rtol=0)
     torch.testing.assert_close(contexts, expected_contexts, atol=2e-6, rtol=1e-6)

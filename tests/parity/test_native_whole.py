@@ -9,11 +9,14 @@ from test_native_layers import HEADS, rotation_of
 from torch import Tensor
 
 from voxcli.kernels import native_layers as kernels
-from voxcli.kernels.native_layers import Heads, Layer
+from voxcli.kernels import structs
+from voxcli.kernels.native_layers import Layer
 from voxcli.kernels.native_product import Panels
+from voxcli.kernels.structs import Heads
 from voxcli.models.voxcpm2 import native_layers
 from voxcli.models.voxcpm2.backbone import CausalStack, Repeats
-from voxcli.models.voxcpm2.native_layers import MAX_PROMPT, MIN_SHARED, NativeCausalStack
+from voxcli.models.voxcpm2.host import MIN_SHARED
+from voxcli.models.voxcpm2.native_layers import NativeCausalStack
 
 D, F, EPS, SCALE = 30, 50, 1e-5, 0.7
 NEVER = 10**9
@@ -28,7 +31,7 @@ pytestmark = [
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many, and few rows for each at once, so that there is something to share out."""
     monkeypatch.setattr(kernels.cores, "num_threads", lambda: request.param)
-    monkeypatch.setattr(kernels, "MIN_TAKEN", 3)
+    monkeypatch.setattr(structs, "MIN_TAKEN", 3)
 
 
 class Weights:
@@ -172,11 +175,12 @@ SPANS = [(3, 0, 20), (0, 4, 1), (1, 0, 33)]
 
 
 @pytest.mark.parametrize(
-    "spans", [SPANS, [(0, 0, 5)], [(2, 3, MIN_SHARED)], [(0, 0, MAX_PROMPT + 1), (1, 0, 3)]]
+    "spans", [SPANS, [(0, 0, 5)], [(2, 3, MIN_SHARED)], [(0, 0, 129), (1, 0, 3)]]
 )
 def test_prompts_whose_ends_alone_are_read_have_the_bits_of_whole_ones(
     models: Models, monkeypatch: pytest.MonkeyPatch, spans: list[tuple[int, int, int]]
 ) -> None:
+    monkeypatch.setattr(native_layers, "MAX_PROMPT", 128)
     stack = models("mini").residual_lm
     assert type(stack) is NativeCausalStack
     x = random(sum(length for _, _, length in spans), stack.config.hidden_size)

@@ -13,7 +13,8 @@ from replay import encode
 from test_rows import all_equal, slot_tensors
 from torch import Tensor
 
-from voxcli.engine.native.runner import NUM_PREFIXES, ModelRunner
+from voxcli.engine.native.runner import ModelRunner
+from voxcli.engine.native.running import NUM_PREFIXES
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.prompt import Prompt
 

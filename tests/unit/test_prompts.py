@@ -19,8 +19,9 @@ from voxcli.engine.native.prompts import (
 )
 from voxcli.errors import EngineError
 from voxcli.models.data import PromptShape, Span
-from voxcli.models.voxcpm2.model import PROMPT_KINDS, VoxCPM2
+from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt
+from voxcli.models.voxcpm2.prompting import PROMPT_KINDS
 
 SHAPES = prompt_shapes(PROMPT_KINDS, 32, 1024)
 TEXTS, AUDIOS = (

@@ -16,8 +16,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 MIN_CAPABILITY = (8, 0)  # bf16 tensor cores
 
@@ -37,7 +39,11 @@ def capability(device: torch.device) -> tuple[int, int]:
     """Compute capability of a device; below all others where there is none."""
     if device.type == "meta":
         return _stand_in
-    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+    if device.type != "cuda":
+        return (0, 0)
+    import torch
+
+    return torch.cuda.get_device_capability(device)
 
 
 @cache

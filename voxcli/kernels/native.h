@@ -2,7 +2,7 @@
 
    Plain C99 for any compiler; where GCC or clang compile for x86-64, each function is there a
    second time for AVX2 and a third for AVX-512, which give the same bits. No state but which of
-   them to use, no allocation, no threads, no library but libc's memcpy. Compile it with
+   them to use and the threads of native_threads.c, no allocation, no library but libc. Compile it with
    -ffp-contract=off: what is rounded is then what stands here, so that a number does not depend on
    whether it was in a vector or in what was left over behind the last whole one. */
 

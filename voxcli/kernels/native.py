@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import struct
 import zlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-
-import torch
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +34,7 @@ PARAMETERS = {
     "vox_product": [*[POINTER] * 5, *[NUMBER] * 6],
     "vox_local_layer": [*[POINTER] * 9, *[NUMBER] * 9],
     "vox_causal_layer": [*[POINTER] * 13, *[NUMBER] * 7],
+    "vox_parallel": [*[POINTER] * 2, *[ctypes.c_uint] * 2],
     "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }
 
@@ -79,12 +79,16 @@ def _is_whole(path: Path) -> bool:
 
 
 def choose(library: ctypes.CDLL, capability: str) -> str:
-    """Have a library use instructions up to these, by torch's name of them; those it will use.
-
-    `ATEN_CPU_CAPABILITY` lowers torch's own, and so these.
-    """
+    """Have a library use instructions up to these, by torch's name of them; those it will use."""
     most = 2 if capability.startswith("AVX512") else int(capability == "AVX2")
     return INSTRUCTIONS[library.vox_choose(most)]
+
+
+def _most_allowed() -> str:
+    """Torch's name of the instructions that it may use at most, which holds for these kernels too;
+    torch itself is not asked."""
+    told = os.environ.get("ATEN_CPU_CAPABILITY", "").lower()
+    return {"default": "DEFAULT", "avx2": "AVX2"}.get(told, "AVX512")
 
 
 def find(folder: Path = HERE) -> Found:
@@ -100,7 +104,7 @@ def find(folder: Path = HERE) -> Found:
         library.vox_mark.restype = ctypes.c_uint32
         if library.vox_mark() != _mark(folder):
             return Found(None, f"{path.name} was compiled from another version of voxcli", True)
-        instructions = choose(library, torch.backends.cpu.get_cpu_capability())
+        instructions = choose(library, _most_allowed())
         for name, parameters in PARAMETERS.items():
             function = getattr(library, name)
             function.argtypes, function.restype = parameters, None

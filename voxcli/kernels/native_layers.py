@@ -10,40 +10,17 @@ heads, `G` key/value heads, `C` head width.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
-from voxcli.kernels.native_product import Panels, PanelsStruct, parallel
+from voxcli.kernels.native_product import Panels, parallel
+from voxcli.kernels.structs import Heads, LayerStruct, whole
+from voxcli.kernels.structs import num_taken as taken_at_once
 from voxcli.layers import cores
 from voxcli.layers.rope import rotate_
-
-LANES = 16
-# Positions that a thread takes at once in a whole layer: no more than the second cache holds, and
-# enough to read weights for; where there are more, parts, so that a late thread is helped.
-MAX_TAKEN, MIN_TAKEN, PARTS = 48, 16, 2
-
-
-@dataclass(frozen=True)
-class Heads:
-    """How a row of queries, keys and values is cut; `[H C, G C, G C]` numbers."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    scale: float
-
-    @property
-    def width(self) -> int:
-        return (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
-
-    @property
-    def group(self) -> int:
-        """Query heads that share a key."""
-        return self.num_heads // self.num_kv_heads
 
 
 def norm_reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -139,7 +116,7 @@ def local_attention(qkv: Tensor, rotation: Tensor | None, heads: Heads, keep: sl
     assert rotation is None or rotation.shape == (N, 1, C // 2), rotation.shape
     first, stop, _ = keep.indices(N)
     M = stop - first
-    W = _whole(N)
+    W = whole(N)
     scratch = qkv.new_empty((C + M * heads.group) * W)
     out = qkv.new_empty(B, M, heads.num_heads * C)
     library = loaded()
@@ -191,22 +168,13 @@ def decode_attention(
     assert qkv.shape[1] == heads.width, (qkv.shape, heads)
     assert min(len(qkv), len(out), len(positions)) >= B, (qkv.shape, out.shape, B)
     assert out.shape[1] == heads.num_heads * C, (out.shape, heads)
-    scores = qkv.new_empty(_whole(N))
+    scores = qkv.new_empty(whole(N))
     library = loaded()
     library.vox_decode_attention(
         qkv.data_ptr(), _address(rotation), keys.data_ptr(), values.data_ptr(), slots.data_ptr(),
         positions.data_ptr(), scores.data_ptr(), out.data_ptr(), heads.scale,
         B, N, heads.num_heads, G, C,
     )  # fmt: skip
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = (
-        *((name, PanelsStruct) for name in ("qkv", "output", "gate_up", "down")),
-        *((name, ctypes.c_void_p) for name in ("input_norm", "mlp_norm", "next_norm", "rotation")),
-        *((name, ctypes.c_int64) for name in ("D", "F", "H", "G", "C")),
-        *((name, ctypes.c_float) for name in ("attention_scale", "residual_scale", "eps")),
-    )
 
 
 class Layer:
@@ -234,7 +202,7 @@ class Layer:
         assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
         assert qkv.out_features == heads.width, (qkv.out_features, heads)
         assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
-        self._layer = _Layer(
+        self._layer = LayerStruct(
             *(panels.as_struct() for panels in products),
             *(norm.data_ptr() for norm in norms), _address(rotation), self._width, self._hidden,
             heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
@@ -270,8 +238,8 @@ class Layer:
         assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
         sums, out = x.new_empty(B, M, D), x.new_empty(B, M, D)
         num_threads = cores.num_threads()
-        num_taken = max(1, _num_taken(B * N, num_threads) // N)
-        size = num_taken * N * self._scratch + _whole(N) * (heads.head_dim + M * heads.group)
+        num_taken = max(1, taken_at_once(B * N, num_threads) // N)
+        size = num_taken * N * self._scratch + whole(N) * (heads.head_dim + M * heads.group)
         scratch = x.new_empty(num_threads * size)
         loaded().vox_local_layer(
             ctypes.addressof(self._layer), x.data_ptr(), _address(normed), _address(known),
@@ -308,8 +276,8 @@ class Layer:
         E = B if kept is None else len(kept)
         qkv, sums, out = x.new_empty(B, heads.width), x.new_empty(E, D), x.new_empty(E, D)
         num_threads = cores.num_threads()
-        num_taken = _num_taken(B, num_threads)
-        size = num_taken * (self._scratch + D) + _whole(N)
+        num_taken = taken_at_once(B, num_threads)
+        size = num_taken * (self._scratch + D) + whole(N)
         scratch = x.new_empty(num_threads * size)
         loaded().vox_causal_layer(
             ctypes.addressof(self._layer), x.data_ptr(), normed.data_ptr(), keys.data_ptr(),
@@ -325,15 +293,6 @@ class Layer:
         heads, D, F = self._heads, self._width, self._hidden
         attended = heads.num_heads * heads.head_dim
         return heads.width + attended + max(2 * D + 3 * F, D + heads.width)
-
-
-def _num_taken(num_positions: int, num_threads: int) -> int:
-    """Positions that a thread takes at once."""
-    return max(MIN_TAKEN, min(MAX_TAKEN, -(-num_positions // (PARTS * num_threads))))
-
-
-def _whole(N: int) -> int:
-    return -(-N // LANES) * LANES
 
 
 def _address(tensor: Tensor | None) -> int:

@@ -20,25 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import load, loaded
+from voxcli.kernels.structs import MIN_THREADED, VECTORS, PanelsStruct
 from voxcli.layers import cores
 from voxcli.layers.linear import Layout, Linear
-
-VECTORS = 3  # of a panel, as in `native_panels.h`
-# Multiply-adds from which on a product is split over threads; below, the split costs more.
-MIN_THREADED = 1_000_000
-
-
-class PanelsStruct(ctypes.Structure):
-    """`Panels` of `native_panels.h`."""
-
-    _fields_ = (
-        ("weight", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("N", ctypes.c_int64),
-        ("K", ctypes.c_int64),
-        ("is_half", ctypes.c_int),
-        ("is_sum", ctypes.c_int),
-    )
 
 
 @dataclass(frozen=True)

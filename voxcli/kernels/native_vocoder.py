@@ -10,20 +10,17 @@ Letters: `B` rows, `T` time steps, `C` channels, `J` context length, `K` taps, `
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
-from voxcli.kernels.native_product import Panels, PanelsStruct
-
-LANES = 16
-PART = 4608  # numbers of a row that a residual unit has in work
-MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
+from voxcli.kernels.native_product import Panels
+from voxcli.kernels.structs import LANES, PART, UnitStruct, table_repeats
 
 
 def bump(u: Tensor) -> Tensor:
@@ -33,8 +30,7 @@ def bump(u: Tensor) -> Tensor:
 
 def table(values: Tensor) -> Tensor:
     """`[..., C] -> [..., W]`: repeated, so that few channels fill vectors too."""
-    period = math.lcm(values.shape[-1], LANES)
-    times = max(1, MIN_TABLE // period) * period // values.shape[-1]
+    times = table_repeats(values.shape[-1])
     return values.float().repeat(*[1] * (values.ndim - 1), times).contiguous()
 
 
@@ -156,15 +152,8 @@ def last(
         x.data_ptr(), *_addresses(snake), contexts.data_ptr(), slots.data_ptr(), taps.data_ptr(),
         bias, scratch.data_ptr(), out.data_ptr(), B, T, C, snake.shape[1],
     )  # fmt: skip
-    return torch.tanh_(out)
-
-
-class _Unit(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("scale", "shift", "taps")),
-        ("product", PanelsStruct),
-        ("dilation", ctypes.c_int64),
-    )
+    np.tanh(out.numpy(), out=out.numpy())  # in arrays, as without torch
+    return out
 
 
 @dataclass(frozen=True)
@@ -200,7 +189,7 @@ class Units:
             assert unit.taps.is_contiguous(), unit.taps.stride()
             assert unit.snake.is_contiguous(), unit.snake.stride()
         structs = [
-            _Unit(
+            UnitStruct(
                 *_addresses(unit.snake),
                 unit.taps.data_ptr(),
                 unit.panels.as_struct(is_sum=True),
@@ -208,7 +197,7 @@ class Units:
             )
             for unit in units
         ]
-        self._structs = (_Unit * len(units))(*structs)
+        self._structs = (UnitStruct * len(units))(*structs)
         self._num_channels, self._table, self._part = C, W, max(1, PART // W) * W
         self._past = [6 * unit.dilation for unit in units]
         self._vector = units[0].panels.vector

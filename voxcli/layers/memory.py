@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import mmap
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from voxcli.layers.pages import pages
 
 UPLOAD_BYTES = 32 << 20  # of one of the blocks that weights go through
 
@@ -18,17 +17,11 @@ UPLOAD_BYTES = 32 << 20  # of one of the blocks that weights go through
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """`torch.zeros`, but on CPU with pages that take no memory until they are written.
 
-    NOTE: torch writes the zeros. numpy does not, but asks for huge pages, and a slot's row is
-    shorter than one: the first request would take the memory of all positions.
+    NOTE: torch writes the zeros.
     """
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
-    own: dict[str, int] = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE}
-    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, **own)  # freed with the tensor
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        with suppress(OSError):  # a system without huge pages
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return torch.frombuffer(pages, dtype=dtype).view(*shape)
+    return torch.frombuffer(pages(math.prod(shape) * dtype.itemsize), dtype=dtype).view(*shape)
 
 
 class Upload:

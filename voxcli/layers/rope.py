@@ -4,9 +4,6 @@ A head's channels are stored in interleaved pairs (`interleave_heads` permutes t
 key projections once, when they are loaded), so that rotating by position is a product with
 `exp(i * angle)`. Query-key products are unchanged by the permutation because both sides share it.
 
-Source: RoFormer (arXiv:2104.09864), LongRoPE (arXiv:2402.13753); the amplitude factor and the
-choice of factors follow OpenBMB/VoxCPM `modules/minicpm4/model.py` (Apache-2.0).
-
 Letters: `N` positions, `H` heads, `D` head width.
 """
 
@@ -16,6 +13,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from voxcli.layers.rotary import rotation_table
 
 
 def rotations(
@@ -28,12 +27,10 @@ def rotations(
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """Table of rotations, complex64 `[N, 1, D/2]`, to be broadcast over heads."""
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=device) / head_dim
-    inverse_frequencies = 1.0 / theta**exponents
-    stretch = torch.tensor(factors, dtype=torch.float32, device=device)
-    positions = torch.arange(num_positions, dtype=torch.float32, device=device)
-    angles = torch.outer(positions, 1.0 / stretch) * inverse_frequencies
-    return torch.polar(torch.full_like(angles, amplitude), angles).unsqueeze(1)
+    table = rotation_table(
+        num_positions, head_dim, theta=theta, factors=factors, amplitude=amplitude
+    )
+    return torch.from_numpy(table).to(device)
 
 
 def interleave_heads(weight: Tensor, head_dim: int) -> Tensor:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from voxcli.models.data import (
+        HostRow,
         Input,
         ModelInfo,
         PackedSpans,
@@ -178,6 +179,14 @@ class ModelFamily(ABC):
             CheckpointError: missing, damaged or surplus parts, by name.
         """
 
+    def load_arrays(self, folder: Path) -> ArrayModel | None:
+        """The same in arrays, on a CPU in fp32 and without torch; None where that is not done.
+
+        Raises:
+            CheckpointError: as `load`.
+        """
+        return None
+
     @abstractmethod
     def load_shapes(self, folder: Path, dtype: torch.dtype) -> SpeechModel:
         """The same on the device "meta": no weights, and no more layers than differ."""
@@ -308,3 +317,49 @@ class SpeechModel(Protocol):
     def vocode(self, state: Any, slots: Sequence[int] | Tensor, frames: Tensor) -> Tensor:
         """The next `T` frames of each slot, `[B, T, …]`, to samples `[B, S]` in [-1, 1]."""
         ...
+
+
+class ArrayModel(Protocol):
+    """A loaded model that computes in arrays, on a CPU; methods of the same names do the same as
+    those of `SpeechModel`, with the same bits."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def family(self) -> ModelFamily: ...
+
+    def make_prompt(self, parts: PromptParts) -> Prompt: ...
+
+    def encode_recording(self, samples: np.ndarray, use: Use) -> dict[str, np.ndarray]:
+        """It may import torch."""
+        ...
+
+    def can_take(self, arrays: Mapping[str, np.ndarray], use: Use) -> bool: ...
+
+    def can_say(self, character: str) -> bool: ...
+
+    def new_state(self, num_slots: int, num_positions: int) -> Any: ...
+
+    def copy_prefix(self, state: Any, source: int, slot: int, length: int) -> None: ...
+
+    def prefill_together(self, state: Any, spans: Sequence[tuple[Any, int, int]]) -> None: ...
+
+    def prefill_prefix(self, state: Any, prompt: Any, slot: int) -> None: ...
+
+    def row_values(self, prompt: Any, parameters: Any, step: int) -> Sequence[float]: ...
+
+    def decode(
+        self, state: Any, rows: Sequence[HostRow], values: Sequence[Sequence[float]], key: GraphKey
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """One whole step of rows that share a graph key; other slots keep their bits.
+
+        Args:
+            values: of the declared row inputs, of each row.
+
+        Returns:
+            frames `[B, …]`, and bool `[B]`: nothing follows this step.
+        """
+        ...
+
+    def vocode(self, state: Any, slots: Sequence[int], frames: np.ndarray) -> np.ndarray: ...

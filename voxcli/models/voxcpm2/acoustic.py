@@ -10,18 +10,17 @@ Letters: `B` rows, `P` latent vectors a patch, `D` latent width, `W` LocDiT widt
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from voxcli.kernels.native_product import NativeLinear
 from voxcli.layers.linear import Linear
+from voxcli.models.voxcpm2 import host
 from voxcli.models.voxcpm2.backbone import LocalStack, Repeats
-
-TIME_SCALE = 1000  # diffusion time in [0, 1] is embedded as [0, 1000]
-ZERO_INIT_SHARE = 0.04  # of the schedule's points: steps whose velocity is taken as zero
 
 
 class LocalEncoder:
@@ -48,8 +47,10 @@ class ScalarQuantizer:
         self.scale = scale
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        levels = torch.round(torch.tanh(self.in_proj(hidden)) * self.scale)
-        return self.out_proj(levels / self.scale)
+        x = self.in_proj(hidden)
+        if is_host(self.in_proj):
+            return self.out_proj(torch.from_numpy(host.quantize(x.numpy(), self.scale)))
+        return self.out_proj(torch.round(torch.tanh(x) * self.scale) / self.scale)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class TimeMlp:
     linear_2: Linear
 
     def __call__(self, embedding: Tensor) -> Tensor:
-        return self.linear_2(F.silu(self.linear_1(embedding)))
+        return self.linear_2(silu_of(self.linear_1, embedding))
 
 
 @dataclass(frozen=True)
@@ -74,22 +75,20 @@ class Schedule:
     embeddings: Tensor
 
 
-def sway_times(num_steps: int) -> Tensor:
-    """`num_steps + 1` times from 1 to 0, denser near 1 (sway sampling, arXiv:2410.06885)."""
-    times = torch.linspace(1, 0, num_steps + 1)
-    return times + (torch.cos(math.pi / 2 * times) - 1 + times)
-
-
-def num_zero_steps(num_steps: int) -> int:
-    return max(1, int((num_steps + 1) * ZERO_INIT_SHARE))
-
-
 def sinusoids(times: Tensor, width: int) -> Tensor:
     """`[n] -> [n, width]`, sines then cosines."""
-    half = width // 2
-    frequencies = torch.exp(torch.arange(half) * (-math.log(10000) / (half - 1)))
-    angles = TIME_SCALE * times.unsqueeze(1) * frequencies
-    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+    return torch.from_numpy(host.sinusoids(times.cpu().numpy(), width))
+
+
+def is_host(product: Linear) -> bool:
+    """Whether arrays compute what is behind a product, with the bits of a model without torch."""
+    return isinstance(product, NativeLinear)
+
+
+def silu_of(product: Linear, x: Tensor) -> Tensor:
+    """SiLU of what a product makes of `x`."""
+    y = product(x)
+    return torch.from_numpy(host.silu(y.numpy())) if is_host(product) else F.silu(y)
 
 
 class LocalDiT:
@@ -120,17 +119,16 @@ class LocalDiT:
     def schedule(self, num_steps: int) -> Schedule:
         """The schedule of `num_steps`, computed at its first use."""
         if num_steps not in self._schedules:
-            times = sway_times(num_steps)
-            first = num_zero_steps(num_steps)
-            sizes = times[:-1] - times[1:]
-            deltas = sizes[first:] if self.is_mean_mode else torch.zeros(num_steps - first)
+            sizes, told = host.solver_times(num_steps, is_mean_mode=self.is_mean_mode)
             norm = self.stack.norm
 
-            def embed(values: Tensor) -> Tensor:
-                return sinusoids(values, self.width).to(norm.device, norm.dtype)
+            def embed(values: np.ndarray) -> Tensor:
+                embedded = torch.from_numpy(host.sinusoids(values, self.width))
+                return embedded.to(norm.device, norm.dtype)
 
-            embeddings = self.time_mlp(embed(times[first:-1])) + self.delta_time_mlp(embed(deltas))
-            self._schedules[num_steps] = Schedule(sizes[first:].tolist(), embeddings)
+            times, deltas = told
+            embeddings = self.time_mlp(embed(times)) + self.delta_time_mlp(embed(deltas))
+            self._schedules[num_steps] = Schedule(sizes, embeddings)
         return self._schedules[num_steps]
 
     def velocity(
@@ -170,11 +168,22 @@ class LocalDiT:
             if cfg is not None:
                 projected = torch.cat((projected, projected))
             velocity = self.velocity(projected, mu, time, projected_cond, repeats)
+            if is_host(self.out_proj):
+                x = _move_on_host(x, velocity, size, cfg)
+                continue
             if cfg is not None:
                 conditional, unconditional = velocity.chunk(2)
                 velocity = guide(conditional, unconditional, cfg)
             x = torch.add(x, velocity, alpha=-size)
         return x
+
+
+def _move_on_host(x: Tensor, velocity: Tensor, size: float, cfg: Tensor | None) -> Tensor:
+    """The same as in `LocalDiT.solve`, in arrays."""
+    by = velocity.numpy()
+    if cfg is not None:
+        by = host.guide(by[: len(x)], by[len(x) :], cfg.numpy())
+    return torch.from_numpy(host.move(x.numpy(), by, size))
 
 
 def guide(conditional: Tensor, unconditional: Tensor, cfg: Tensor) -> Tensor:

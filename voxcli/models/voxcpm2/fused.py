@@ -25,7 +25,8 @@ from voxcli.models.causal import FusedCausalLayers
 from voxcli.models.voxcpm2.acoustic import LocalDiT, LocalEncoder
 from voxcli.models.voxcpm2.backbone import CausalStack, LocalStack, Repeats
 from voxcli.models.voxcpm2.config import TransformerConfig
-from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
+from voxcli.models.voxcpm2.host import KERNEL
+from voxcli.models.voxcpm2.vae import Decoder, DepthwiseConv, VocoderState
 
 logger = logging.getLogger(__name__)
 

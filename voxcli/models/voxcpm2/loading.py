@@ -6,11 +6,10 @@ from pathlib import Path
 
 import torch
 
-from voxcli.errors import CheckpointError
 from voxcli.models.voxcpm2.config import VoxCPM2Config
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.sources import CheckpointSource, RandomSource, ShapeSource
-from voxcli.models.voxcpm2.tokenize import REFERENCE_END, StandInTokenizer, TextTokenizer
+from voxcli.models.voxcpm2.tokenize import StandInTokenizer, TextTokenizer
 
 
 def load(
@@ -26,11 +25,7 @@ def load(
     """
     config = VoxCPM2Config.load(folder)
     tokenizer = TextTokenizer(folder)
-    wanted, rows = max(tokenizer.num_ids, REFERENCE_END + 1), config.lm.vocab_size
-    if wanted > rows:
-        raise CheckpointError(
-            f"{folder / 'tokenizer.json'} has {wanted:,} ids, config.json says vocab_size {rows:,}"
-        )
+    tokenizer.require_room(config.lm.vocab_size)
     with torch.inference_mode():
         source = CheckpointSource(folder, device, dtype)
         source.is_native = is_native

@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxcli.errors import CheckpointError
 from voxcli.kernels import is_available
 from voxcli.layers.memory import upload
 from voxcli.layers.noise import normal
@@ -31,10 +30,7 @@ from voxcli.models.causal import ends_of
 from voxcli.models.data import (
     HostRow,
     Input,
-    ModelInfo,
     PackedSpans,
-    PromptKind,
-    PromptParts,
     PromptShape,
     Rows,
     Span,
@@ -42,24 +38,13 @@ from voxcli.models.data import (
 )
 from voxcli.models.kv_cache import KVCache
 from voxcli.models.voxcpm2 import vae_weights, weights
+from voxcli.models.voxcpm2.acoustic import silu_of
 from voxcli.models.voxcpm2.config import VoxCPM2Config
-from voxcli.models.voxcpm2.family import Parameters, VoxCPM2Family
-from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt, lay_out, with_space
+from voxcli.models.voxcpm2.prompt import AUDIO, TEXT, Prompt
+from voxcli.models.voxcpm2.prompting import GUIDANCE, NOISE_BLOCK, NUM_WARM_PATCHES, Prompting
 from voxcli.models.voxcpm2.sources import Source
 from voxcli.models.voxcpm2.tokenize import StandInTokenizer, TextTokenizer
 from voxcli.models.voxcpm2.vae import VocoderState
-from voxcli.utterance import Use
-
-MIN_PATCHES = 4  # the official loop ignores the stop head for its first three patches
-NUM_WARM_PATCHES = 3  # prompt patches the vocoder hears before it continues a prompt
-CHUNK_PATCHES = 4  # 0.64 s: fewer, larger vocoder calls; more gains little
-NOISE_BLOCK = 64  # steps of noise drawn at once: on CPU they take little longer than 16
-
-GUIDANCE = Input("guidance_scale", "float32")
-PROMPT_KINDS = (
-    PromptKind(TEXT, (64, 128, 256, 384, 512, 768, 1024, 1536, 2048)),
-    PromptKind(AUDIO, (128, 256)),
-)
 
 
 @dataclass
@@ -82,12 +67,8 @@ class SlotState:
     noise: Tensor | None = None
 
 
-class VoxCPM2:
+class VoxCPM2(Prompting):
     """A loaded model; see `models.base.SpeechModel` for the contract of each method."""
-
-    family = VoxCPM2Family()
-    row_inputs = (GUIDANCE,)
-    prompt_kinds = PROMPT_KINDS
 
     def __init__(
         self,
@@ -96,8 +77,6 @@ class VoxCPM2:
         tokenizer: TextTokenizer | StandInTokenizer | None,
     ) -> None:
         width = config.lm.hidden_size
-        self.config = config
-        self.tokenizer = tokenizer
         self.embedding = source.take("base_lm.embed_tokens.weight", config.lm.vocab_size, width)
         self.base_lm = weights.load_causal_stack(source, "base_lm", config.lm)
         self.residual_lm = weights.load_causal_stack(source, "residual_lm", config.residual_lm)
@@ -113,85 +92,14 @@ class VoxCPM2:
         self.decoder = vae_weights.load_decoder(source, config.vae)
         self.encoder = vae_weights.load_encoder(source, config.vae)
         self.device, self.dtype = source.device, source.dtype
-        self.info = ModelInfo(
-            family=self.family.name,
-            sample_rate=config.vae.out_sample_rate,
-            reference_sample_rate=config.vae.sample_rate,
-            hop_length=config.patch_size * config.vae.decoder_hop,
-            max_positions=min(config.max_length, config.lm.max_position_embeddings),
-            min_frames=MIN_PATCHES,
-            num_parameters=source.num_parameters,
-            first_chunk=1,
-            chunk=CHUNK_PATCHES,
-        )
-        self.patch_shape = (config.patch_size, config.feat_dim)
+        super().__init__(config, tokenizer, source.num_parameters)
         self._normal = _noise_function(self.device)
 
-    # ------------------------------------------------------------ prompts
-
-    def make_prompt(self, parts: PromptParts) -> Prompt:
-        reference = None if parts.reference is None else parts.reference[Use.REFERENCE]
-        continued = None if parts.prompt is None else parts.prompt[Use.PROMPT]
-        style = parts.style.strip()
-        return self.encode_prompt(
-            f"({style}){parts.text}" if style else parts.text,
-            reference=reference,
-            prompt_text=with_space(parts.prompt_text),
-            prompt_audio=continued,
-        )
-
-    def encode_prompt(
-        self,
-        text: str,
-        *,
-        reference: np.ndarray | None = None,
-        prompt_text: str = "",
-        prompt_audio: np.ndarray | None = None,
-    ) -> Prompt:
-        """Lay out a prompt.
-
-        Args:
-            reference: latents `[A, P, D]` of the voice to imitate.
-            prompt_text, prompt_audio: transcript and latents `[A, P, D]` of speech to continue.
-        """
-        if self.tokenizer is None:
-            raise CheckpointError("this model has no tokenizer files, so it cannot take a text")
-        none = np.zeros((0, *self.patch_shape), np.float32)
-        return lay_out(
-            self.tokenizer.encode(prompt_text + text),
-            none if reference is None else reference,
-            none if prompt_audio is None else prompt_audio,
-        )
-
-    def encode_recording(self, samples: np.ndarray, use: Use) -> dict[str, np.ndarray]:
-        return {str(use): self.encode_audio(samples, pad_left=use is Use.PROMPT)}
-
-    def can_take(self, arrays: Mapping[str, np.ndarray], use: Use) -> bool:
-        found = arrays.get(use)
-        return (
-            found is not None
-            and found.ndim == 3
-            and found.shape[1:] == self.patch_shape
-            and found.dtype == np.float32
-        )
-
-    def encode_audio(self, samples: np.ndarray, *, pad_left: bool = False) -> np.ndarray:
-        """Latents `[A, P, D]` of samples.
-
-        Args:
-            pad_left: complete the first patch instead of the last, as speech to continue needs.
-        """
-        P = self.config.patch_size
-        missing = -len(samples) % (P * self.config.vae.encoder_hop)
-        padded = np.pad(samples, (missing, 0) if pad_left else (0, missing))
+    def _encode(self, samples: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            batch = torch.from_numpy(padded.astype(np.float32)).unsqueeze(0).to(self.device)
-            latents = self.encoder(batch)[0]  # [T, D]
-        patches: np.ndarray = latents.unflatten(0, (-1, P)).cpu().numpy()
-        return patches
-
-    def can_say(self, character: str) -> bool:
-        return self.tokenizer is not None and self.tokenizer.can_say(character)
+            latents = self.encoder(torch.from_numpy(samples).unsqueeze(0).to(self.device))[0]
+        array: np.ndarray = latents.cpu().numpy()
+        return array
 
     # ------------------------------------------------------------ state
 
@@ -273,9 +181,6 @@ class VoxCPM2:
         residual = self.residual_lm.prefill_ends(fused, state.residual_cache, places)
         return torch.stack([hidden[end] for end in ends_of(places)]), residual
 
-    def kind_of(self, prompt: Prompt, start: int, end: int) -> str:
-        return AUDIO if prompt.is_audio[start:end].any() else TEXT
-
     def prompt_inputs(self, shape: PromptShape) -> tuple[Input, ...]:
         N = shape.num_positions
         token_ids = Input("token_ids", "int64", (N,))
@@ -344,9 +249,6 @@ class VoxCPM2:
 
     # ------------------------------------------------------------ decode
 
-    def row_values(self, prompt: Prompt, parameters: Parameters, step: int) -> Sequence[float]:
-        return (parameters.guidance_scale,)
-
     def noise(self, state: SlotState, rows: Rows) -> Tensor:
         """The noise of a step, `[B, P, D]`."""
         if rows.host is None:
@@ -387,7 +289,7 @@ class VoxCPM2:
             num_steps,
             rows.inputs[GUIDANCE.name] if is_guided else None,
         )
-        logits = self.stop_head(F.silu(self.stop_proj(lm_hidden)))  # [B, 2]
+        logits = self.stop_head(silu_of(self.stop_proj, lm_hidden))  # [B, 2]
         # equal logits are no stop, as in argmax, which returns the first
         is_end = logits[:, 1] > logits[:, 0]
         return StepOutput(patches, is_end)

@@ -14,8 +14,10 @@ from torch import Tensor
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native import load
 from voxcli.kernels.native_product import NativeLinear
+from voxcli.kernels.structs import LANES
 from voxcli.layers.linear import Linear
-from voxcli.models.voxcpm2.vae import KERNEL, Decoder, DepthwiseConv, VocoderState
+from voxcli.models.voxcpm2.host import KERNEL
+from voxcli.models.voxcpm2.vae import Decoder, DepthwiseConv, VocoderState
 
 
 def supports_vocoder(decoder: Decoder) -> bool:
@@ -86,7 +88,7 @@ class NativeDecoder(Decoder):
         self._last_snake = _snake(plain.last_scale)
         C = len(plain.last_scale)
         taps = plain.last(torch.eye(C)).T.flatten()  # [KERNEL * C]
-        self._last_taps = F.pad(taps, (0, -len(taps) % kernels.LANES))
+        self._last_taps = F.pad(taps, (0, -len(taps) % LANES))
         self._last_bias = float(plain.last_bias)
 
     def __call__(self, latents: Tensor, state: VocoderState, slots: Tensor | slice) -> Tensor:
@@ -95,7 +97,7 @@ class NativeDecoder(Decoder):
         contexts = iter(state.contexts)
         B, T, _ = latents.shape
         # for one row a call; no smaller than a table, with room for a last vector
-        scratch = latents.new_empty(max(self._largest(1, T), self._widest_table) + kernels.LANES)
+        scratch = latents.new_empty(max(self._largest(1, T), self._widest_table) + LANES)
         out = latents.new_empty(2 * self._largest(B, T))
         x = latents.contiguous()
         x = self.expand(

@@ -19,6 +19,7 @@ from torch import Tensor
 from voxcli.kernels import native_layers as kernels
 from voxcli.kernels.native import load
 from voxcli.kernels.native_product import NativeLinear
+from voxcli.kernels.structs import Heads
 from voxcli.models.causal import ends_of
 from voxcli.models.data import Rows
 from voxcli.models.kv_cache import KVCache
@@ -28,9 +29,9 @@ from voxcli.models.voxcpm2.backbone import (
     Repeats,
     Stack,
 )
+from voxcli.models.voxcpm2.host import MIN_SHARED
 
-MIN_SHARED = 32  # positions; with fewer, each thread would read all weights for too little
-MAX_PROMPT = 128  # positions; from about there on torch's attention over all of them is faster
+MAX_PROMPT = 512  # positions; from about there on torch's attention over all of them is faster
 
 
 def supports(device: torch.device, dtype: torch.dtype) -> bool:
@@ -38,8 +39,8 @@ def supports(device: torch.device, dtype: torch.dtype) -> bool:
     return device.type == "cpu" and dtype == torch.float32 and load() is not None
 
 
-def _heads(stack: Stack) -> kernels.Heads:
-    return kernels.Heads(stack.num_heads, stack.num_kv_heads, stack.head_dim, stack.scale)
+def _heads(stack: Stack) -> Heads:
+    return Heads(stack.num_heads, stack.num_kv_heads, stack.head_dim, stack.scale)
 
 
 def _layers(stack: Stack) -> list[kernels.Layer]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from voxcli.errors import CheckpointError
 from voxcli.models.settings import read_by_library
 
 WORD_START = "▁"
@@ -35,7 +36,7 @@ class TextTokenizer:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "tokenizer.json"
+        path = self._path = folder / "tokenizer.json"
         with read_by_library(str(path)):
             self._tokenizer = Tokenizer.from_file(str(path))
         vocabulary = self._tokenizer.get_vocab()
@@ -46,6 +47,14 @@ class TextTokenizer:
             clean = token.replace(WORD_START, "")
             if len(clean) >= 2 and _is_chinese(clean) and clean in vocabulary:
                 self._split[token_id] = [vocabulary.get(char, self._unknown) for char in clean]
+
+    def require_room(self, vocab_size: int) -> None:
+        """Raise CheckpointError where the model has fewer ids than the tokenizer."""
+        wanted = max(self.num_ids, REFERENCE_END + 1)
+        if wanted > vocab_size:
+            raise CheckpointError(
+                f"{self._path} has {wanted:,} ids, config.json says vocab_size {vocab_size:,}"
+            )
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = []

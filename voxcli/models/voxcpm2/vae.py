@@ -24,9 +24,7 @@ from torch import Tensor
 
 from voxcli.layers.linear import Linear
 from voxcli.models.voxcpm2.config import VaeConfig
-
-KERNEL = 7  # of every depthwise convolution and of the last one
-DILATIONS = (1, 3, 9)  # of the three residual units of a block
+from voxcli.models.voxcpm2.host import KERNEL
 
 
 @dataclass

@@ -11,12 +11,11 @@ from torch import Tensor
 from voxcli.layers.linear import Linear
 from voxcli.models.voxcpm2.config import VaeConfig
 from voxcli.models.voxcpm2.fused import FusedDecoder, supports_vocoder
+from voxcli.models.voxcpm2.host import DILATIONS, KERNEL, MIN_ALPHA
 from voxcli.models.voxcpm2.native import NativeDecoder
 from voxcli.models.voxcpm2.native import supports_vocoder as supports_native_vocoder
 from voxcli.models.voxcpm2.sources import VAE_PREFIX, Source
 from voxcli.models.voxcpm2.vae import (
-    DILATIONS,
-    KERNEL,
     Decoder,
     DecoderBlock,
     DepthwiseConv,
@@ -26,9 +25,6 @@ from voxcli.models.voxcpm2.vae import (
     ResidualUnit,
 )
 
-# Snake divides by alpha; folding needs it away from zero. The change is below 1e-6 * x^2.
-MIN_ALPHA = 1e-6
-
 
 def _conv(
     source: Source, name: str, *shape: int, transposed: bool = False
@@ -37,7 +33,8 @@ def _conv(
     gain = source.take(f"{VAE_PREFIX}{name}.weight_g", shape[0], 1, 1)
     direction = source.take(f"{VAE_PREFIX}{name}.weight_v", *shape)
     bias = source.take(f"{VAE_PREFIX}{name}.bias", shape[1 if transposed else 0])
-    norm = torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
+    # in double precision the order of a sum does not show
+    norm = torch.linalg.vector_norm(direction.double(), dim=(1, 2), keepdim=True).float()
     return direction * (gain / norm), bias
 
 

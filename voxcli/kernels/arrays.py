@@ -1,0 +1,454 @@
+"""The compiled kernels over numpy arrays, for a model that speaks without torch.
+
+The same functions that `native_product.py`, `native_layers.py` and `native_vocoder.py` call over
+tensors, and so the same bits; those modules say what each does, and have the references. No torch.
+
+Letters: `B` rows, `M` rows or queries, `N` positions or columns out, `K` in, `D` width, `F`
+feed-forward width, `H` query heads, `G` key/value heads, `C` head width or channels, `T` time
+steps, `W` table length.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from voxcli.kernels.native import load, loaded
+from voxcli.kernels.structs import (
+    LANES,
+    MIN_THREADED,
+    PART,
+    VECTORS,
+    Heads,
+    LayerStruct,
+    PanelsStruct,
+    UnitStruct,
+    num_taken,
+    table_repeats,
+    whole,
+)
+from voxcli.layers import cores
+
+FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
+
+
+def is_available() -> bool:
+    """Whether the kernels run here; products need AVX2."""
+    library = load()
+    return library is not None and library.vox_vector() > 0
+
+
+@cache
+def parallel() -> int | None:
+    """Address of the call that runs a function in the kernels' own threads."""
+    return ctypes.cast(loaded().vox_parallel, ctypes.c_void_p).value
+
+
+def address(array: np.ndarray | None) -> int:
+    if array is None:
+        return 0
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+def empty(*shape: int) -> np.ndarray:
+    return np.empty(shape, FLOAT)
+
+
+# ---------------------------------------------------------------- products
+
+
+class Linear:
+    """A product with a weight in panels, as `native_panels.h` reads them.
+
+    Args:
+        weight: `[N, K]`; its dtype, fp16 or fp32, is that of the panels.
+        bias: `[N]`, or None.
+    """
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray | None) -> None:
+        N, K = self.out_features, self.in_features = weight.shape
+        self.is_half = weight.dtype == HALF
+        assert self.is_half or weight.dtype == FLOAT, weight.dtype
+        self.vector = loaded().vox_vector()
+        num_vectors = -(-N // self.vector)
+        num_panels = -(-num_vectors // VECTORS)
+        missing = num_vectors * self.vector - N
+        ends = [self.vector * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
+        packed = (np.zeros if missing else np.empty)((N + missing) * K, weight.dtype)
+        for first, stop in pairwise(ends):
+            panel = packed[first * K : stop * K].reshape(K, stop - first)
+            panel[:, : N - first] = weight[first:stop].T
+        self.weight = packed
+        self.bias = None if bias is None else np.pad(bias.astype(FLOAT, copy=False), (0, missing))
+        self._addresses = address(self.weight), address(self.bias)
+
+    def as_struct(self, *, is_sum: bool = False) -> PanelsStruct:
+        """As C reads it.
+
+        Args:
+            is_sum: the product is added to what it is written to.
+        """
+        return PanelsStruct(
+            *self._addresses, self.out_features, self.in_features, self.is_half, is_sum
+        )
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """`[..., K] -> [..., N]`."""
+        N, K = self.out_features, self.in_features
+        M = x.size // K
+        _check(x)
+        assert x.shape[-1] == K, (x.shape, K)
+        y = empty(*x.shape[:-1], N)
+        num_threads = cores.num_threads() if M * N * K >= MIN_THREADED else 1
+        loaded().vox_product(
+            address(x), *self._addresses, address(y), parallel(), M, N, K, self.is_half,
+            self.vector, num_threads,
+        )  # fmt: skip
+        return y
+
+
+# ---------------------------------------------------------------- layers
+
+
+def norm(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
+    """`x / sqrt(mean(x^2) + eps) * weight`; `[..., D]`."""
+    _check(x, weight)
+    out = np.empty_like(x)
+    D = x.shape[-1]
+    assert weight.shape == (D,), (weight.shape, x.shape)
+    loaded().vox_norm(address(x), 0, address(weight), address(out), 1.0, eps, x.size // D, D)
+    return out
+
+
+def add_norm(
+    x: np.ndarray, y: np.ndarray, scale: float, weight: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`x + scale * y`, written over `y`, and its norm; `[..., D]` each."""
+    _check(x, y, weight)
+    out = np.empty_like(y)
+    D = y.shape[-1]
+    assert weight.shape == (D,), (weight.shape, y.shape)
+    assert x.shape == y.shape, (x.shape, y.shape)
+    loaded().vox_norm(
+        address(x), address(y), address(weight), address(out), scale, eps, y.size // D, D
+    )
+    return y, out
+
+
+def swiglu(x: np.ndarray) -> np.ndarray:
+    """`silu(gate) * up` of both side by side; `[..., 2 F] -> [..., F]`."""
+    _check(x)
+    width = x.shape[-1] // 2
+    out = empty(*x.shape[:-1], width)
+    loaded().vox_swiglu(address(x), address(out), out.size // width, width)
+    return out
+
+
+def local_attention(
+    qkv: np.ndarray, rotation: np.ndarray | None, heads: Heads, keep: slice
+) -> np.ndarray:
+    """Attention without a mask of the positions `keep`; `[B, N, …] -> [B, M, H C]`."""
+    B, N, width = qkv.shape
+    C = heads.head_dim
+    _check(qkv)
+    assert width == heads.width, (width, heads)
+    assert rotation is None or rotation.shape == (N, 1, C // 2), rotation.shape
+    first, stop, _ = keep.indices(N)
+    M, W = stop - first, whole(N)
+    scratch = empty((C + M * heads.group) * W)
+    out = empty(B, M, heads.num_heads * C)
+    keys = address(scratch)
+    loaded().vox_local_attention(
+        address(qkv), address(rotation), keys, keys + 4 * C * W, address(out), heads.scale,
+        B, N, first, M, heads.num_heads, heads.num_kv_heads, C,
+    )  # fmt: skip
+    return out
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where rows go: int64 `[B]`, each a slot and a position that are there."""
+
+    slots: np.ndarray
+    positions: np.ndarray
+
+
+def decode_attention(
+    qkv: np.ndarray, rotation: np.ndarray | None, heads: Heads, keys: np.ndarray,
+    values: np.ndarray, places: Places,
+) -> np.ndarray:  # fmt: skip
+    """Attention of one position a row over its slot; `[B, …] -> [B, H C]`."""
+    B = len(qkv)
+    _, G, N, C = keys.shape
+    _check(qkv, keys, values)
+    _check_cache(keys, values, places, heads)
+    assert qkv.shape == (B, heads.width), (qkv.shape, heads)
+    assert len(places.slots) == len(places.positions) == B, (places, B)
+    out = empty(B, heads.num_heads * C)
+    scores = empty(whole(N))
+    loaded().vox_decode_attention(
+        address(qkv), address(rotation), address(keys), address(values), address(places.slots),
+        address(places.positions), address(scores), address(out), heads.scale,
+        B, N, heads.num_heads, G, C,
+    )  # fmt: skip
+    return out
+
+
+class Layer:
+    """A whole layer in one call, its rows shared out to threads; see `native_layers.Layer`."""
+
+    def __init__(
+        self, products: tuple[Linear, Linear, Linear, Linear],
+        norms: tuple[np.ndarray, np.ndarray, np.ndarray], rotation: np.ndarray | None,
+        heads: Heads, *, residual_scale: float, eps: float,
+    ) -> None:  # fmt: skip
+        qkv, output, gate_up, down = products
+        self._kept = products, norms, rotation  # read by address
+        self._heads = heads
+        self._vector = qkv.vector
+        self._width, self._hidden = output.out_features, down.in_features
+        self._num_rotations = None if rotation is None else len(rotation)
+        _check(*norms)
+        assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
+        assert qkv.out_features == heads.width, (qkv.out_features, heads)
+        assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
+        self._layer = LayerStruct(
+            *(product.as_struct() for product in products),
+            *(address(norm) for norm in norms), address(rotation), self._width, self._hidden,
+            heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
+        )  # fmt: skip
+
+    def local(
+        self, x: np.ndarray, normed: np.ndarray | None, keep: slice,
+        known: np.ndarray | None = None, changed: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Over all positions of each row, of which `keep` are read behind it."""
+        B, N, D = x.shape
+        first, stop, _ = keep.indices(N)
+        M = stop - first
+        heads = self._heads
+        _check(x, *(array for array in (normed, known) if array is not None))
+        assert (normed is None) != (known is None)
+        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
+        assert known is None or known.shape == (B, N, heads.width), (known.shape, heads)
+        assert changed is None or changed.dtype == np.int64, changed.dtype
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        sums, out = empty(B, M, D), empty(B, M, D)
+        num_threads = cores.num_threads()
+        taken = max(1, num_taken(B * N, num_threads) // N)
+        size = taken * N * self._scratch + whole(N) * (heads.head_dim + M * heads.group)
+        scratch = empty(num_threads * size)
+        loaded().vox_local_layer(
+            ctypes.addressof(self._layer), address(x), address(normed), address(known),
+            address(changed), address(sums), address(out), address(scratch), parallel(),
+            B, N, 0 if changed is None else len(changed), first, M, taken, size, self._vector,
+            num_threads,
+        )  # fmt: skip
+        return sums, out
+
+    def causal(
+        self, x: np.ndarray, normed: np.ndarray, keys: np.ndarray, values: np.ndarray,
+        places: Places, kept: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Over one position of each row, of which those `kept` are read behind it; None for all."""
+        B, D = x.shape
+        heads = self._heads
+        N = keys.shape[2]
+        _check(x, normed, keys, values)
+        _check_cache(keys, values, places, heads)
+        assert len(places.slots) == len(places.positions) == B, (places, B)
+        assert normed.shape == x.shape, (normed.shape, x.shape)
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        assert kept is None or kept.dtype == np.int64, kept.dtype
+        E = B if kept is None else len(kept)
+        qkv, sums, out = empty(B, heads.width), empty(E, D), empty(E, D)
+        num_threads = cores.num_threads()
+        taken = num_taken(B, num_threads)
+        size = taken * (self._scratch + D) + whole(N)
+        scratch = empty(num_threads * size)
+        loaded().vox_causal_layer(
+            ctypes.addressof(self._layer), address(x), address(normed), address(keys),
+            address(values), address(places.slots), address(places.positions), address(kept),
+            address(qkv), address(sums), address(out), address(scratch), parallel(),
+            B, N, E, taken, size, self._vector, num_threads,
+        )  # fmt: skip
+        return sums, out
+
+    @property
+    def _scratch(self) -> int:
+        """Numbers of a position, as `native_layers.c` says."""
+        heads, D, F = self._heads, self._width, self._hidden
+        attended = heads.num_heads * heads.head_dim
+        num: int = heads.width + attended + max(2 * D + 3 * F, D + heads.width)
+        return num
+
+
+# ---------------------------------------------------------------- the vocoder
+
+
+def table(values: np.ndarray) -> np.ndarray:
+    """`[..., C] -> [..., W]`: repeated, so that few channels fill vectors too."""
+    repeats = table_repeats(values.shape[-1])
+    return np.tile(values, repeats).astype(FLOAT, copy=False)
+
+
+def filter_table(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """`[K, C]` and `[C]` to `[W / LANES, K + 1, LANES]`."""
+    rows = table(np.concatenate((weight, bias[np.newaxis])))  # [K + 1, W]
+    return np.ascontiguousarray(rows.reshape(len(rows), -1, LANES).swapaxes(0, 1))
+
+
+def depthwise(
+    x: np.ndarray, taps: np.ndarray, dilation: int, contexts: np.ndarray, slots: np.ndarray
+) -> np.ndarray:
+    """A causal convolution with one filter a channel, without Snake; `[B, T, C]`."""
+    B, T, C = x.shape
+    W, J = taps.shape[0] * LANES, contexts.shape[1]
+    assert 6 * dilation == J, (dilation, J)
+    out = empty(B, T, C)
+    scratch = empty((J + T) * C + LANES)
+    _check_vocoder(x, contexts, slots, taps, 8 * W)
+    loaded().vox_depthwise(
+        address(x), 0, 0, address(contexts), address(slots), address(taps), address(scratch),
+        address(out), B, T, C, W, dilation,
+    )  # fmt: skip
+    return out
+
+
+def pairs(x: np.ndarray, snake: np.ndarray, contexts: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """Snake, with the time step before in front of each; `[B, T, 2 C]`.
+
+    Args:
+        snake: tables of scale and shift, `[2, W]`.
+        contexts: `[slots, 1, C]`.
+    """
+    B, T, C = x.shape
+    W = snake.shape[1]
+    assert contexts.shape[1] == 1, contexts.shape
+    out = empty(B, T, 2 * C)
+    line = empty(W)
+    _check_vocoder(x, contexts, slots, snake, 2 * W)
+    loaded().vox_pairs(
+        address(x), address(snake), address(snake) + 4 * W, address(contexts), address(slots),
+        address(line), address(out), B, T, C, W,
+    )  # fmt: skip
+    return out
+
+
+def last(
+    x: np.ndarray, snake: np.ndarray, taps: np.ndarray, bias: float, contexts: np.ndarray,
+    slots: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Snake, a causal convolution to one channel, tanh; `[B, T]`.
+
+    Args:
+        taps: `[K C]`, time step by time step, and zeros up to a multiple of `LANES`.
+    """
+    B, T, C = x.shape
+    W = snake.shape[1]
+    out = empty(B, T)
+    scratch = empty((6 + T) * C + LANES + W)
+    assert contexts.shape[1] == 6, contexts.shape
+    _check_vocoder(x, contexts, slots, taps, whole(7 * C))
+    loaded().vox_last(
+        address(x), address(snake), address(snake) + 4 * W, address(contexts), address(slots),
+        address(taps), bias, address(scratch), address(out), B, T, C, W,
+    )  # fmt: skip
+    np.tanh(out, out=out)
+    return out
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A residual unit; see `native_vocoder.Unit`."""
+
+    snake: np.ndarray
+    taps: np.ndarray
+    dilation: int
+    product: Linear
+
+
+class Units:
+    """Residual units one behind the other, in one call; see `native_vocoder.Units`."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units = units  # read by address
+        W = units[0].taps.shape[0] * LANES
+        C = units[0].product.out_features
+        for unit in units:
+            shape = unit.product.out_features, unit.product.in_features
+            assert shape == (C, C), (shape, C)
+            assert not unit.product.is_half
+            assert unit.taps.shape[0] * LANES == W, (unit.taps.shape, W)
+            _check(unit.taps, unit.snake)
+        structs = [
+            UnitStruct(
+                address(unit.snake), address(unit.snake) + 4 * W, address(unit.taps),
+                unit.product.as_struct(is_sum=True), unit.dilation,
+            )
+            for unit in units
+        ]  # fmt: skip
+        self._structs = (UnitStruct * len(units))(*structs)
+        self._num_channels, self._table, self._part = C, W, max(1, PART // W) * W
+        self._past = [6 * unit.dilation for unit in units]
+        self._vector = units[0].product.vector
+
+    def __call__(
+        self, x: np.ndarray, contexts: Sequence[np.ndarray], slots: np.ndarray
+    ) -> np.ndarray:
+        """Run them on `[B, T, C]`, which the sum takes the place of."""
+        B, T, C = x.shape
+        assert self._num_channels == C, (x.shape, self._num_channels)
+        assert [context.shape[1] for context in contexts] == self._past, self._past
+        for context in contexts:
+            _check_vocoder(x, context, slots, x, 0)
+        padded, inner = empty(max(self._past) * C + self._part), empty(self._part)
+        addresses = (ctypes.c_void_p * len(contexts))(*map(address, contexts))
+        loaded().vox_units(
+            address(x), ctypes.addressof(self._structs), ctypes.addressof(addresses),
+            address(slots), address(padded), address(inner), len(contexts), B, T, C,
+            self._table, self._part, self._vector,
+        )  # fmt: skip
+        return x
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _check(*arrays: np.ndarray) -> None:
+    """What the functions rely on, so that a mistake ends here and not in memory."""
+    for array in arrays:
+        assert array.dtype == FLOAT, array.dtype
+        assert array.flags.c_contiguous, array.strides
+
+
+def _check_cache(keys: np.ndarray, values: np.ndarray, places: Places, heads: Heads) -> None:
+    assert keys.shape == values.shape, (keys.shape, values.shape)
+    assert keys.shape[1] == heads.num_kv_heads, (keys.shape, heads)
+    assert keys.shape[3] == heads.head_dim, (keys.shape, heads)
+    for numbers in (places.slots, places.positions):
+        assert numbers.dtype == np.int64, numbers.dtype
+        assert numbers.flags.c_contiguous, numbers.strides
+
+
+def _check_vocoder(
+    x: np.ndarray, contexts: np.ndarray, slots: np.ndarray, constants: np.ndarray, size: int
+) -> None:
+    """The same.
+
+    Args:
+        constants: of which so many numbers are read.
+    """
+    _check(x, contexts, constants)
+    assert slots.dtype == np.int64, slots.dtype
+    assert slots.shape == x.shape[:1], (slots.shape, x.shape)
+    assert contexts.shape[2] == x.shape[2], (contexts.shape, x.shape)
+    assert constants.size >= size, (constants.shape, size)

@@ -1,0 +1,89 @@
+"""What the compiled kernels read, as `native*.c` and `native*.h` say: structures and constants.
+
+No torch and no arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+
+LANES = 16
+VECTORS = 3  # of a panel
+# Multiply-adds from which on a product is split over threads; below, the split costs more.
+MIN_THREADED = 1_000_000
+# Positions that a thread takes at once in a whole layer: no more than the second cache holds, and
+# enough to read weights for; where there are more, parts, so that a late thread is helped.
+MAX_TAKEN, MIN_TAKEN, PARTS = 48, 16, 2
+PART = 4608  # numbers of a row that a residual unit has in work
+MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
+
+
+class PanelsStruct(ctypes.Structure):
+    """`Panels` of `native_panels.h`."""
+
+    _fields_ = (
+        ("weight", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("N", ctypes.c_int64),
+        ("K", ctypes.c_int64),
+        ("is_half", ctypes.c_int),
+        ("is_sum", ctypes.c_int),
+    )
+
+
+class LayerStruct(ctypes.Structure):
+    """`Layer` of `native_layers.c`."""
+
+    _fields_ = (
+        *((name, PanelsStruct) for name in ("qkv", "output", "gate_up", "down")),
+        *((name, ctypes.c_void_p) for name in ("input_norm", "mlp_norm", "next_norm", "rotation")),
+        *((name, ctypes.c_int64) for name in ("D", "F", "H", "G", "C")),
+        *((name, ctypes.c_float) for name in ("attention_scale", "residual_scale", "eps")),
+    )
+
+
+class UnitStruct(ctypes.Structure):
+    """`Unit` of `native_vocoder.c`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("scale", "shift", "taps")),
+        ("product", PanelsStruct),
+        ("dilation", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How a row of queries, keys and values is cut; `[H C, G C, G C]` numbers."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    scale: float
+
+    @property
+    def width(self) -> int:
+        return (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a key."""
+        return self.num_heads // self.num_kv_heads
+
+
+def num_taken(num_positions: int, num_threads: int) -> int:
+    """Positions that a thread takes at once."""
+    return max(MIN_TAKEN, min(MAX_TAKEN, -(-num_positions // (PARTS * num_threads))))
+
+
+def whole(N: int) -> int:
+    """Up to whole `LANES`."""
+    return -(-N // LANES) * LANES
+
+
+def table_repeats(num_channels: int) -> int:
+    """How often one number a channel is repeated in a table."""
+    period = math.lcm(num_channels, LANES)
+    return max(1, MIN_TABLE // period) * period // num_channels

@@ -1,0 +1,338 @@
+"""A checkpoint's arrays to the layers of `array_layers.py`; as `weights.py` and `vae_weights.py`.
+
+Only checkpoints whose numbers are all fp16 are read, as the bundled one: what else there is needs
+torch. No torch.
+
+Letters: `D` width, `C` channels or head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from voxcli.errors import CheckpointError
+from voxcli.kernels import arrays as kernels
+from voxcli.kernels.arrays import Linear
+from voxcli.kernels.structs import whole
+from voxcli.models.voxcpm2.array_layers import (
+    Block,
+    CausalStack,
+    Decoder,
+    DecoderBlock,
+    LocalDiT,
+    LocalEncoder,
+    LocalStack,
+    ScalarQuantizer,
+    TimeMlp,
+)
+from voxcli.models.voxcpm2.config import TransformerConfig, VaeConfig, VoxCPM2Config
+from voxcli.models.voxcpm2.host import DILATIONS, KERNEL, MIN_ALPHA
+
+MODEL, VAE = "model.safetensors", "audiovae.safetensors"
+BOUNDARIES = "sr_bin_boundaries"  # whole numbers that nothing reads: config.json is what counts
+INFINITE = 0x7C00  # the exponent of a half number that is none
+
+
+class ArraySource:
+    """Hands out the arrays of one file by name, as they are stored.
+
+    Args:
+        path: of a safetensors file.
+
+    Attributes:
+        num_parameters: in all that was taken.
+
+    Raises:
+        CheckpointError: as `models.sources.CheckpointSource`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.num_parameters = 0
+        with self._read():
+            self._file: Any = safe_open(str(path), framework="np")
+            self._unused = set(self._file.keys())
+
+    @property
+    def is_half(self) -> bool:
+        """Whether all numbers of the file are fp16."""
+        with self._read():
+            names = (name for name in self._unused if not name.endswith(BOUNDARIES))
+            return {self._file.get_slice(name).get_dtype() for name in names} == {"F16"}
+
+    def take(self, name: str, *shape: int) -> np.ndarray:
+        """float16 of that shape."""
+        self._find(name, shape)
+        with self._read():
+            array: np.ndarray = self._file.get_tensor(name)
+        if ((array.view(np.uint16) & INFINITE) == INFINITE).any():
+            raise CheckpointError(
+                f"{self._path.parent}: weight '{name}' has values that are not numbers "
+                "(NaN or infinite)"
+            )
+        self.num_parameters += array.size
+        return array
+
+    def floats(self, name: str, *shape: int) -> np.ndarray:
+        """The same as float32."""
+        return self.take(name, *shape).astype(np.float32)
+
+    def skip(self, name: str, *shape: int) -> None:
+        """Take what nothing reads here."""
+        self._find(name, shape)
+        self.num_parameters += int(np.prod(shape))
+
+    def linear(self, name: str, num_out: int, num_in: int, bias: bool = True) -> Linear:
+        weight = self.take(f"{name}.weight", num_out, num_in)
+        return Linear(weight, self.take(f"{name}.bias", num_out) if bias else None)
+
+    def finish(self) -> None:
+        """Refuse a file with weights that nothing asked for."""
+        if self._unused:
+            names = sorted(self._unused)
+            shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+            raise CheckpointError(
+                f"{self._path.parent}: {len(names)} weights were not used: {shown}",
+                hint="config.json asks for others",
+            )
+
+    def _find(self, name: str, shape: tuple[int, ...]) -> None:
+        if name not in self._unused:
+            raise CheckpointError(
+                f"{self._path.parent}: the checkpoint has no weight '{name}', "
+                "which config.json asks for"
+            )
+        self._unused.discard(name)
+        with self._read():
+            found = self._file.get_slice(name).get_shape()
+        if tuple(found) != shape:
+            raise CheckpointError(
+                f"{self._path.parent}: weight '{name}' has shape {list(found)}, "
+                f"config.json asks for {list(shape)}"
+            )
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, SafetensorError) as err:
+            raise CheckpointError(f"{self._path} is damaged or incomplete: {err}") from err
+
+
+# ---------------------------------------------------------------- transformer layers
+
+
+def _interleaved(weight: np.ndarray, head_dim: int) -> np.ndarray:
+    """A head's channels `i` and `i + C/2` become neighbours; as `layers.rope.interleave_heads`."""
+    rows, width = weight.shape
+    halves = weight.reshape(rows // head_dim, 2, head_dim // 2, width)
+    return halves.swapaxes(1, 2).reshape(rows, width)
+
+
+def _blocks(source: ArraySource, prefix: str, config: TransformerConfig) -> list[Block]:
+    D, F, C = config.hidden_size, config.intermediate_size, config.head_dim
+    H, G = config.num_attention_heads, config.num_key_value_heads
+    blocks = []
+    for index in range(config.num_hidden_layers):
+        name = f"{prefix}.layers.{index}"
+        heads = [
+            source.take(f"{name}.self_attn.{kind}_proj.weight", count * C, D)
+            for kind, count in (("q", H), ("k", G), ("v", G))
+        ]
+        if not config.no_rope:
+            heads[:2] = (_interleaved(each, C) for each in heads[:2])
+        gate_up = [source.take(f"{name}.mlp.{kind}_proj.weight", F, D) for kind in ("gate", "up")]
+        blocks.append(
+            Block(
+                input_norm=source.floats(f"{name}.input_layernorm.weight", D),
+                qkv=Linear(np.concatenate(heads), None),
+                output=source.linear(f"{name}.self_attn.o_proj", D, H * C, bias=False),
+                mlp_norm=source.floats(f"{name}.post_attention_layernorm.weight", D),
+                gate_up=Linear(np.concatenate(gate_up), None),
+                down=source.linear(f"{name}.mlp.down_proj", D, F, bias=False),
+            )
+        )
+    return blocks
+
+
+def load_causal_stack(source: ArraySource, prefix: str, config: TransformerConfig) -> CausalStack:
+    norm = source.floats(f"{prefix}.norm.weight", config.hidden_size)
+    blocks = _blocks(source, prefix, config)
+    return CausalStack(config, blocks, norm, config.max_position_embeddings)
+
+
+def _local_stack(
+    source: ArraySource, prefix: str, config: TransformerConfig, num_positions: int
+) -> LocalStack:
+    norm = source.floats(f"{prefix}.norm.weight", config.hidden_size)
+    return LocalStack(config, _blocks(source, prefix, config), norm, num_positions)
+
+
+def load_local_encoder(source: ArraySource, config: VoxCPM2Config) -> LocalEncoder:
+    width = config.encoder.hidden_size
+    return LocalEncoder(
+        source.floats("feat_encoder.special_token", 1, 1, 1, width).reshape(width),
+        source.linear("feat_encoder.in_proj", width, config.feat_dim),
+        _local_stack(source, "feat_encoder.encoder", config.encoder, 1 + config.patch_size),
+    )
+
+
+def load_local_dit(source: ArraySource, config: VoxCPM2Config) -> LocalDiT:
+    prefix, width = "feat_decoder.estimator", config.dit.hidden_size
+    num_positions = 3 + 2 * config.patch_size  # two mu, time, condition, patch
+
+    def time_mlp(name: str) -> TimeMlp:
+        return TimeMlp(
+            *(source.linear(f"{prefix}.{name}.linear_{i}", width, width) for i in (1, 2))
+        )
+
+    return LocalDiT(
+        in_proj=source.linear(f"{prefix}.in_proj", width, config.feat_dim),
+        cond_proj=source.linear(f"{prefix}.cond_proj", width, config.feat_dim),
+        out_proj=source.linear(f"{prefix}.out_proj", config.feat_dim, width),
+        time_mlp=time_mlp("time_mlp"),
+        delta_time_mlp=time_mlp("delta_time_mlp"),
+        stack=_local_stack(source, f"{prefix}.decoder", config.dit, num_positions),
+        width=width,
+        is_mean_mode=config.dit_mean_mode,
+    )
+
+
+def load_quantizer(source: ArraySource, config: VoxCPM2Config) -> ScalarQuantizer:
+    width = config.lm.hidden_size
+    return ScalarQuantizer(
+        source.linear("fsq_layer.in_proj", config.fsq_dim, width),
+        source.linear("fsq_layer.out_proj", width, config.fsq_dim),
+        config.fsq_scale,
+    )
+
+
+# ---------------------------------------------------------------- the AudioVAE
+
+
+def _conv(
+    source: ArraySource, name: str, *shape: int, transposed: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weight with its norm folded in, and bias. Weight norm is over all but the first axis."""
+    gain = source.floats(f"{name}.weight_g", shape[0], 1, 1)
+    direction = source.floats(f"{name}.weight_v", *shape)
+    bias = source.floats(f"{name}.bias", shape[1 if transposed else 0])
+    # in double precision the order of a sum does not show
+    rows = direction.reshape(shape[0], -1).astype(np.float64)
+    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float32)
+    return direction * (gain / norm.reshape(-1, 1, 1)), bias
+
+
+def _alpha(source: ArraySource, name: str, channels: int) -> np.ndarray:
+    alpha = source.floats(f"{name}.alpha", 1, channels, 1).ravel()
+    return np.where(np.abs(alpha) < np.float32(MIN_ALPHA), np.float32(MIN_ALPHA), alpha)
+
+
+def _snake(scale: np.ndarray, shift: np.ndarray | None = None) -> np.ndarray:
+    return kernels.table(np.stack((scale, np.zeros_like(scale) if shift is None else shift)))
+
+
+def _taps(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    return kernels.filter_table(weight.reshape(-1, KERNEL).T, bias)
+
+
+def _residual_unit(source: ArraySource, name: str, channels: int, dilation: int) -> kernels.Unit:
+    alpha_in = _alpha(source, f"{name}.block.0", channels)
+    weight, bias = _conv(source, f"{name}.block.1", channels, 1, KERNEL)
+    alpha_out = _alpha(source, f"{name}.block.2", channels)
+    mix, mix_bias = _conv(source, f"{name}.block.3", channels, channels, 1)
+    folded = weight * (alpha_out / alpha_in).reshape(-1, 1, 1)
+    return kernels.Unit(
+        snake=_snake(alpha_in),
+        taps=_taps(folded, bias * alpha_out),
+        dilation=dilation,
+        product=Linear(mix.squeeze(-1) / alpha_out, mix_bias),
+    )
+
+
+def _decoder_block(
+    source: ArraySource, index: int, channels: int, stride: int, config: VaeConfig
+) -> DecoderBlock:
+    name = f"decoder.model.{index}"
+    alpha = _alpha(source, f"{name}.block.0", channels)
+    scale, shift = alpha, np.zeros_like(alpha)
+    if config.sr_bin_boundaries is not None:
+        num_bins, row = len(config.sr_bin_boundaries) + 1, config.sample_rate_bin
+        table = f"decoder.sr_cond_model.{index}"
+        gains = source.floats(f"{table}.scale_embed.weight", num_bins, channels)
+        offsets = source.floats(f"{table}.bias_embed.weight", num_bins, channels)
+        scale, shift = alpha * gains[row], alpha * offsets[row]
+    half = channels // 2
+    weight, bias = _conv(source, f"{name}.block.1", channels, half, 2 * stride, transposed=True)
+    weight /= alpha.reshape(-1, 1, 1)
+    present, past = weight[:, :, :stride], weight[:, :, stride:]  # [C, C/2, stride] each
+    # row (j, c) of the product is channel c of the j-th of the `stride` outputs
+    stacked = np.concatenate((past, present)).transpose(2, 1, 0).reshape(-1, 2 * channels)
+    return DecoderBlock(
+        snake=_snake(scale, shift),
+        upsample=Linear(stacked, np.tile(bias, stride)),
+        units=kernels.Units(
+            [
+                _residual_unit(source, f"{name}.block.{2 + i}", half, dilation)
+                for i, dilation in enumerate(DILATIONS)
+            ]
+        ),
+        dilations=DILATIONS,
+        channels=half,
+    )
+
+
+def load_decoder(source: ArraySource, config: VaeConfig) -> Decoder:
+    width = config.decoder_dim
+    first = _conv(source, "decoder.model.0", config.latent_dim, 1, KERNEL)
+    expand, bias = _conv(source, "decoder.model.1", width, config.latent_dim, 1)
+    blocks = [
+        _decoder_block(source, 2 + i, width >> i, stride, config)
+        for i, stride in enumerate(config.decoder_rates)
+    ]
+    if config.sr_bin_boundaries is not None:
+        source.skip(f"decoder.{BOUNDARIES}", len(config.sr_bin_boundaries))
+    last = 2 + len(config.decoder_rates)
+    channels = width >> len(config.decoder_rates)
+    alpha = _alpha(source, f"decoder.model.{last}", channels)
+    weight, last_bias = _conv(source, f"decoder.model.{last + 1}", 1, channels, KERNEL)
+    taps = (weight / alpha.reshape(1, -1, 1))[0].T.ravel()  # [KERNEL * C]
+    return Decoder(
+        config=config,
+        first_taps=_taps(*first),
+        expand=Linear(expand.squeeze(-1), bias),
+        blocks=blocks,
+        last_snake=_snake(alpha),
+        last_taps=np.pad(taps, (0, whole(len(taps)) - len(taps))),
+        last_bias=float(last_bias[0]),
+    )
+
+
+def skip_encoder(source: ArraySource, config: VaeConfig) -> None:
+    """Take the weights of the encoder, which torch reads where they are needed."""
+
+    def conv(name: str, *shape: int) -> None:
+        source.skip(f"{name}.weight_g", shape[0], 1, 1)
+        source.skip(f"{name}.weight_v", *shape)
+        source.skip(f"{name}.bias", shape[0])
+
+    width = config.encoder_dim
+    conv("encoder.block.0", width, 1, KERNEL)
+    for index, stride in enumerate(config.encoder_rates, start=1):
+        name = f"encoder.block.{index}.block"
+        for i in range(len(DILATIONS)):
+            source.skip(f"{name}.{i}.block.0.alpha", 1, width, 1)
+            conv(f"{name}.{i}.block.1", width, 1, KERNEL)
+            source.skip(f"{name}.{i}.block.2.alpha", 1, width, 1)
+            conv(f"{name}.{i}.block.3", width, width, 1)
+        source.skip(f"{name}.3.alpha", 1, width, 1)
+        conv(f"{name}.4", 2 * width, width, 2 * stride)
+        width *= 2
+    for name in ("encoder.fc_mu", "encoder.fc_logvar"):
+        conv(name, config.latent_dim, width, 3)
