@@ -14,6 +14,7 @@ Nothing heavy is imported before it is known who it is.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from voxcli.extras import require
 
 if TYPE_CHECKING:
     from voxcli.engine.news import NewsEngine
+    from voxcli.engine.remote.client import RemoteEngine
     from voxcli.hub import ModelFiles
 
 logger = logging.getLogger(__name__)
@@ -81,9 +83,7 @@ def open_engine(
     settings = settings or UserSettings(model=config.model)
     check_spec(spec)
     if spec == AUTO:
-        from voxcli.engine.remote.find import connect_here
-
-        engine, why_not = connect_here(wanted_by(config, settings))
+        engine, why_not = _connect_here(wanted_by(config, settings))
         if engine is not None:
             logger.info("engine: the running server, %s", engine.facts.name)
             from voxcli.engine.standin import StandInEngine
@@ -123,6 +123,17 @@ def open_engine(
 def planning_spec(spec: str) -> str:
     """The spec of who plans the same in this process: nobody else is asked."""
     return spec if spec == VLLM_OMNI else NATIVE
+
+
+def _connect_here(wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
+    """`connect_here`, whose imports take 30 ms, where there may be a server."""
+    from voxcli.engine.remote.place import Place
+
+    if hasattr(os, "getuid") and not Place.default().has_socket:
+        return None, None
+    from voxcli.engine.remote.find import connect_here
+
+    return connect_here(wanted)
 
 
 def open_random_engine(weights: RandomWeights, config: EngineConfig) -> SpeechEngine:

@@ -38,7 +38,7 @@ def connect_here(wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
     if not hasattr(socket, "AF_UNIX"):
         return None, None
     place = Place.default()
-    if not place.is_ours or not place.socket.exists():
+    if not place.has_socket:
         return None, None
     try:
         return _match(Server(place.socket, "it"), replace(wanted, is_near=True))

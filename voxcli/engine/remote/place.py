@@ -71,6 +71,11 @@ class Place:
         is_private = stat.S_IMODE(found.st_mode) & 0o077 == 0
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and is_private
 
+    @property
+    def has_socket(self) -> bool:
+        """Whether a server is there, or was."""
+        return self.is_ours and self.socket.exists()
+
     def create(self) -> None:
         """Make the folder.
 

@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from voxcli.errors import CheckpointError
+from voxcli.models.qwen3_tts.names import (
+    BASE,
+    CONFIG,
+    CUSTOM_VOICE,
+    GENERATION,
+    SPEECH_TOKENIZER,
+    VOICE_DESIGN,
+)
 from voxcli.models.qwen3_tts.sizes import (
     IGNORED,
     RELEASED_CODEC,
@@ -26,18 +34,6 @@ from voxcli.models.qwen3_tts.sizes import (
     TalkerConfig,
 )
 from voxcli.models.settings import Settings, TokenId, read_json, require, shown
-
-CONFIG = "config.json"
-GENERATION = "generation_config.json"
-SPEECH_TOKENIZER = "speech_tokenizer/config.json"
-
-CUSTOM_VOICE, VOICE_DESIGN, BASE = "custom_voice", "voice_design", "base"
-
-# ISO 639-1 to the name that the checkpoint's table has, the most trained first
-LANGUAGES = {
-    "en": "english", "zh": "chinese", "ja": "japanese", "ko": "korean", "fr": "french",
-    "de": "german", "es": "spanish", "it": "italian", "pt": "portuguese", "ru": "russian",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxcli.models.base import GraphKey, ModelFacts, ModelFamily, Published, SpeechModel
-from voxcli.models.qwen3_tts.config import (
+from voxcli.models.qwen3_tts.names import (
     BASE,
     CUSTOM_VOICE,
     GENERATION,
     LANGUAGES,
     SPEECH_TOKENIZER,
     VOICE_DESIGN,
-    Qwen3TTSConfig,
 )
-from voxcli.models.qwen3_tts.sizes import GenerationConfig
 from voxcli.parameters import Parameter, Value, parameter
 from voxcli.utterance import Mode
 
 if TYPE_CHECKING:
     import torch
 
+    from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+    from voxcli.models.qwen3_tts.sizes import GenerationConfig
     from voxcli.models.served import ServedModel
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Qwen3TTSFamily(ModelFamily):
         return config.get("model_type") == self.name
 
     def facts(self, folder: Path, config: Mapping[str, Any]) -> ModelFacts:
-        sizes = Qwen3TTSConfig.beside(folder, config)
+        sizes = _sizes(folder, config)
         return ModelFacts(
             family=self.name,
             sample_rate=sizes.sample_rate,
@@ -165,7 +165,7 @@ class Qwen3TTSFamily(ModelFamily):
     def served_here(self, folder: Path, config: Mapping[str, Any]) -> ServedModel | None:
         from voxcli.models.qwen3_tts.served import TASKS
 
-        sizes = Qwen3TTSConfig.beside(folder, config)
+        sizes = _sizes(folder, config)
         size = sizes.size.replace("b", ".")  # "0b6"
         return self.served(f"qwen3-tts-{size}b-{TASKS[sizes.kind]}")
 
@@ -204,7 +204,7 @@ class Qwen3TTSFamily(ModelFamily):
         from voxcli.models.qwen3_tts.loading import random_model
         from voxcli.models.qwen3_tts.tokenize import tokenizer_for_random
 
-        sizes = Qwen3TTSConfig.beside(folder, config)
+        sizes = _sizes(folder, config)
         tokenizer = tokenizer_for_random(folder, sizes)
         return random_model(sizes, device, dtype, tokenizer=tokenizer, is_native=is_native)
 
@@ -212,6 +212,12 @@ class Qwen3TTSFamily(ModelFamily):
         """The parameters with the checkpoint's defaults."""
         defaults = _defaults(config.generation, is_text_streamed=config.kind == BASE)
         return tuple(_with_default(each, defaults[each.name]) for each in self.declaration)
+
+
+def _sizes(folder: Path, config: Mapping[str, Any]) -> Qwen3TTSConfig:
+    from voxcli.models.qwen3_tts.config import Qwen3TTSConfig  # takes 25 ms
+
+    return Qwen3TTSConfig.beside(folder, config)
 
 
 def _defaults(generation: GenerationConfig, *, is_text_streamed: bool) -> dict[str, Value]:

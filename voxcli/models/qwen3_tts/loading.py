@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 
 from voxcli.models.qwen3_tts import code2wav, encoder, speaker
-from voxcli.models.qwen3_tts.config import BASE, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.family import Qwen3TTSFamily
 from voxcli.models.qwen3_tts.model import Qwen3TTS
+from voxcli.models.qwen3_tts.names import BASE
 from voxcli.models.qwen3_tts.tokenize import TextTokenizer, load_tokenizer
 from voxcli.models.sources import CheckpointSource, RandomSource, ShapeSource
 

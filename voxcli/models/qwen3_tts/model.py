@@ -36,11 +36,12 @@ from voxcli.models.data import (
 from voxcli.models.qwen3_tts import fused_code2wav
 from voxcli.models.qwen3_tts.backbone import FrameStack, SlotStack
 from voxcli.models.qwen3_tts.code2wav import Code2Wav
-from voxcli.models.qwen3_tts.config import BASE, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.encoder import SpeechEncoder
 from voxcli.models.qwen3_tts.family import Parameters, Qwen3TTSFamily
 from voxcli.models.qwen3_tts.fused import FusedFrameStack, FusedSlotStack, FusedStep, supports
 from voxcli.models.qwen3_tts.fused_code2wav import FusedCode2Wav
+from voxcli.models.qwen3_tts.names import BASE
 from voxcli.models.qwen3_tts.predictor import Predictor
 from voxcli.models.qwen3_tts.prompt import CODES, NOTHING, X_VECTOR, Prompt, layout
 from voxcli.models.qwen3_tts.sizes import DecoderConfig

@@ -23,7 +23,8 @@ import numpy as np
 
 from voxcli.errors import UsageError
 from voxcli.models.data import PromptParts
-from voxcli.models.qwen3_tts.config import LANGUAGES, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
+from voxcli.models.qwen3_tts.names import LANGUAGES
 from voxcli.models.qwen3_tts.tokenize import TextTokenizer
 
 OWN_VOICE = "default"  # nobody is named

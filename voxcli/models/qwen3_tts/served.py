@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from voxcli.errors import UsageError
 from voxcli.models.base import ModelFacts
-from voxcli.models.qwen3_tts.config import BASE, CUSTOM_VOICE, LANGUAGES, VOICE_DESIGN
+from voxcli.models.qwen3_tts.names import BASE, CUSTOM_VOICE, LANGUAGES, VOICE_DESIGN
 from voxcli.models.served import Fields, ServedModel
 from voxcli.parameters import Parameter, Values
 from voxcli.utterance import Mode, Utterance
