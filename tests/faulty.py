@@ -23,7 +23,7 @@ from voxcli import cli
 from voxcli.engine.native import engine
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import Result
+from voxcli.engine.native.running import Result
 from voxcli.models.data import Rows, StepOutput
 
 STEP_S = 0.002  # so that two clients find each other

@@ -101,6 +101,8 @@ class EngineConfig:
         eager: run CUDA without graphs, for debugging.
         native: use kernels in C on a CPU and the one in CUDA C++ on a card; without the former
             torch does the same, without the latter Triton's kernels do.
+        light: speak without torch where that gives the same samples: on a CPU, with compiled
+            kernels, as the bundled model does.
         graphs: values of the model's parameters to capture graphs for; empty means its best ones.
     """
 
@@ -112,6 +114,7 @@ class EngineConfig:
     max_positions: int = 0
     eager: bool = False
     native: bool = True
+    light: bool = False
     graphs: tuple[Values, ...] = ()
 
     def __post_init__(self) -> None:
@@ -190,6 +193,7 @@ class UserSettings:
     device: str = "auto"
     threads: int = 0
     native: bool = True
+    light: bool = True
     voice: str | None = None
     cache_dir: Path | None = None
     offline: bool = False
@@ -206,7 +210,7 @@ class UserSettings:
 
 
 _TYPES: dict[str, Any] = {
-    "model": str, "device": str, "threads": int, "native": bool, "voice": str,
+    "model": str, "device": str, "threads": int, "native": bool, "light": bool, "voice": str,
     "cache_dir": Path, "offline": bool, "debug": bool, "engine": str, "api_key": str,
     "model_aliases": tuple, "voice_aliases": dict, "lexicon": Path,
     "cast": dict,

@@ -12,11 +12,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 
 # torch registers in Python how operations act on tensors without data, for its compiler; of its
 # import that is two fifths. Nothing that speaks has such tensors, on a card either.
 _FOR_TRACING = "torch._meta_registrations"
+_CARDS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second is WSL's
 
 _is_own = False
 _exit_code: int | None = None
@@ -26,6 +28,8 @@ def own() -> None:
     """Say that the process is the program's, and nobody else's."""
     global _is_own
     _is_own = True
+    # numpy's BLAS starts threads that spin when it is imported, and is asked for little
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     atexit.register(_leave)  # before all others, so that it is called after them
 
 
@@ -50,6 +54,12 @@ def _leave() -> None:
     except (OSError, ValueError):  # Python reports it
         return
     os._exit(_exit_code)
+
+
+def may_be_card(device: str) -> bool:
+    """Whether a device as asked for may turn out to be a card."""
+    has_card = not sys.platform.startswith("linux") or any(path.exists() for path in _CARDS)
+    return device != "cpu" and (has_card or device.startswith("cuda"))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from voxcli.config import EngineConfig
 from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import NUM_PREFIXES
+from voxcli.engine.native.running import NUM_PREFIXES
 from voxcli.engine.native.scheduler import PrefillLimits
 from voxcli.errors import AdmissionError, UsageError
 from voxcli.models.voxcpm2.loading import load

@@ -193,7 +193,10 @@ def run(
         settings = replace(settings, engine=planning_spec(settings.engine))
     told = utterance.sampling.parameters
     config = options.config(settings, (told,) if told else ())
+    config = replace(config, light=settings.light)
     with options.open(settings, config, is_quiet=show.quiet) as engine:
+        if not show.dry_run:
+            engine.prepare()
         plan = _plan(engine, utterance, is_quiet=show.quiet)
         if show.dry_run:
             engine.check_machine()

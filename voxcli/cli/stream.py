@@ -188,7 +188,8 @@ def stream(
     target = sound.check(is_json=json)
     warm.check(settings)
     # one slot: segments made side by side would slow down the one that is being heard
-    config = replace(options.config(settings, (told,) if told else ()), max_slots=1)
+    config = options.config(settings, (told,) if told else ())
+    config = replace(config, max_slots=1, light=settings.light)
     with ExitStack() as stack:
         engine = stack.enter_context(options.open(settings, config, is_quiet=quiet))
         utterance = engine.in_voice(utterance)

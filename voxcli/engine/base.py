@@ -332,6 +332,10 @@ class SpeechEngine(Closing, ABC):
             UsageError, DeviceError: no such device, or not this number format on it.
         """
 
+    def prepare(self) -> None:
+        """Say that `start` comes next, so that it may begin beside what is done before; always
+        safe, and what fails does so in `start`."""
+
     @abstractmethod
     def start(self, wanted: Iterable[Values] = ()) -> None:
         """Load what speaking needs; what is started already stays as it is.

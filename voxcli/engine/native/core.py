@@ -10,23 +10,23 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from voxcli.config import EngineConfig
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import ModelRunner, Runner
+from voxcli.engine.native.running import Runner
 from voxcli.engine.native.scheduler import PrefillLimits, Scheduler
 from voxcli.engine.native.turns import Turns
 from voxcli.engine.native.vocoding import Vocoding
 from voxcli.errors import EngineError, EngineFaultError, UsageError, VoxError
+from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
-    from voxcli.models.base import GraphKey, ModelFamily, SpeechModel
+    from voxcli.models.base import ArrayModel, GraphKey, ModelFamily, SpeechModel
     from voxcli.models.data import ModelInfo
 
 logger = logging.getLogger(__name__)
@@ -50,14 +50,20 @@ def keys_of(family: ModelFamily, config: EngineConfig) -> tuple[GraphKey, ...]:
 
 
 def make_runner(
-    model: SpeechModel,
-    device: torch.device,
+    model: Any,
+    device: torch.device | None,
     config: EngineConfig,
     is_compiled: Callable[[], bool],
 ) -> Runner:
     """Captured graphs on CUDA, eager execution elsewhere and where it is asked for."""
     num_positions = num_positions_of(model.info, config)
+    if device is None:
+        from voxcli.engine.native.array_runner import ArrayRunner
+
+        return ArrayRunner(model, config.max_slots, num_positions)
     if device.type != "cuda" or config.eager:
+        from voxcli.engine.native.runner import ModelRunner
+
         return ModelRunner(model, device, config.max_slots, num_positions)
     from voxcli.engine.native.card import CudaCard
     from voxcli.engine.native.graph import GraphRunner
@@ -86,7 +92,7 @@ class EngineCore:
 
     Args:
         model: a loaded model.
-        device: where it is.
+        device: where it is; None for a model in arrays.
         config: `max_slots` and `max_positions` size the state, `graphs` says what is captured.
         is_compiled: asked when kernels are needed; True where they are in Triton's cache.
         runner: what runs the model; None chooses one for the device.
@@ -97,8 +103,8 @@ class EngineCore:
 
     def __init__(
         self,
-        model: SpeechModel,
-        device: torch.device,
+        model: SpeechModel | ArrayModel,
+        device: torch.device | None,
         config: EngineConfig,
         is_compiled: Callable[[], bool] = lambda: False,
         runner: Runner | None = None,
@@ -106,15 +112,16 @@ class EngineCore:
         self.model = model
         self.device = device
         self.runner = runner or make_runner(model, device, config, is_compiled)
+        device_type = "cpu" if device is None else device.type
         self.keys: tuple[GraphKey, ...] | None = self.runner.keys
         self.scheduler = Scheduler(
-            config.max_slots, num_positions_of(model.info, config), PREFILL_LIMITS[device.type]
+            config.max_slots, num_positions_of(model.info, config), PREFILL_LIMITS[device_type]
         )
-        most = torch.get_num_threads()
+        most = cores.num_threads()
         self.vocoding = Vocoding(self.runner, min(config.threads or most, most))
         self._turns = Turns()
         self.num_runs = 0
-        self._is_on_card = device.type == "cuda"
+        self.is_on_card = device_type == "cuda"
         self._fault: str | None = None
 
     @property
@@ -174,7 +181,7 @@ class EngineCore:
             raise
         except (RuntimeError, MemoryError) as err:
             self._abort_all()
-            if self._is_on_card:
+            if self.is_on_card:
                 _keep_for_ever(err, self.runner)
             self._fault = str(err).split("\n", 1)[0]  # CUDA adds lines of advice to programmers
             raise EngineFaultError(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import dataclass
 
 import torch
 
 from voxcli import kernels
-from voxcli.config import num_cores
+from voxcli.engine.native.host import cpu_name, has_room, threads_of
 from voxcli.errors import DeviceError, UsageError
 from voxcli.kernels import native
 from voxcli.layers import fp8
 from voxcli.layers.linear import has_half_storage
-
-logger = logging.getLogger(__name__)
 
 PRECISION_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", fp8.FORMAT: "fp8"}
 LIGHT_BYTES = 500 << 20  # models up to this size are made for CPUs too
@@ -87,20 +84,6 @@ def resolve_device(name: str, num_bytes: int = 0) -> Device:
     raise UsageError(f"device '{name}' is unknown", hint="use auto, cpu, cuda or cuda:N")
 
 
-def cpu_name() -> str:
-    """The processor's own name where the system tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            for line in info:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    import platform
-
-    return platform.processor() or platform.machine()
-
-
 def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch.dtype:
     """The weights' number format.
 
@@ -120,12 +103,8 @@ def resolve_dtype(precision: str, device: torch.device, num_bytes: int) -> torch
         return torch.float32
     if precision == "bf16" or device.type == "cuda":
         return torch.bfloat16
-    available = available_memory()
     needed = num_bytes if has_half_storage() else 2 * num_bytes
-    if available is not None and needed > 0.8 * available:
-        logger.info("fp32 needs %.1f GB of %.1f GB: bf16", needed / 1e9, available / 1e9)
-        return torch.bfloat16
-    return torch.float32
+    return torch.float32 if has_room(needed) else torch.bfloat16
 
 
 def _require_fp8(device: torch.device) -> None:
@@ -144,18 +123,6 @@ def _require_fp8(device: torch.device) -> None:
         )
 
 
-def available_memory() -> int | None:
-    """Bytes of memory that can be had without swapping, where the system tells it."""
-    try:
-        with open("/proc/meminfo", encoding="utf-8") as info:
-            for line in info:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
 def kernels_of(device: torch.device, *, is_wanted: bool) -> str | None:
     """The instructions that compiled kernels use on a device; None where none are used."""
     found = native.find()
@@ -165,6 +132,5 @@ def kernels_of(device: torch.device, *, is_wanted: bool) -> str | None:
 
 def set_threads(count: int) -> int:
     """Set the CPU threads: at most the usable cores, 0 for all. Returns the count in force."""
-    most = num_cores()  # more threads than cores only wait for each other
-    torch.set_num_threads(min(count, most) or most)
+    torch.set_num_threads(threads_of(count))
     return torch.get_num_threads()

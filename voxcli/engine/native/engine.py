@@ -13,11 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from voxcli.config import EngineConfig
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, SpeechSession, Wanted
+from voxcli.engine.native.beside import Beside
+from voxcli.engine.native.host import cpu_name, does_without_torch, threads_of
 from voxcli.engine.planning import PlannedModel, make_plan, planned_model
 from voxcli.errors import UsageError
 from voxcli.hub.files import ModelFiles, encoder_checksum, model_checksum
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from voxcli.engine.native.device import Device
     from voxcli.engine.native.session import NativeSession, Routes
     from voxcli.engine.native.speech import NativeSpeech
+    from voxcli.models.base import ArrayModel
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +74,7 @@ class NativeEngine(SpeechEngine):
         self._planned = model
         self._family = model.family
         self._setup: Setup | None = None
+        self._loading: Beside[ArrayModel | None] | None = None
         self._routes: Routes = {}
         self._sessions: WeakSet[NativeSession] = WeakSet()
         self._encoder_checksum: str | None = None
@@ -125,6 +130,10 @@ class NativeEngine(SpeechEngine):
 
         resolve_dtype(precision, resolve_device(device).torch_device, num_bytes=0)
 
+    def prepare(self) -> None:
+        if self.core is None and self.files is not None and self._does_without_torch(self.files):
+            self._loading = self._loading or Beside(partial(_load_arrays, self.files))
+
     def start(self, wanted: Iterable[Values] = ()) -> None:
         """Load the model and capture graphs for what is wanted; once.
 
@@ -175,10 +184,48 @@ class NativeEngine(SpeechEngine):
             raise UsageError(why, hint="use a captured one, or start again with --graphs")
 
     def _load(self, began_s: float) -> None:
+        assert self.files is not None
+        if not (self._does_without_torch(self.files) and self._start_arrays(self.files, began_s)):
+            self._load_tensors(self.files, began_s)
+
+    def _does_without_torch(self, files: ModelFiles) -> bool:
+        return does_without_torch(self.config, _num_bytes(files))
+
+    def _start_arrays(self, files: ModelFiles, began_s: float) -> bool:
+        """Run a model in arrays; False where it has none."""
+        from voxcli.engine.native.core import EngineCore
+        from voxcli.kernels import native
+        from voxcli.layers import cores
+
+        started_s = time.perf_counter()
+        self.prepare()
+        assert self._loading is not None
+        model = self._loading.result()
+        self._loading = None
+        if model is None:
+            return False
+        threads = threads_of(self.config.threads)
+        logger.info("loaded %s without torch", files.name)
+        cores.set_num_threads(threads)
+        self.core = EngineCore(model, None, self.config)
+        self._setup = Setup(
+            model=self.facts.model,
+            device=cpu_name(),
+            device_type="cpu",
+            precision="fp32",
+            threads=threads,
+            load_s=time.perf_counter() - started_s,
+            import_s=started_s - began_s,
+            kernels=native.find().detail,
+        )
+        self.facts = replace(self.facts, can_encode_beside=True)
+        logger.info("%s", self._setup)
+        return True
+
+    def _load_tensors(self, files: ModelFiles, began_s: float) -> None:
         from voxcli.engine.native.ahead import Ahead
 
-        assert self.files is not None
-        files, config = self.files, self.config
+        config, num_bytes = self.config, _num_bytes(files)
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
             logger.info("importing torch")
             with quick_imports():
@@ -188,7 +235,6 @@ class NativeEngine(SpeechEngine):
                 from voxcli.engine.native.memory import require_memory
 
             started_s = time.perf_counter()
-            num_bytes = sum(path.stat().st_size for path in files.files)
             device = resolve_device(config.device, num_bytes)
             threads = set_threads(config.threads)
             dtype = resolve_dtype(config.precision, device.torch_device, num_bytes)
@@ -301,6 +347,8 @@ class NativeEngine(SpeechEngine):
             began_s = time.perf_counter()
             rate = model.info.reference_sample_rate
             samples = resample(recording.samples, recording.sample_rate, rate)
+            if self.core.device is None:
+                self._import_torch()
             self._encoded[key] = model.encode_recording(samples, use)
             self.num_encoded += 1
             self.encode_s += time.perf_counter() - began_s
@@ -308,6 +356,14 @@ class NativeEngine(SpeechEngine):
                 self._encoded.popitem(last=False)
         self._encoded.move_to_end(key)
         return self._encoded[key]
+
+    def _import_torch(self) -> None:
+        """Let a model in arrays, which imports torch for recordings, find it there as if it had
+        been there from the start."""
+        with quick_imports():
+            from voxcli.engine.native.device import set_threads
+
+            set_threads(self.setup.threads)
 
     def voice_counts(self) -> dict[str, float]:
         """Recordings encoded and the seconds that took; beginnings of prompts run and shared."""
@@ -355,6 +411,18 @@ class NativeEngine(SpeechEngine):
         """End every session; always safe."""
         for session in tuple(self._sessions):
             session.close()
+
+
+def _num_bytes(files: ModelFiles) -> int:
+    return sum(path.stat().st_size for path in files.files)
+
+
+def _load_arrays(files: ModelFiles) -> ArrayModel | None:
+    """See `ModelFamily.load_arrays`; that the files are damaged is said before all else."""
+    try:
+        return files.family.load_arrays(files.folder)
+    finally:
+        files.require_whole()
 
 
 def _show(values: Values) -> str:

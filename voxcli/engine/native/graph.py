@@ -29,7 +29,7 @@ from voxcli.engine.native.memory import require_memory
 from voxcli.engine.native.prefilling import Prefilling
 from voxcli.engine.native.program import NUM_OWN, Program, StepKey
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import NO_SAMPLES, Result
+from voxcli.engine.native.running import NO_SAMPLES, Result
 from voxcli.errors import EngineError
 from voxcli.models.base import GraphKey, SpeechModel
 from voxcli.models.data import PromptShape

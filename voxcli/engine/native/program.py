@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from voxcli.engine.native.prompts import StaticPrompts, prompt_shapes
-from voxcli.engine.native.runner import NUM_PREFIXES
+from voxcli.engine.native.running import NUM_PREFIXES
 from voxcli.models.base import GraphKey, SpeechModel
 from voxcli.models.data import Input, PromptShape, Rows
 

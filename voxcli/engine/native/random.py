@@ -24,7 +24,7 @@ from voxcli.engine.planning import PlannedModel
 from voxcli.errors import CheckpointError, UsageError
 from voxcli.hub.catalog import ModelSettings
 from voxcli.models import family_of
-from voxcli.models.base import SpeechModel
+from voxcli.models.base import ArrayModel, SpeechModel
 from voxcli.models.settings import read_json
 from voxcli.plan import Plan
 from voxcli.utterance import FinishReason
@@ -43,7 +43,9 @@ class AllLeaves(PauseFitter):
 class FixedLengthSpeech(NativeSpeech):
     """Speech that ends after a given number of frames and is not judged."""
 
-    def __init__(self, plan: Plan, model: SpeechModel, *, num_frames: int, **given: Any) -> None:
+    def __init__(
+        self, plan: Plan, model: SpeechModel | ArrayModel, *, num_frames: int, **given: Any
+    ) -> None:
         super().__init__(plan, model, **given)
         self._num_frames = num_frames
         self._pauses = AllLeaves()

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from voxcli.utterance import FinishReason
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from voxcli.models.base import GraphKey
     from voxcli.models.data import Prompt
 
@@ -56,7 +54,7 @@ class Request:
     num_prefilled: int = 0
     step: int = 0
     num_vocoded: int = 0
-    pending: deque[Tensor] = field(default_factory=deque)
+    pending: deque[Any] = field(default_factory=deque)
     finish_reason: FinishReason | None = None
     is_flushed: bool = False
 
@@ -84,7 +82,7 @@ class Request:
             wanted = min(wanted, max(self.first_chunk, self.num_vocoded))
         return len(self.pending) >= wanted
 
-    def record(self, frame: Tensor | None, is_end: bool) -> None:
+    def record(self, frame: Any, is_end: bool) -> None:
         """Take one step's result and decide whether this was the last.
 
         Args:
@@ -101,7 +99,7 @@ class Request:
         elif self.step >= self.max_frames:
             self.finish_reason = FinishReason.LENGTH
 
-    def take_pending(self) -> list[Tensor]:
+    def take_pending(self) -> list[Any]:
         """The pending frames, which are pending no more."""
         frames = list(self.pending)
         self.num_vocoded += len(frames)

@@ -9,7 +9,7 @@ import numpy as np
 from voxcli.audio.resample import resample
 from voxcli.engine.native.request import Request
 from voxcli.engine.speech import SegmentedSpeech
-from voxcli.models.base import SpeechModel
+from voxcli.models.base import ArrayModel, SpeechModel
 from voxcli.models.data import ModelInfo, PromptParts
 from voxcli.plan import Plan
 from voxcli.utterance import Use
@@ -30,7 +30,7 @@ class NativeSpeech(SegmentedSpeech[Request]):
     def __init__(
         self,
         plan: Plan,
-        model: SpeechModel,
+        model: SpeechModel | ArrayModel,
         *,
         is_live: bool,
         started_s: float,

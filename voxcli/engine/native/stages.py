@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-import torch
-
 from voxcli.engine.native.core import EngineCore
 
 
@@ -28,7 +26,9 @@ def timed(
             try:
                 return stage(*args)
             finally:
-                if core.device.type == "cuda":
+                if core.is_on_card:
+                    import torch
+
                     torch.cuda.synchronize(core.device)
                 seconds[name] = seconds.get(name, 0.0) + clock() - began_s
 

@@ -17,10 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from voxcli.engine.native.request import Request
-from voxcli.engine.native.runner import ModelRunner, Runner, equal_groups
+from voxcli.engine.native.running import EagerRunner, Runner, equal_groups
 from voxcli.layers import cores
 from voxcli.utterance import FinishReason
 
@@ -109,8 +108,8 @@ class Vocoding:
         self._num_unfinished = 0  # works that workers have begun or will begin
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        if isinstance(runner, ModelRunner) and runner.device.type == "cpu" and num_threads > 1:
-            self._pool = ThreadPoolExecutor(self._num_workers, "vocoder", _use_one_thread)
+        if isinstance(runner, EagerRunner) and runner.works_beside and num_threads > 1:
+            self._pool = ThreadPoolExecutor(self._num_workers, "vocoder", cores.use_one_thread)
 
     @contextmanager
     def cores_shared(self) -> Iterator[None]:
@@ -186,7 +185,7 @@ class Vocoding:
 
     def _begin(self, requests: list[Request]) -> None:
         assert self._pool is not None
-        assert isinstance(self._runner, ModelRunner)
+        assert isinstance(self._runner, EagerRunner)
         make = self._runner.begin_vocoding(requests)
         with self._lock:
             self._num_unfinished += 1
@@ -208,8 +207,3 @@ def _groups(requests: Sequence[Request]) -> list[list[Request]]:
     live = [[request] for request in requests if request.is_live]
     others = [request for request in requests if not request.is_live]
     return live + equal_groups(others, lambda _: MAX_TOGETHER)
-
-
-def _use_one_thread() -> None:
-    torch.set_num_threads(1)
-    torch.get_num_threads()  # NOTE: a thread's first call takes over the newest count of all

@@ -1,0 +1,67 @@
+"""What is known of the processor before torch is there, and whether that is needed. No torch."""
+
+from __future__ import annotations
+
+import logging
+
+from voxcli.config import EngineConfig, num_cores
+from voxcli.process import may_be_card
+
+logger = logging.getLogger(__name__)
+
+
+def cpu_name() -> str:
+    """The processor's own name where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    import platform
+
+    return platform.processor() or platform.machine()
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can be had without swapping, where the system tells it."""
+    try:
+        with open("/proc/meminfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def has_room(num_bytes: int) -> bool:
+    """Whether weights in fp32 leave enough of the memory to all else."""
+    available = available_memory()
+    if available is None or num_bytes <= 0.8 * available:
+        return True
+    logger.info("fp32 needs %.1f GB of %.1f GB: bf16", num_bytes / 1e9, available / 1e9)
+    return False
+
+
+def threads_of(count: int) -> int:
+    """At most the usable cores: more threads only wait for each other. 0 means all of them."""
+    most = num_cores()
+    return min(count, most) or most
+
+
+def does_without_torch(config: EngineConfig, num_bytes: int) -> bool:
+    """Whether an engine is one that may speak without torch, if its model can.
+
+    Args:
+        num_bytes: of the model's files, two a number.
+    """
+    return (
+        config.light
+        and config.native
+        and config.device in ("auto", "cpu")
+        and not may_be_card(config.device)
+        and config.precision in ("auto", "fp32")
+        and (config.precision == "fp32" or has_room(num_bytes))
+    )
