@@ -30,10 +30,11 @@ from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.device import resolve_dtype
 from voxcli.engine.native.request import Request
 from voxcli.models.data import PromptParts, Rows
-from voxcli.models.qwen3_tts.config import BASE, Qwen3TTSConfig
+from voxcli.models.qwen3_tts.config import Qwen3TTSConfig
 from voxcli.models.qwen3_tts.family import Parameters
 from voxcli.models.qwen3_tts.loading import random_model
 from voxcli.models.qwen3_tts.model import Qwen3TTS
+from voxcli.models.qwen3_tts.names import BASE
 from voxcli.models.qwen3_tts.prompt import NOTHING, Prompt
 from voxcli.models.qwen3_tts.tokenize import tokenizer_for_random
 from voxcli.utterance import Use
