@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.model import VoxCPM2
 from voxcli.models.voxcpm2.prompt import Prompt
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from recipes.train_mini.export import in_eight_bits
+
 NEVER = 10**9
 
 pytestmark = [
@@ -51,13 +56,17 @@ Pairs = Callable[[str], Pair]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Checkpoints whose numbers are all halves."""
+    """Checkpoints whose numbers are all halves, or whose layers have eight bits."""
     found = {"mini": MINI}
     for name, config in (("tiny", TINY), ("tiny_mean", TINY_MEAN)):
         folder = found[name] = tmp_path_factory.mktemp(name)
         tensors = write_random_checkpoint(folder, config)
         write_weights(folder, {key: halved(each) for key, each in tensors.items()}, "safetensors")
         write_settings(folder, config)
+    folder = found["tiny_eight"] = tmp_path_factory.mktemp("tiny_eight")
+    write_settings(folder, TINY)
+    tensors = in_eight_bits(write_random_checkpoint(folder, TINY))
+    write_weights(folder, {key: halved(each) for key, each in tensors.items()}, "safetensors")
     return found
 
 
@@ -160,7 +169,7 @@ def assert_same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
     [
         ("mini", (3, False)), ("mini", (2, True)),
         ("tiny", (6, False)), ("tiny", (2, True)), ("tiny", (11, True)),
-        ("tiny_mean", (6, False)), ("tiny_mean", (11, True)),
+        ("tiny_mean", (6, False)), ("tiny_mean", (11, True)), ("tiny_eight", (3, True)),
     ],
 )  # fmt: skip
 def test_arrays_have_the_bits_of_tensors(pairs: Pairs, name: str, key: tuple[int, bool]) -> None:
@@ -231,15 +240,31 @@ def test_a_child_process_has_threads_of_its_own(pairs: Pairs) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_numbers_that_are_no_halves_need_tensors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 8), (40, 33)])
+def test_eight_bits_are_widened_as_in_tensors(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(2)
+    weight = random.integers(-128, 128, shape, np.int8)
+    scale = np.exp2(random.uniform(-24, 9, (shape[0], 1))).astype(np.float16)  # small ones too
+    wanted = (torch.from_numpy(weight).float() * torch.from_numpy(scale).float()).half()
+    np.testing.assert_array_equal(arrays.widened(weight, scale), wanted.numpy())
+
+
+def test_numbers_that_are_no_halves_need_tensors(folders: dict[str, Path], tmp_path: Path) -> None:
     write_random_checkpoint(tmp_path, TINY)
+    assert array_model.load(tmp_path) is None
+    for part in ("audiovae.safetensors", "config.json", "tokenizer.json"):
+        (tmp_path / part).write_bytes((folders["tiny_eight"] / part).read_bytes())
+    tensors = load_file(folders["tiny_eight"] / "model.safetensors")
+    del tensors["base_lm.layers.0.mlp.up_proj.weight_scale"]
+    save_file(tensors, tmp_path / "model.safetensors")
     assert array_model.load(tmp_path) is None
 
 
 def test_a_damaged_checkpoint_is_refused_in_the_same_words(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    folder = folders["tiny"]
+    folder = folders["tiny_eight"]
+    scale = "base_lm.layers.0.mlp.up_proj.weight_scale"
 
     def lacks(found: dict[str, np.ndarray]) -> None:
         del found["fusion_concat_proj.weight"]
@@ -253,9 +278,24 @@ def test_a_damaged_checkpoint_is_refused_in_the_same_words(
     def has_another_shape(found: dict[str, np.ndarray]) -> None:
         found["stop_proj.weight"] = found["stop_proj.weight"][:-1]
 
+    def has_another_scale(found: dict[str, np.ndarray]) -> None:
+        found[scale] = found[scale][:-1]
+
+    def has_a_scale_that_is_no_number(found: dict[str, np.ndarray]) -> None:
+        found[scale][3] = np.nan
+
+    def is_too_large(found: dict[str, np.ndarray]) -> None:
+        found[scale][3] = 60000
+
+    def has_a_scale_for_nothing(found: dict[str, np.ndarray]) -> None:
+        found["stop_proj.weight_scale"] = found[scale]
+
     for part in ("audiovae.safetensors", "config.json", "tokenizer.json"):
         (tmp_path / part).write_bytes((folder / part).read_bytes())
-    for damage in (lacks, has_more, is_no_number, has_another_shape):
+    for damage in (
+        lacks, has_more, is_no_number, has_another_shape, has_another_scale,
+        has_a_scale_that_is_no_number, is_too_large, has_a_scale_for_nothing,
+    ):  # fmt: skip
         tensors = load_file(folder / "model.safetensors")
         damage(tensors)
         save_file(tensors, tmp_path / "model.safetensors")

@@ -32,6 +32,7 @@ PARAMETERS = {
     "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
     "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],
     "vox_product": [*[POINTER] * 5, *[NUMBER] * 6],
+    "vox_widen": [*[POINTER] * 3, *[NUMBER] * 2],
     "vox_local_layer": [*[POINTER] * 9, *[NUMBER] * 9],
     "vox_causal_layer": [*[POINTER] * 13, *[NUMBER] * 7],
     "vox_parallel": [*[POINTER] * 2, *[ctypes.c_uint] * 2],

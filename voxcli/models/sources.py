@@ -24,6 +24,7 @@ from voxcli.kernels import native_product
 from voxcli.layers import fp8
 from voxcli.layers.linear import Layout, Linear, best_layout
 from voxcli.layers.memory import Upload
+from voxcli.models import refusals
 from voxcli.models.shards import INDEX_SUFFIX, read_index
 
 Readers = dict[str, Callable[[], Tensor]]
@@ -174,16 +175,11 @@ class CheckpointSource(Source):
 
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
         if name not in self._tensors:
-            raise CheckpointError(
-                f"{self._folder}: the checkpoint has no weight '{name}', which config.json asks for"
-            )
+            raise refusals.no_weight(self._folder, name)
         tensor = self._tensors[name]()
         self._unused.discard(name)
         if tuple(tensor.shape) != shape:
-            raise CheckpointError(
-                f"{self._folder}: weight '{name}' has shape {list(tensor.shape)}, "
-                f"config.json asks for {list(shape)}"
-            )
+            raise refusals.other_shape(self._folder, name, tensor.shape, shape)
         if tensor.element_size() == 1 and not tensor.is_floating_point():
             tensor = self._widened(name, tensor)
         return self._upload(tensor)
@@ -193,14 +189,12 @@ class CheckpointSource(Source):
 
         It is rounded to half precision, which a CPU reads faster than fp32.
         """
-        scale = self._tensors[f"{name}_scale"]() if f"{name}_scale" in self._tensors else None
+        beside = f"{name}{refusals.SCALE}"
+        scale = self._tensors[beside]() if beside in self._tensors else None
         rows = [*weight.shape[:1], 1]
         if weight.dtype != torch.int8 or scale is None or list(scale.shape) != rows:
-            raise CheckpointError(
-                f"{self._folder}: weight '{name}' is of {weight.dtype}",
-                hint=f"int8 is read where '{name}_scale' has a number for each row",
-            )
-        self._unused.discard(f"{name}_scale")
+            raise refusals.no_scale(self._folder, name, str(weight.dtype))
+        self._unused.discard(beside)
         return (weight.float() * scale.float()).half()
 
     def finish(self) -> None:
@@ -208,17 +202,9 @@ class CheckpointSource(Source):
         is_finite = torch.stack([*self._sums.values()]).isfinite()  # a sum hides neither kind
         for name, is_good in zip(self._sums, is_finite.tolist(), strict=True):
             if not is_good:
-                raise CheckpointError(
-                    f"{self._folder}: weight '{name}' has values that are not numbers (NaN or "
-                    "infinite)"
-                )
+                raise refusals.no_number(self._folder, name)
         if self._unused:
-            names = sorted(self._unused)
-            shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-            raise CheckpointError(
-                f"{self._folder}: {len(names)} weights were not used: {shown}",
-                hint="config.json asks for others",
-            )
+            raise refusals.unused(self._folder, self._unused)
 
 
 def is_any(name: str, patterns: tuple[str, ...]) -> bool:
@@ -248,7 +234,7 @@ def _open(path: Path) -> Readers:
             raise CheckpointError(f"{path} holds no named weights")
         return {name: partial(_itself, tensor) for name, tensor in state.items()}
     except (OSError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as err:
-        raise CheckpointError(f"{path} is damaged or incomplete: {err}") from err
+        raise refusals.damaged(path, err) from err
 
 
 def _open_shards(path: Path) -> Readers:

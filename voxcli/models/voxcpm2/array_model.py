@@ -236,7 +236,7 @@ def load(folder: Path) -> ArrayVoxCPM2 | None:
     if not kernels.is_available() or not all((folder / name).is_file() for name in (MODEL, VAE)):
         return None
     source, vae = ArraySource(folder / MODEL), ArraySource(folder / VAE)
-    if not (source.is_half and vae.is_half):
+    if not (source.is_readable and vae.is_readable):
         return None
     config = VoxCPM2Config.load(folder)
     tokenizer = TextTokenizer(folder)

@@ -1,7 +1,7 @@
 """A checkpoint's arrays to the layers of `array_layers.py`; as `weights.py` and `vae_weights.py`.
 
-Only checkpoints whose numbers are all fp16 are read, as the bundled one: what else there is needs
-torch. No torch.
+Only checkpoints whose numbers are all fp16, or int8 with a scale for each row, are read, as the
+bundled one: what else there is needs torch. No torch.
 
 Letters: `D` width, `C` channels or head width.
 """
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from voxcli.errors import CheckpointError
 from voxcli.kernels import arrays as kernels
 from voxcli.kernels.arrays import Linear
 from voxcli.kernels.structs import whole
+from voxcli.models import refusals
+from voxcli.models.refusals import SCALE
 from voxcli.models.voxcpm2.array_layers import (
     Block,
     CausalStack,
@@ -40,7 +41,7 @@ INFINITE = 0x7C00  # the exponent of a half number that is none
 
 
 class ArraySource:
-    """Hands out the arrays of one file by name, as they are stored.
+    """Hands out the arrays of one file by name, in fp16.
 
     Args:
         path: of a safetensors file.
@@ -60,22 +61,25 @@ class ArraySource:
             self._unused = set(self._file.keys())
 
     @property
-    def is_half(self) -> bool:
-        """Whether all numbers of the file are fp16."""
+    def is_readable(self) -> bool:
+        """Whether all numbers of the file are fp16, or int8 with scales beside them."""
         with self._read():
-            names = (name for name in self._unused if not name.endswith(BOUNDARIES))
-            return {self._file.get_slice(name).get_dtype() for name in names} == {"F16"}
+            return all(map(self._is_half, self._unused))
+
+    def _is_half(self, name: str) -> bool:
+        dtype = self._file.get_slice(name).get_dtype()
+        is_scaled = dtype == "I8" and f"{name}{SCALE}" in self._unused
+        return dtype == "F16" or is_scaled or name.endswith(BOUNDARIES)
 
     def take(self, name: str, *shape: int) -> np.ndarray:
         """float16 of that shape."""
         self._find(name, shape)
         with self._read():
             array: np.ndarray = self._file.get_tensor(name)
+        if array.dtype == np.int8:  # has its scales: `is_readable`
+            array = self._widened(name, array)
         if ((array.view(np.uint16) & INFINITE) == INFINITE).any():
-            raise CheckpointError(
-                f"{self._path.parent}: weight '{name}' has values that are not numbers "
-                "(NaN or infinite)"
-            )
+            raise refusals.no_number(self._path.parent, name)
         self.num_parameters += array.size
         return array
 
@@ -95,34 +99,33 @@ class ArraySource:
     def finish(self) -> None:
         """Refuse a file with weights that nothing asked for."""
         if self._unused:
-            names = sorted(self._unused)
-            shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-            raise CheckpointError(
-                f"{self._path.parent}: {len(names)} weights were not used: {shown}",
-                hint="config.json asks for others",
-            )
+            raise refusals.unused(self._path.parent, self._unused)
+
+    def _widened(self, name: str, weight: np.ndarray) -> np.ndarray:
+        """A matrix of int8 times its scales, as `models.sources.CheckpointSource` does it."""
+        beside = f"{name}{SCALE}"
+        with self._read():
+            scale = self._file.get_tensor(beside)
+        if scale.shape != (len(weight), 1):
+            raise refusals.no_scale(self._path.parent, name, "torch.int8")
+        self._unused.discard(beside)
+        return kernels.widened(weight, scale)
 
     def _find(self, name: str, shape: tuple[int, ...]) -> None:
         if name not in self._unused:
-            raise CheckpointError(
-                f"{self._path.parent}: the checkpoint has no weight '{name}', "
-                "which config.json asks for"
-            )
+            raise refusals.no_weight(self._path.parent, name)
         self._unused.discard(name)
         with self._read():
             found = self._file.get_slice(name).get_shape()
         if tuple(found) != shape:
-            raise CheckpointError(
-                f"{self._path.parent}: weight '{name}' has shape {list(found)}, "
-                f"config.json asks for {list(shape)}"
-            )
+            raise refusals.other_shape(self._path.parent, name, found, shape)
 
     @contextmanager
     def _read(self) -> Iterator[None]:
         try:
             yield
         except (OSError, SafetensorError) as err:
-            raise CheckpointError(f"{self._path} is damaged or incomplete: {err}") from err
+            raise refusals.damaged(self._path, err) from err
 
 
 # ---------------------------------------------------------------- transformer layers
