@@ -35,11 +35,8 @@ def normal(seeds: Tensor, steps: Tensor, size: int, *, in_tensors: bool = False)
     step = (steps & MASK).unsqueeze(1).expand_as(block)
     zero = torch.zeros_like(block)
     key = ((seeds & MASK).unsqueeze(1), ((seeds >> 32) & MASK).unsqueeze(1))
-    words = torch.stack(philox((block, step, zero, zero), key), dim=-1)
-    # words: [B, size/4, 4]; 24 bits fill a float32 mantissa, and the half keeps the logarithm's
-    # argument above 0
-    uniform = ((words >> 8).double() + 0.5) * 2.0**-24
+    words = torch.stack(philox((block, step, zero, zero), key), dim=-1)  # [B, size/4, 4]
+    uniform = ((words >> 8).to(torch.float32) + 0.5) * 2.0**-24  # as `normal_arrays` says
     radius = torch.sqrt(-2.0 * torch.log(uniform[..., :2]))
     angle = 2.0 * math.pi * uniform[..., 2:]
-    pairs = torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1)
-    return pairs.flatten(1).float()
+    return torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1).flatten(1)
