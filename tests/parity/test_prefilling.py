@@ -58,7 +58,7 @@ def _inference_mode() -> Iterator[None]:
         yield
 
 
-def audio(model: VoxCPM2, num_patches: int, seed: int = 6) -> np.ndarray:
+def audio(model: VoxCPM2, num_patches: int, seed: int = 5) -> np.ndarray:
     P, D = model.patch_shape
     size = num_patches * P * D
     noise = normal(torch.tensor([seed]), torch.tensor([0]), size)

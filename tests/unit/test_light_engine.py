@@ -184,7 +184,7 @@ def test_what_is_asked_for_says_whether_torch_is_needed(
 ) -> None:
     monkeypatch.setattr("voxcli.process._CARDS", ())
     config = EngineConfig(**{"device": "cpu", "light": True, **given})
-    assert host.does_without_torch(config, 1000) is is_without
+    assert (host.why_torch(config, 1000) is None) is is_without
 
 
 def test_a_machine_with_a_card_or_too_little_memory_has_torch(
@@ -192,8 +192,8 @@ def test_a_machine_with_a_card_or_too_little_memory_has_torch(
 ) -> None:
     config = EngineConfig(light=True)
     monkeypatch.setattr("voxcli.process._CARDS", (tmp_path,))
-    assert not host.does_without_torch(config, 1000)
+    assert host.why_torch(config, 1000)
     monkeypatch.setattr("voxcli.process._CARDS", ())
     monkeypatch.setattr(host, "available_memory", lambda: 1000)
-    assert not host.does_without_torch(config, 1000)
-    assert host.does_without_torch(config, 700)
+    assert host.why_torch(config, 1000)
+    assert host.why_torch(config, 700) is None

@@ -20,7 +20,7 @@ from weakref import WeakSet
 from voxcli.config import EngineConfig
 from voxcli.engine.base import EngineFacts, Setup, SpeechEngine, SpeechSession, Wanted
 from voxcli.engine.native.beside import Beside
-from voxcli.engine.native.host import cpu_name, does_without_torch, threads_of
+from voxcli.engine.native.host import cpu_name, threads_of, why_torch
 from voxcli.engine.planning import PlannedModel, make_plan, planned_model
 from voxcli.errors import UsageError
 from voxcli.hub.files import ModelFiles, encoder_checksum, model_checksum
@@ -131,7 +131,7 @@ class NativeEngine(SpeechEngine):
         resolve_dtype(precision, resolve_device(device).torch_device, num_bytes=0)
 
     def prepare(self) -> None:
-        if self.core is None and self.files is not None and self._does_without_torch(self.files):
+        if self.core is None and self.files is not None and self._why_torch(self.files) is None:
             self._loading = self._loading or Beside(partial(_load_arrays, self.files))
 
     def start(self, wanted: Iterable[Values] = ()) -> None:
@@ -185,11 +185,16 @@ class NativeEngine(SpeechEngine):
 
     def _load(self, began_s: float) -> None:
         assert self.files is not None
-        if not (self._does_without_torch(self.files) and self._start_arrays(self.files, began_s)):
-            self._load_tensors(self.files, began_s)
+        why_torch = self._why_torch(self.files)
+        if why_torch is None:
+            if self._start_arrays(self.files, began_s):
+                return
+            why_torch = "there are no native kernels, or the model's numbers are not those of fp16"
+        logger.info("importing torch: %s", why_torch)
+        self._load_tensors(self.files, began_s)
 
-    def _does_without_torch(self, files: ModelFiles) -> bool:
-        return does_without_torch(self.config, _num_bytes(files))
+    def _why_torch(self, files: ModelFiles) -> str | None:
+        return why_torch(self.config, _num_bytes(files))
 
     def _start_arrays(self, files: ModelFiles, began_s: float) -> bool:
         """Run a model in arrays; False where it has none."""
@@ -227,7 +232,6 @@ class NativeEngine(SpeechEngine):
 
         config, num_bytes = self.config, _num_bytes(files)
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
-            logger.info("importing torch")
             with quick_imports():
                 from voxcli.engine.native.card import loading_beside
                 from voxcli.engine.native.core import EngineCore

@@ -51,17 +51,23 @@ def threads_of(count: int) -> int:
     return min(count, most) or most
 
 
-def does_without_torch(config: EngineConfig, num_bytes: int) -> bool:
-    """Whether an engine is one that may speak without torch, if its model can.
+def why_torch(config: EngineConfig, num_bytes: int) -> str | None:
+    """Why an engine needs torch whatever its model; None where it may do without.
 
     Args:
         num_bytes: of the model's files, two a number.
     """
-    return (
-        config.light
-        and config.native
-        and config.device in ("auto", "cpu")
-        and not may_be_card(config.device)
-        and config.precision in ("auto", "fp32")
-        and (config.precision == "fp32" or has_room(num_bytes))
-    )
+    device, precision = config.device, config.precision
+    if not config.light:
+        return "doing without is switched off, or not for this command"
+    if not config.native:
+        return "the native kernels are switched off"
+    if device not in ("auto", "cpu"):
+        return f"the device is {device}"
+    if may_be_card(device):
+        return "there may be a GPU"
+    if precision not in ("auto", "fp32"):
+        return f"the precision is {precision}"
+    if precision == "auto" and not has_room(num_bytes):
+        return "fp32 does not fit into the memory"
+    return None

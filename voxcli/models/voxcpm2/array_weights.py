@@ -276,7 +276,8 @@ def _decoder_block(
     weight /= alpha.reshape(-1, 1, 1)
     present, past = weight[:, :, :stride], weight[:, :, stride:]  # [C, C/2, stride] each
     # row (j, c) of the product is channel c of the j-th of the `stride` outputs
-    stacked = np.concatenate((past, present)).transpose(2, 1, 0).reshape(-1, 2 * channels)
+    # (panels are of columns of the transpose, so that this order takes one slow copy, not two)
+    stacked = np.concatenate((past, present)).swapaxes(1, 2).reshape(2 * channels, -1).T
     return DecoderBlock(
         snake=_snake(scale, shift),
         upsample=Linear(stacked, np.tile(bias, stride)),
