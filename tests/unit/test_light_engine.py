@@ -21,7 +21,7 @@ from voxcli.engine.choose import NATIVE, open_engine
 from voxcli.engine.native import host
 from voxcli.engine.native.array_runner import ArrayRunner
 from voxcli.engine.native.engine import NativeEngine
-from voxcli.errors import SynthesisError
+from voxcli.errors import SynthesisError, VoxError
 from voxcli.kernels import arrays
 from voxcli.utterance import Recording, Result, Utterance
 
@@ -82,6 +82,64 @@ def test_voices_by_name_and_by_recording_are_the_same(engines: Engines) -> None:
         by_recording = said(reference=recording, max_seconds=1.0)
         results.append(engine.synthesize([by_name, by_recording]))
     assert_same(results)
+
+
+WORDS = [
+    "noon",
+    "ferry",
+    "14",
+    "at",
+    "the",
+    "Dr.",
+    "late;",
+    "go,",
+    "yes!",
+    "no?",
+    "island",
+    "(so)",
+    "naïve",
+    "£5",
+    "…",
+]
+SENTENCE_ENDS = (".", "!", "?", ".\n\n")
+
+
+def some_utterance(random: np.random.Generator) -> Utterance:
+    """Up to three sentences, in any voice and settings."""
+    sentences = [
+        " ".join(random.choice(WORDS, random.integers(1, 6))) + str(random.choice(SENTENCE_ENDS))
+        for _ in range(random.integers(1, 4))
+    ]
+    return said(
+        " ".join(sentences),
+        seed=int(random.integers(2**40)),
+        max_seconds=float(random.uniform(1.0, 3.0)),
+        retries=0,
+        parameters={
+            "steps": int(random.integers(4, 9)),
+            "guidance_scale": float(random.choice((1.0, 1.5, 3.0))),
+        },
+        continuity=bool(random.random() < 0.3),
+        voice=str(random.choice(("default", "emma", "george"))),
+    )
+
+
+@pytest.mark.parametrize(("seed", "count"), [(1, 2), pytest.param(2, 24, marks=pytest.mark.long)])
+def test_any_texts_and_settings_are_the_same(engines: Engines, seed: int, count: int) -> None:
+    random = np.random.default_rng(seed)
+    utterances = [some_utterance(random) for _ in range(count)]
+    outcomes = [[outcome(engine, each) for each in utterances] for engine in engines]
+    assert len({found for found in outcomes[0] if isinstance(found, bytes)}) > count // 3
+    assert outcomes[0] == outcomes[1]
+
+
+def outcome(engine: SpeechEngine, utterance: Utterance) -> bytes | str:
+    """Its samples, or why there are none."""
+    try:
+        (result,) = engine.synthesize([engine.in_voice(utterance)])
+    except VoxError as err:
+        return str(err)
+    return result.samples.tobytes()
 
 
 def test_segments_that_go_on_from_each_other_are_the_same(engines: Engines) -> None:
