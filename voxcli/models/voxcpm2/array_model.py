@@ -152,7 +152,9 @@ class ArrayVoxCPM2(Prompting):
         """
         is_audio = np.concatenate([prompt.is_audio[first:end] for prompt, _, first, end in spans])
         token_ids = np.concatenate([prompt.token_ids[first:end] for prompt, _, first, end in spans])
-        patches = np.concatenate([prompt.patches_of(first, end) for prompt, _, first, end in spans])
+        patches = np.ascontiguousarray(  # an encoder's latents have time behind their width
+            np.concatenate([prompt.patches_of(first, end) for prompt, _, first, end in spans])
+        )
         places = Places(
             np.concatenate([np.full(end - first, slot) for _, slot, first, end in spans]),
             np.concatenate([np.arange(first, end) for _, _, first, end in spans]),
