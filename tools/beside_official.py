@@ -16,6 +16,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -31,9 +32,11 @@ def official(steps: int, guidance: float, repeats: int) -> list[float]:
         sys.modules[name] = ModuleType(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
     from voxcpm import VoxCPM
+    from widen_mini import MINI, widened
 
-    folder = Path(__file__).resolve().parents[1] / "voxcli" / "assets" / "mini"
-    model = VoxCPM(str(folder), enable_denoiser=False, optimize=False, device="cpu")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = widened(MINI, Path(scratch) / "mini")
+        model = VoxCPM(str(folder), enable_denoiser=False, optimize=False, device="cpu")
     rates = []
     for _ in range(1 + repeats):
         started = time.perf_counter()

@@ -92,7 +92,7 @@ class Codec:
     min_warp: float = 0.9
     max_warp: float = 1.15
     noise_share: float = 0.1
-    steps: int = 45_000
+    steps: int = 75_000
     warm_steps: int = 4000
     decay_share: float = 0.35
     restart_steps: int = 300
@@ -101,7 +101,7 @@ class Codec:
     discriminator_rate: float = 2e-4
     mel_weight: float = 45.0
     feature_weight: float = 2.0
-    kl_weight: float = 0.01
+    kl_weight: float = 0.003
     kl_warm_steps: int = 3000
     ema: float = 0.999
     period_channels: tuple[int, ...] = (32, 64, 128, 256, 256)

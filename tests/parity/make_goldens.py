@@ -22,7 +22,6 @@ import argparse
 import contextlib
 import io
 import os
-import shutil
 import sys
 import tempfile
 import warnings
@@ -32,7 +31,7 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools"), str(Path(__file__).parent)]
 os.environ["TQDM_DISABLE"] = "1"
 warnings.filterwarnings("ignore")
 
@@ -41,8 +40,8 @@ import numpy as np  # noqa: E402
 import soundfile  # noqa: E402
 import torch  # noqa: E402
 from checkpoints import write_random_checkpoint  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
 from voxcpm.model.voxcpm2 import VoxCPM2Model  # noqa: E402
+from widen_mini import widened  # noqa: E402
 
 from voxcli.layers.noise import normal  # noqa: E402
 
@@ -52,19 +51,6 @@ def load_official(folder: Path) -> VoxCPM2Model:
         model = VoxCPM2Model.from_local(str(folder), optimize=False, device="cpu")
     assert next(model.parameters()).dtype == torch.float32
     return model
-
-
-def widened(source: Path, folder: Path) -> Path:
-    """A checkpoint without int8, which the official package does not read."""
-    shutil.copytree(source, folder)
-    held = load_file(folder / "model.safetensors")
-    wide = {
-        name: (value * held[f"{name}_scale"]).half() if value.dtype == torch.int8 else value
-        for name, value in held.items()
-        if not name.endswith("_scale")
-    }
-    save_file(wide, folder / "model.safetensors")
-    return folder
 
 
 @contextlib.contextmanager
