@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voxcli.text import normalise, normaliser
+from voxcli.text import normalise, normaliser, tagger
 from voxcli.text.changes import Draft
 from voxcli.text.spell import cardinal, digits, ordinal
 from voxcli.text.tagger import (
@@ -22,9 +23,11 @@ from voxcli.text.tagger import (
     SMALL,
     STOPPED,
     AsciiSpots,
+    InWord,
     Recogniser,
     Spots,
     Tagger,
+    _Words,
 )
 
 FIXED = settings(derandomize=True, max_examples=150, deadline=None, database=None)
@@ -62,8 +65,49 @@ def test_what_a_rule_looks_for_first_is_in_every_text_that_it_rewrites() -> None
     rules = normaliser._TAGGER._recognisers
     slow = Tagger(replace(rule, needs="", search=None) for rule in rules)
     texts = [*WRITTEN[::6], *(" ".join(WRITTEN[at : at + 4]) for at in range(0, len(WRITTEN), 24))]
+    texts += [change(text) for text in texts[::4] for change in (str.upper, str.lower, str.title)]
     for text in texts:
         assert normaliser._TAGGER.tag(text) == slow.tag(text), text
+
+
+def words_of(rules: Iterable[Recogniser]) -> list[InWord]:
+    return list(
+        {id(s): s for s in (rule.search for rule in rules) if isinstance(s, InWord)}.values()
+    )
+
+
+@FIXED
+@given(st.lists(st.sampled_from([*" \n.,-/'0159AIVMbmsº²é", "th", "the ", "St", "al", "x"])))
+def test_what_is_kept_of_words_is_what_their_texts_have(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    words = _Words(normaliser._TAGGER._recognisers)
+    for look in (1, 2):  # the second finds what is kept
+        found = 0
+        for word in text.split():
+            found |= words[word]
+        for search in words_of(normaliser._TAGGER._recognisers):
+            assert bool(found & words.bits[id(search)]) == search.search(text), (
+                look,
+                search.glance,
+            )
+
+
+def test_a_word_of_small_letters_has_nothing_that_a_look_into_words_finds() -> None:
+    words = sorted({word for text in WRITTEN for word in text.split() if word.isalpha()})
+    small = [word.lower() for word in words] + list("abcdefghijklmnopqrstuvwxyzéß")
+    for search in words_of(normaliser._TAGGER._recognisers):
+        assert not search.search(" ".join(small)), search.glance
+
+
+def test_words_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tagger, "_MAX_WORDS", 10)
+    words = _Words(normaliser._TAGGER._recognisers)
+    for number in range(41, 100):
+        assert words[f"{number}th"] == words["4th"] != 0
+        assert len(words) <= 10
+    long = "4th" * tagger._MAX_WORD
+    assert words[long] != 0
+    assert long not in words
 
 
 def test_the_first_recogniser_owns_a_token_and_no_other_sees_what_it_says() -> None:

@@ -13,7 +13,7 @@ from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 from voxcli.text.romans import is_counted
-from voxcli.text.tagger import CAPITAL, Recogniser
+from voxcli.text.tagger import CAPITAL, InWord, Recogniser
 from voxcli.text.words import LOUD_SHORT, ROADS, SENTENCE_ENDING, TITLES, spaced
 
 _WORDS = {
@@ -287,8 +287,10 @@ def shout(draft: Draft) -> None:
         draft.sub(_CONTRACTION, _contraction, "capitals")
 
 
-_HAS_CAPITALS = pattern_of("[A-Z]{2}")
+_HAS_CAPITALS = InWord("[A-Z]{2}", CAPITAL)
 ACRONYMS = (
-    Recogniser("acronym", CAPITAL, _IT, lambda m: "I T", search=pattern_of(r"IT(?<!\w..)(?!\w)")),
+    Recogniser(
+        "acronym", CAPITAL, _IT, lambda m: "I T", search=InWord(r"IT(?<!\w..)(?!\w)", CAPITAL)
+    ),
     Recogniser("acronym", CAPITAL, _ACRONYM, _acronym, search=_HAS_CAPITALS),
 )

@@ -11,7 +11,7 @@ import re
 from voxcli.text.acronyms import acronym
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, digits, number, year
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, OneOf, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser
 
 _TLDS = (
     "com|org|net|io|dev|edu|gov|mil|int|info|biz|app|ai|co|me|tv|uk|de|fr|es|it|nl|be|ch|at|eu|ca|"
@@ -248,10 +248,10 @@ def _hashtag(match: re.Match[str]) -> str:
 
 
 _WORD = CAPITAL + SMALL + DIGIT
-_HAS_SCHEME = OneOf("://", "www.", ignores_case=True)
-_HAS_TWO_STOPS = pattern_of(r"\.(?<=\d\.)\d{1,5}\.\d")
-_HAS_INNER_STOP = pattern_of(r"\.(?<=\w\.)\w")
-_HAS_LETTER_BEHIND_STOP = pattern_of(r"\.[a-zN]")
+_HAS_SCHEME = InWord(OneOf("://", "www.", ignores_case=True))
+_HAS_TWO_STOPS = InWord(r"\.(?<=\d\.)\d{1,5}\.\d", ".0")
+_HAS_INNER_STOP = InWord(r"\.(?<=\w\.)[A-Za-z]", ".")
+_HAS_LETTER_BEHIND_STOP = InWord(r"\.[a-zN]", ".")
 ADDRESSES = (
     Recogniser("address", _WORD + "_", _EMAIL, _email, "@"),
     Recogniser("address", CAPITAL + SMALL, _URL, _url, search=_HAS_SCHEME),

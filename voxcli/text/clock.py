@@ -14,6 +14,7 @@ from voxcli.text.tagger import (
     DIGIT,
     FIGURES,
     SMALL,
+    InWord,
     OneOf,
     Recogniser,
     ends_sentence,
@@ -178,8 +179,8 @@ def _half(match: re.Match[str], group: str) -> str:
 
 TIMES = (
     Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL + FIGURES),
-    Recogniser("time", DIGIT, _TIME, _time),
-    Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT),
+    Recogniser("time", DIGIT, _TIME, _time, search=pattern_of(r"\d(?::\d|\s?[AaPp]\.?\s?[Mm])")),
+    Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT, InWord(OneOf("UTC", "GMT"), CAPITAL)),
     Recogniser(
         "time",
         CAPITAL + SMALL,
@@ -190,6 +191,11 @@ TIMES = (
     ),
     Recogniser("time", DIGIT, _MILITARY, _military, FIGURES),
     Recogniser(
-        "time", CAPITAL + SMALL, _HALF_ALONE, lambda m: _half(m, "half"), ".", pattern_of(r"[mM]\.")
+        "time",
+        CAPITAL + SMALL,
+        _HALF_ALONE,
+        lambda m: _half(m, "half"),
+        ".",
+        InWord(r"[mM]\.", "."),
     ),
 )

@@ -10,14 +10,7 @@ import re
 from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import exponent, power_words
 from voxcli.text.spell import number
-from voxcli.text.tagger import (
-    CAPITAL,
-    DIGIT,
-    LETTER_BEHIND,
-    SMALL,
-    OneOf,
-    Recogniser,
-)
+from voxcli.text.tagger import CAPITAL, DIGIT, LETTER_BEHIND, SMALL, InWord, Recogniser
 
 _COUNT = pattern_of(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
 _TIMES = pattern_of(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
@@ -133,7 +126,7 @@ def _function(match: re.Match[str]) -> str:
 
 MATHEMATICS = (
     Recogniser("symbol", SMALL + CAPITAL, _FUNCTION, _function, "("),
-    Recogniser("number", DIGIT, _POWER, power_words, search=pattern_of("[²³^]")),
+    Recogniser("number", DIGIT, _POWER, power_words, search=InWord("[²³^]", DIGIT)),
     Recogniser("number", DIGIT, _VARIABLE, _variable, search=LETTER_BEHIND),
     Recogniser("symbol", "²³^", _RAISED, _raised),
     Recogniser("number", "²³", _LONE_RAISED, lambda m: "two" if m.group() == "²" else "three"),
@@ -144,7 +137,7 @@ MATHEMATICS = (
         DIGIT,
         _COUNT,
         lambda m: ", ".join(map(number, re.findall(r"\d", m.group()))),
-        search=OneOf(" - ", " – "),
+        search=InWord(r"\A[-–]\Z"),
     ),
     Recogniser("symbol", "-+−", _BINARY, _sum),
 )

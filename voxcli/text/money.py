@@ -10,14 +10,7 @@ import re
 from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import NO_FRACTION, NUM, SIGNS, START
 from voxcli.text.spell import cardinal, number, plural
-from voxcli.text.tagger import (
-    CAPITAL,
-    DIGIT,
-    LETTER_BEHIND,
-    SMALL,
-    Recogniser,
-    led,
-)
+from voxcli.text.tagger import CAPITAL, DIGIT, SMALL, InWord, Recogniser, led
 from voxcli.text.units import PER_UNIT, unit_name
 
 _CURRENCIES = {
@@ -214,7 +207,7 @@ _HAS_LED = pattern_of(
     rf"{_SYMBOLS}(?:(?<=[-−+±A-Za-z].)|(?<=S\s.))|[A-Zk][A-Zrs]{{1,2}}\.?\s?[-−]?\d"
 )
 _HAS_FOLLOWING = pattern_of(
-    r"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$A-Zkz,](?:(?<=[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$])|(?<=[A-Z])[A-Z]{2}\b|(?<=k)r\b|"
+    r"[€£¥₹₩₽¢₱₦₫฿₺₴₪₸$A-Zkz,](?:(?<=[€£¥₹₩₽¢₱₦₫฿₺₴₪₸])|(?<=\$)(?!\d)|(?<=[A-Z])[A-Z]{2}\b|(?<=k)r\b|"
     r"(?<=z)ł\b|(?<=E)uro\b|(?<=,)\d\d (?:euros|pounds|dollars|rupees)\b)"
 )
 MONEY = (
@@ -222,7 +215,7 @@ MONEY = (
     Recogniser("money", "-−+±" + CAPITAL + SMALL, _MONEY, _money, DIGIT, _HAS_LED),
     Recogniser("money", "$€£¥₹₩₽₿₺₴₪₱₦₫฿₵₸", _MONEY, _money, DIGIT),
     Recogniser("money", DIGIT + ".", _AFTER, _money, DIGIT, _HAS_FOLLOWING),
-    Recogniser("money", DIGIT, _PENCE, _pence, search=LETTER_BEHIND),
-    Recogniser("money", DIGIT, _CENTS, _cents, search=LETTER_BEHIND),
+    Recogniser("money", DIGIT, _PENCE, _pence, search=InWord(r"\dp\b", DIGIT)),
+    Recogniser("money", DIGIT, _CENTS, _cents, search=InWord(r"\dc\b", DIGIT)),
     Recogniser("unit", "$€£¥₹₩₽", _BARE_PER, _bare_per, "/"),
 )

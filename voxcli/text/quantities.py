@@ -11,7 +11,7 @@ from functools import lru_cache
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, OneOf, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -404,7 +404,7 @@ QUANTITIES = (
     Recogniser("unit", DIGIT, _FEET, _feet, search=OneOf("ft", "feet")),
     Recogniser("unit", DIGIT, _FEET_MARK, _feet_mark, "'"),
     Recogniser("unit", DIGIT, _INCH_MARK, _inch_mark, '"'),
-    Recogniser("unit", DIGIT, _DURATION, _duration),
+    Recogniser("unit", DIGIT, _DURATION, _duration, search=pattern_of(r"\d\s?[hm]")),
     Recogniser(
         "unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, DIGIT, OneOf("%", "‰", "perc", "pec")
     ),
@@ -415,7 +415,7 @@ QUANTITIES = (
     ),
 )
 BARE_UNITS = (
-    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=pattern_of(r"[²³^·⋅/](?<!\d.)")),
+    Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=InWord(r"[²³^·⋅/](?<!\d.)")),
     Recogniser("unit", "/", _PER_ALONE, lambda m: f" {_per('/' + m['area']).strip()} "),
     Recogniser("unit", JOINED, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"),
 )

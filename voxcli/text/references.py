@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, number, ordinal
-from voxcli.text.tagger import CAPITAL, DIGIT, Recogniser, led
+from voxcli.text.tagger import CAPITAL, DIGIT, InWord, Recogniser, led
 
 _BOOKS = {
     "Gen": "Genesis", "Ex": "Exodus", "Exod": "Exodus", "Lev": "Leviticus", "Num": "Numbers",
@@ -152,7 +152,14 @@ def _ratio_first(match: re.Match[str]) -> str | None:
 REFERENCES = (
     Recogniser("number", CAPITAL + DIGIT, _VERSE, _verse, ":"),
     Recogniser("number", DIGIT, _BOOK_CHAPTER, _book, search=pattern_of(r"\b[123] [A-Z]")),
-    Recogniser("number", CAPITAL, _SHORT_BOOK, lambda m: f"{_BOOKS[m['book']]} ", DIGIT + "."),
+    Recogniser(
+        "number",
+        CAPITAL,
+        _SHORT_BOOK,
+        lambda m: f"{_BOOKS[m['book']]} ",
+        DIGIT + ".",
+        InWord(r"\b[A-Z][a-z]{1,4}\.\Z", ".A"),
+    ),
     Recogniser("number", DIGIT, _RATIO, _ratio_first, ":"),
 )
 RATIOS = (Recogniser("number", DIGIT, _RATIO, _ratio, ":"),)

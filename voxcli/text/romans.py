@@ -14,7 +14,7 @@ from voxcli.text import lexicon
 from voxcli.text.characters import RAISED
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, ordinal, roman, year
-from voxcli.text.tagger import CAPITAL, SMALL, Recogniser
+from voxcli.text.tagger import CAPITAL, SMALL, InWord, Recogniser
 from voxcli.text.words import SENTENCE_STARTERS
 
 _ENDS = rf"[{RAISED}]{{0,3}}(?!\w|['’]\w\w|['’][a-rt-z]|-\w)"  # with a mark of a note, not said
@@ -315,7 +315,7 @@ def _named(match: re.Match[str]) -> str | None:
     return cardinal(value)
 
 
-_HAS_NUMERAL = pattern_of(r"[IVXLCDM](?<!\w.)[IVXLCDM]{0,7}(?![A-Za-z])")
+_HAS_NUMERAL = InWord(r"[IVXLCDM](?<!\w.)[IVXLCDM]{0,7}(?![A-Za-z])", CAPITAL)
 ROMAN = (
     Recogniser("number", CAPITAL, _HEADING, _heading, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL + SMALL, _NUMBERED, _numbered, search=_HAS_NUMERAL),
@@ -329,16 +329,16 @@ ROMAN = (
         _small_numeral,
         search=pattern_of(r" (?<=[a-zA-Z.] )[ivxl]+\b"),
     ),
-    Recogniser("number", SMALL, _SMALL_ITEM, _small_item, ")", pattern_of(r"\b[ivx]+\)")),
+    Recogniser("number", SMALL, _SMALL_ITEM, _small_item, ")", InWord(r"\b[ivx]+\)", ")")),
     Recogniser("number", CAPITAL, _YEAR_NUMERAL, _year_numeral, search=_HAS_NUMERAL),
     Recogniser(
         "number",
         CAPITAL,
         _WORLD_WAR,
         lambda m: f"World War {cardinal(len(m['roman']))}{m['rest'] or ''}",
-        search=pattern_of("WWI"),
+        search=InWord("WWI", CAPITAL),
     ),
-    Recogniser("number", CAPITAL, _NTH, _nth, search=pattern_of(r"[IVXLC](?:th|st|nd|rd)\b")),
+    Recogniser("number", CAPITAL, _NTH, _nth, search=InWord(r"[IVXLC](?:th|st|nd|rd)\b", CAPITAL)),
     Recogniser("number", CAPITAL, _CENTURY, _century, search=_HAS_NUMERAL),
     Recogniser("number", CAPITAL, _NAMED, _named, search=_HAS_NUMERAL),
 )

@@ -15,9 +15,9 @@ from voxcli.text.tagger import (
     CAPITAL,
     DIGIT,
     FIGURES,
-    FIGURES_JOINED,
     JOINED,
     LETTER_BEHIND,
+    InWord,
     OneOf,
     Recogniser,
     led,
@@ -299,7 +299,9 @@ def _letters(part: str) -> str:
 
 
 _UNSAID = pattern_of("[b-df-hj-np-tv-xz]{2,6}")  # "cv"
-_TWO_JOINTS = pattern_of(r"[-/](?<=\w.)\w{1,12}[-/]\w")
+_TWO_JOINTS = InWord(r"[-/](?<=\w.)\w{1,12}[-/]\w", DIGIT)
+_THOUSANDS = InWord(r"\d[kK]", DIGIT)
+_HAS_DECIMAL_NAME = InWord(r"[A-Za-z]\d{1,9}\.\d", ".0")
 
 CODES = (  # before dates and units
     Recogniser("number", DIGIT, _DOCKET, _docket, ":-"),
@@ -311,21 +313,19 @@ CODES = (  # before dates and units
         DIGIT,
         _BITS,
         lambda m: "ones" if "1" in m.group() else "zeros",
-        search=LETTER_BEHIND,
+        search=InWord(r"[01]s\b", DIGIT),
     ),
 )
 NAMES = (
-    Recogniser("number", DIGIT + "#", _HEX, _hex, search=OneOf("0x", "#")),
+    Recogniser("number", DIGIT + "#", _HEX, _hex, search=InWord(OneOf("0x", "#"), DIGIT)),
     Recogniser("number", DIGIT, _PLAN, _plan, FIGURES, LETTER_BEHIND),
     Recogniser("number", DIGIT, _STANDARD, _standard, FIGURES + "."),
     Recogniser("number", DIGIT, _AIRCRAFT, _aircraft, FIGURES),
     Recogniser("number", DIGIT, _PRODUCT, lambda m: _named(m.group()), FIGURES),
     Recogniser("number", DIGIT, _CLAUSE, _clause, "("),
     Recogniser("number", DIGIT, _RESOLUTION, _resolution, FIGURES, LETTER_BEHIND),
-    Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND),
-    Recogniser(
-        "number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K", search=LETTER_BEHIND
-    ),
+    Recogniser("number", DIGIT, _RACE, lambda m: f"{number(m['number'])} K", search=_THOUSANDS),
+    Recogniser("number", DIGIT, _FOUR_K, lambda m: f"{number(m['number'])} K", search=_THOUSANDS),
     Recogniser(
         "number",
         DIGIT,
@@ -337,13 +337,15 @@ NAMES = (
 # After fractions: "a 5/8-inch bolt" is no serial.
 SERIALS = (
     Recogniser("number", JOINED, _SERIAL, _serial, DIGIT, _TWO_JOINTS),
-    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + ".", FIGURES_JOINED),
+    Recogniser("number", JOINED, _NAMED, _decimal_name, DIGIT + ".", _HAS_DECIMAL_NAME),
     Recogniser("number", DIGIT, _CODED, lambda m: _named(m.group()), "-"),
     Recogniser("number", DIGIT, _LEADING, lambda m: _named(m.group()), "-" + CAPITAL),
     Recogniser("number", CAPITAL, _MODEL, _model, FIGURES),
     Recogniser("number", CAPITAL, _ISOTOPE, _isotope, "-" + DIGIT),
-    Recogniser("number", DIGIT, _PLAYERS, _players),
-    Recogniser("number", DIGIT, _PLURAL, _plural, search=pattern_of(r"s(?:(?<=\ds)|(?<=\d['’]s))")),
+    Recogniser("number", DIGIT, _PLAYERS, _players, search=InWord(r"\d-?er", DIGIT)),
+    Recogniser(
+        "number", DIGIT, _PLURAL, _plural, search=InWord(r"s(?:(?<=\ds)|(?<=\d['’]s))", DIGIT)
+    ),
 )
 # After ranges.
 MIXED = (Recogniser("number", JOINED, _MIXED, _mixed, DIGIT),)

@@ -10,7 +10,7 @@ import re
 from voxcli.text.patterns import pattern_of
 from voxcli.text.serials import house
 from voxcli.text.spell import cardinal, digits, ordinal
-from voxcli.text.tagger import CAPITAL, DIGIT, FIGURES, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, DIGIT, FIGURES, InWord, Recogniser, ends_sentence
 
 _KINDS = {
     "st": "Street", "ave": "Avenue", "rd": "Road", "blvd": "Boulevard", "dr": "Drive",
@@ -145,8 +145,8 @@ STREETS = (
         ",",
         pattern_of(r", [A-Z]{2}\b"),
     ),
-    Recogniser("address", CAPITAL, _POSTAL, _postal, DIGIT),
-    Recogniser("address", CAPITAL, _BRITISH, _postal, DIGIT),
+    Recogniser("address", CAPITAL, _POSTAL, _postal, DIGIT, InWord(r"[A-Z]\d[A-Z]", "A0")),
+    Recogniser("address", CAPITAL, _BRITISH, _postal, DIGIT, InWord(r"[A-Z]\d", "A0")),
     Recogniser("address", DIGIT, _ZIP, lambda m: _zip(m["zip"]), FIGURES),
     Recogniser(
         "address", CAPITAL, _SHORT_STATE, _short_state, ".,", pattern_of(r", [A-Z][a-z]+\.")

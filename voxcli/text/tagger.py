@@ -24,6 +24,7 @@ JOINED = "J"  # a word or a run of digits that something touches behind
 FIGURES = "3"  # three figures in a row; where none are, many kinds of numbers need no look
 
 _MAX_SETS = 4096
+_MAX_WORDS, _MAX_WORD = 1 << 15, 40  # kept, characters of one
 # A day, a month or the name of a time after "p.m." begins no sentence.
 _WHEN = (
     "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|(?:Jan|Febr)uary|March|April|June|July|August|"
@@ -48,10 +49,6 @@ _ASCII_RUN = pattern_of("[0-9]++|[A-Za-z]++")
 _RUN_KINDS = (DIGIT, CAPITAL, SMALL, STOPPED, JOINED)
 
 
-FIGURES_JOINED = pattern_of(r"[-/.](?<=\d.)\d")
-LETTER_BEHIND = pattern_of(r"\d(?=[^\W\d_])")  # a figure
-
-
 class OneOf:
     """Finds one of some strings in a text, at a tenth of the time that a pattern of them takes.
 
@@ -71,6 +68,30 @@ class OneOf:
             if string in text:
                 return True
         return False
+
+
+class InWord:
+    """Finds what one word has, a stretch without spaces; what a word has is kept for other texts.
+
+    Args:
+        glance: neither finds a space nor looks at one, and finds no word of small letters alone.
+        needs: signs and classes that the word must all have.
+    """
+
+    def __init__(self, glance: re.Pattern[str] | OneOf | str, needs: str = "") -> None:
+        self.glance = pattern_of(glance) if isinstance(glance, str) else glance
+        self.needs = frozenset(needs)
+
+    def search(self, text: str) -> bool:
+        """Whether a word of the text has it, found without what is kept."""
+        return any(
+            self.needs.issubset(map(_start, word)) and self.glance.search(word)
+            for word in text.split()
+        )
+
+
+FIGURES_JOINED = InWord(r"[-/.](?<=\d.)\d", DIGIT)
+LETTER_BEHIND = InWord(r"\d(?=[^\W\d_])", DIGIT)  # a figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +114,31 @@ class Recogniser:
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
     needs: str = ""
-    search: re.Pattern[str] | OneOf | None = None
+    search: re.Pattern[str] | OneOf | InWord | None = None
+
+
+class _Words(dict[str, int]):
+    """What each word has, a bit for each `InWord`; looked at once and kept."""
+
+    def __init__(self, recognisers: Iterable[Recogniser]) -> None:
+        searches = {
+            id(each.search): each.search for each in recognisers if isinstance(each.search, InWord)
+        }
+        self.bits = {identity: 1 << index for index, identity in enumerate(searches)}
+        self._looks = list(zip(self.bits.values(), searches.values(), strict=True))
+
+    def __missing__(self, word: str) -> int:
+        found = 0
+        if not (word.isalpha() and word.islower()):
+            kinds = frozenset(map(_start, word))
+            for bit, search in self._looks:
+                if search.needs <= kinds and search.glance.search(word):
+                    found |= bit
+        if len(word) <= _MAX_WORD:
+            if len(self) >= _MAX_WORDS:
+                self.clear()
+            self[word] = found
+        return found
 
 
 class _Possible:
@@ -102,21 +147,35 @@ class _Possible:
     Args:
         recognisers: in their order; others cannot match in such a text.
         present: signs and classes of the texts.
+        words: what words have.
     """
 
-    def __init__(self, recognisers: list[Recogniser], present: frozenset[str]) -> None:
+    def __init__(
+        self, recognisers: list[Recogniser], present: frozenset[str], words: _Words
+    ) -> None:
         self._recognisers = [
             ("".join(start for start in each.starts if start in present), each)
             for each in recognisers
         ]
+        self._words = words
         searches = {id(each.search): each.search for each in recognisers if each.search is not None}
-        self._bits = {identity: 1 << index for index, identity in enumerate(searches)}
-        self._looks = [(1 << index, each.search) for index, each in enumerate(searches.values())]
+        self._of_words = sum(
+            words.bits[identity] for identity in searches if identity in words.bits
+        )
+        self._bits = dict(words.bits)
+        self._looks: list[tuple[int, Callable[[str], object]]] = []
+        for identity, search in searches.items():
+            if identity not in self._bits:
+                bit = self._bits[identity] = 1 << len(self._bits)
+                self._looks.append((bit, search.search))
         self._to_try: dict[int, list[tuple[str, Recogniser]]] = {}
 
     def to_try(self, text: str) -> list[tuple[str, Recogniser]]:
         """Those whose search finds something; each search looks once, whoever shares it."""
-        found = 0
+        found, words = 0, self._words
+        for word in text.split():
+            found |= words[word]
+        found &= self._of_words
         for bit, search in self._looks:
             if search(text):
                 found |= bit
@@ -232,6 +291,7 @@ class Tagger:
     def __init__(self, recognisers: Iterable[Recogniser]) -> None:
         self._recognisers = tuple(recognisers)
         self._possible: dict[frozenset[str], _Possible] = {}
+        self._words = _Words(self._recognisers)
 
     def tag(self, text: str) -> list[Token]:
         """Tokens in order; no two overlap, and the rest is plain words and signs."""
@@ -265,7 +325,7 @@ class Tagger:
                 if not present.isdisjoint(recogniser.starts)
                 and present.issuperset(recogniser.needs)
             ]
-            found = self._possible[present] = _Possible(possible, present)
+            found = self._possible[present] = _Possible(possible, present, self._words)
         return found
 
     def say(self, draft: Draft) -> None:

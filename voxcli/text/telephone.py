@@ -10,7 +10,7 @@ import re
 
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import digits, number
-from voxcli.text.tagger import DIGIT, FIGURES, Recogniser, led
+from voxcli.text.tagger import DIGIT, FIGURES, InWord, Recogniser, led
 
 _AFTER = r"(?![\w-]|[.,:/]\d)"
 _PHONE = pattern_of(
@@ -153,7 +153,7 @@ def _spelled(match: re.Match[str]) -> str | None:
     return ", ".join(map(digits, match.group().split("-")))
 
 
-_HAS_ZERO_FIRST = pattern_of(r"0\d")
+_HAS_ZERO_FIRST = InWord(r"0\d", DIGIT)
 _NAMED_NUMBER = pattern_of(r"\d[) -][A-Z0-9) -]{0,14}[A-Z]{2}")
 TELEPHONE_SHAPES = (
     Recogniser("phone", DIGIT, _PAIRS, lambda m: _groups(m.group()), search=_HAS_ZERO_FIRST),
@@ -168,6 +168,6 @@ TELEPHONE = (
     ),
     Recogniser("phone", DIGIT, _CALL, _call, FIGURES),
     Recogniser("phone", DIGIT, _CARD, lambda m: _groups(m.group()), FIGURES),
-    Recogniser("phone", DIGIT, _SPELLED, _spelled),
+    Recogniser("phone", DIGIT, _SPELLED, _spelled, search=InWord(r"\d\d\d|\d-\d", DIGIT)),
     Recogniser("phone", DIGIT, _CODE, lambda m: _groups(m.group()), "-"),
 )

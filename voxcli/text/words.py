@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.patterns import pattern_of
-from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, Recogniser, ends_sentence
+from voxcli.text.tagger import CAPITAL, SMALL, STOPPED, InWord, Recogniser, ends_sentence
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor",
@@ -248,7 +248,7 @@ ABBREVIATED = (
         CAPITAL,
         _DEGREE,
         lambda m: spaced(m["name"].replace(".", "").upper()) + ("'s" if m["plural"] else _stop(m)),
-        search=pattern_of(r"[DcM]s?\b"),
+        search=InWord(r"[DcM]s?\b", CAPITAL),
     ),
     Recogniser(
         "acronym",
@@ -256,17 +256,17 @@ ABBREVIATED = (
         _DOTTED,
         lambda m: f"{spaced(m['letters'])}{chr(39) + 's' if m['suffix'] else _stop(m)}",
         ".",
-        pattern_of(r"[A-Z]\.[A-Z]"),
+        InWord(r"[A-Z]\.[A-Z]", ".A"),
     ),
     Recogniser("abbreviation", STOPPED, _ABBREVIATION, _abbreviation),
-    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", pattern_of(r"et al\.")),
+    Recogniser("abbreviation", SMALL, _ET_AL, _abbreviation, ".", InWord(r"\bal\.", ".")),
     Recogniser(
         "abbreviation",
         CAPITAL + SMALL,
         _GLUED,
         lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
-        pattern_of(r"\.(?<=[a-z]\.)[\dA-Z]"),
+        InWord(r"\.(?<=[a-z]\.)[\dA-Z]", "."),
     ),
     Recogniser("abbreviation", CAPITAL + SMALL, _BARE, _bare, search=_HAS_BARE),
     Recogniser(
@@ -275,6 +275,6 @@ ABBREVIATED = (
         _INITIALS,
         lambda m: f"{spaced(m['letters'])} ",
         ".",
-        pattern_of(r"\.(?<=[A-Z]\.)(?<!\w..)"),
+        InWord(r"\.(?<=[A-Z]\.)(?<!\w..)", ".A"),
     ),
 )
