@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from shell import VOXCLI
 from typer.main import get_command
 
 from voxcli import cli
-from voxcli.cli import docs
+from voxcli.cli import docs, doctor
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 from voxcli.hub import files as hub
 from voxcli.hub.catalog import known_models
@@ -204,6 +205,42 @@ def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.Mon
         0,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        (None, "", None),
+        ("VOXCLI_LIGHT", "false", "it is switched off"),
+        ("VOXCLI_NATIVE", "false", "the native kernels are switched off"),
+        ("VOXCLI_DEVICE", "cuda:1", "the device is cuda:1"),
+        ("library", None, "the CPU kernels are not compiled"),
+        ("memory", 1000, "fp32 does not fit into the memory"),
+    ],
+)
+def test_doctor_says_whether_the_bundled_voice_needs_torch_and_why(
+    run: Any, monkeypatch: pytest.MonkeyPatch, variable: str | None, value: Any, why: str | None
+) -> None:
+    for name in ("VOXCLI_LIGHT", "VOXCLI_NATIVE", "VOXCLI_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("voxcli.process._CARDS", ())
+    library = value if variable == "library" else object()
+    monkeypatch.setattr("voxcli.kernels.native.find", lambda: SimpleNamespace(library=library))
+    memory = value if variable == "memory" else None
+    monkeypatch.setattr("voxcli.engine.native.host.available_memory", lambda: memory)
+    if variable is not None and variable.startswith("VOXCLI_"):
+        monkeypatch.setenv(variable, value)
+    check = doctor._without_torch()
+    assert (check.status, check.data) == ("ok", {"is_without": why is None, "why": why})
+    assert "without importing torch" in check.detail if why is None else why in check.detail
+
+
+def test_doctor_shows_whether_the_bundled_voice_needs_torch(run: Any) -> None:
+    _, out, _ = run("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    found = checks["voice without torch"]
+    assert found["data"]["is_without"] is (found["data"]["why"] is None)
+    assert found["detail"] in run("doctor")[1]
 
 
 def test_doctor_survives_bad_settings(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import typer
 from voxcli import __version__
 from voxcli.cli import output
 from voxcli.cli.options import JsonOption
-from voxcli.config import config_path, cpu_quota, data_dir, load_settings, num_cores
+from voxcli.config import EngineConfig, config_path, cpu_quota, data_dir, load_settings, num_cores
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
@@ -232,6 +232,28 @@ def _bundled_voice() -> Check:
     return Check("bundled voice", OK, "complete, hashes correct", data=data)
 
 
+def _without_torch() -> Check:
+    from voxcli.engine.choose import why_torch
+    from voxcli.hub import resolve_model
+    from voxcli.kernels.native import find
+
+    name = "voice without torch"
+    try:
+        settings, model = load_settings(), resolve_model("mini")
+        config = EngineConfig(
+            model.name, settings.device, native=settings.native, light=settings.light
+        )
+        why = why_torch(config, model) if settings.light else "it is switched off"
+        if why is None and find().library is None:
+            why = "the CPU kernels are not compiled"
+    except Exception as err:  # bad settings, a damaged model
+        return Check(name, WARN, f"unknown: {_one_line(err)}")
+    detail = "the bundled voice speaks without importing torch, so it starts sooner"
+    if why is not None:
+        detail = f"the bundled voice speaks with torch: {why}"
+    return Check(name, OK, detail, data={"is_without": why is None, "why": why})
+
+
 def _models() -> Check:
     from voxcli.hub import resolve_model
     from voxcli.hub.catalog import BUNDLED, known_models
@@ -320,6 +342,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _gpu,
     _vllm_omni,
     _bundled_voice,
+    _without_torch,
     _models,
     _formats,
     _ffmpeg,

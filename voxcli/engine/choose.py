@@ -51,6 +51,16 @@ class RandomWeights:
     num_frames: int
 
 
+def why_torch(config: EngineConfig, files: ModelFiles) -> str | None:
+    """Why our own engine needs torch for a model that may do without; None where it does without.
+
+    That kernels in C are there is not looked at.
+    """
+    from voxcli.engine.native.host import why_torch
+
+    return why_torch(config, files.num_bytes)
+
+
 def open_engine(
     spec: str,
     config: EngineConfig,

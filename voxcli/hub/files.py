@@ -111,6 +111,11 @@ class ModelFiles(ModelFolder):
         """Of the files: paths relative to the folder."""
         return self.checkpoint.names
 
+    @property
+    def num_bytes(self) -> int:
+        """Of all files."""
+        return sum(path.stat().st_size for path in self.files)
+
     def sha256(self, name: str) -> str:
         """Of one file, in hex: from the table of known models or the hub cache, else read."""
         known = {file.name: file.sha256 for file in self.known.files} if self.known else {}

@@ -194,7 +194,7 @@ class NativeEngine(SpeechEngine):
         self._load_tensors(self.files, began_s)
 
     def _why_torch(self, files: ModelFiles) -> str | None:
-        return why_torch(self.config, _num_bytes(files))
+        return why_torch(self.config, files.num_bytes)
 
     def _start_arrays(self, files: ModelFiles, began_s: float) -> bool:
         """Run a model in arrays; False where it has none."""
@@ -230,7 +230,7 @@ class NativeEngine(SpeechEngine):
     def _load_tensors(self, files: ModelFiles, began_s: float) -> None:
         from voxcli.engine.native.ahead import Ahead
 
-        config, num_bytes = self.config, _num_bytes(files)
+        config, num_bytes = self.config, files.num_bytes
         with Ahead.begin(files.folder, files.family, config) as ahead:  # before torch is imported
             with quick_imports():
                 from voxcli.engine.native.card import loading_beside
@@ -415,10 +415,6 @@ class NativeEngine(SpeechEngine):
         """End every session; always safe."""
         for session in tuple(self._sessions):
             session.close()
-
-
-def _num_bytes(files: ModelFiles) -> int:
-    return sum(path.stat().st_size for path in files.files)
 
 
 def _load_arrays(files: ModelFiles) -> ArrayModel | None:
