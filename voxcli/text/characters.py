@@ -196,7 +196,7 @@ def fold(draft: Draft, can_say: Callable[[str], bool]) -> Counter[str]:
     table: dict[str, str | None] = {
         char: _plain(char, can_say)
         for char in set(draft.text)
-        if not char.isspace() and not can_say(char)
+        if not can_say(char) and not char.isspace()
     }
     if not table:
         return lost

@@ -119,11 +119,12 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
         draft.sub(_DECLARATION, "", "markup")
     if "```" in draft.text or "~~~" in draft.text:
         draft.sub(_FENCE, "", "markup")
-    draft.sub(_BREAK_TAG, "\n", "markup", "<")
-    draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup", "<")
-    draft.sub(_TAG, _untagged, "markup", "<")
-    if is_document:
-        draft.sub(_ANY_TAG, _untagged, DIRECTION, "<")
+    if "<" in draft.text:
+        draft.sub(_BREAK_TAG, "\n", "markup")
+        draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup")
+        draft.sub(_TAG, _untagged, "markup")
+        if is_document:
+            draft.sub(_ANY_TAG, _untagged, DIRECTION)
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
@@ -134,11 +135,12 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
     if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
-    draft.sub(_MARKED, lambda m: f" {m['text']} ", "markup", "<")
-    draft.sub(
-        _GENERIC, lambda m: f" {' '.join(re.sub('[<>]', ' ', m['types']).split())} ", "markup", "<"
-    )
-    draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup", "<")
+    if "<" in draft.text:
+        draft.sub(_MARKED, lambda m: f" {m['text']} ", "markup")
+        draft.sub(
+            _GENERIC, lambda m: f" {' '.join(re.sub('[<>]', ' ', m['types']).split())} ", "markup"
+        )
+        draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup")
     draft.sub(_ESCAPE, lambda m: m["text"], "markup", "\\")
 
 

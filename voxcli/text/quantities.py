@@ -72,6 +72,10 @@ _MEASURE = pattern_of(
     rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
     r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
+_HAS_UNIT = pattern_of(
+    r"[\d²³dn](?:(?<=[\d²³])|(?<=hundred)|(?<=thousand)|(?<=illion))[\s-]?"
+    rf"(?:{UNIT}|{_LED}|t|in)(?![A-Za-z])"
+)
 _FREQUENCY = pattern_of(rf"{SIGN}(?:{_SCALED}|(?P<number>{NUM}))\s?(?P<tail>{_INVERSE})(?!\w)")
 # "12/kg" is so many of something unnamed.
 _NUMBER_PER = pattern_of(
@@ -409,7 +413,7 @@ QUANTITIES = (
         "unit", _SIGNED + DIGIT + ".", _PERCENT, _percent, DIGIT, OneOf("%", "‰", "perc", "pec")
     ),
     Recogniser("unit", _SIGNED + DIGIT, _FREQUENCY, _frequency, "^"),
-    Recogniser("unit", _SIGNED + DIGIT + ".", _MEASURE, _measure, DIGIT),
+    Recogniser("unit", _SIGNED + DIGIT + ".", _MEASURE, _measure, DIGIT, _HAS_UNIT),
     Recogniser(
         "unit", DIGIT, _NUMBER_PER, lambda m: f"{number(m['number'])}{_per(m['tail'])}", "/"
     ),
