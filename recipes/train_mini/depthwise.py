@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recipes.train_mini.snake import blocks_of
+
 try:
     import triton
     import triton.language as tl
 except ImportError:  # a machine without a card
     triton = None
-
-MOST_IN_BLOCK = 1024
 
 
 def plain_depthwise(x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
@@ -68,10 +68,9 @@ class _Kernels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
         x = x.contiguous()
-        B, C, T = x.shape
+        _, C, T = x.shape
         y = torch.empty_like(x)
-        block = min(MOST_IN_BLOCK, triton.next_power_of_2(T))
-        grid = (B * C, triton.cdiv(T, block))
+        grid, block = blocks_of(x)
         _forward[grid](x, weight, bias, y, C, T, dilation, K=weight.shape[-1], BLOCK=block)
         ctx.save_for_backward(x, weight)
         ctx.dilation = dilation
@@ -80,12 +79,11 @@ class _Kernels(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
-        B, C, T = x.shape
+        _, C, T = x.shape
         gradient, dx = gradients[0].contiguous(), torch.empty_like(x)
         dw = torch.zeros(weight.shape, device=x.device, dtype=torch.float32)
         db = torch.zeros(C, device=x.device, dtype=torch.float32)
-        block = min(MOST_IN_BLOCK, triton.next_power_of_2(T))
-        grid = (B * C, triton.cdiv(T, block))
+        grid, block = blocks_of(x)
         _backward[grid](
             gradient, x, weight, dx, dw, db, C, T, ctx.dilation, K=weight.shape[-1], BLOCK=block
         )

@@ -54,14 +54,20 @@ if triton is not None:
         tl.atomic_add(da_ptr + row % C, tl.sum(da, axis=0))
 
 
+def blocks_of(x: Tensor) -> tuple[tuple[int, int], int]:
+    """The grid of a kernel over `x [B, C, T]`, one program a block of a row, and a block's size."""
+    B, C, T = x.shape
+    block = min(1024, triton.next_power_of_2(T))
+    return (B * C, triton.cdiv(T, block)), block
+
+
 class _Kernels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor) -> Tensor:
         x = x.contiguous()
-        B, C, T = x.shape
+        _, C, T = x.shape
         y = torch.empty_like(x)
-        block = min(1024, triton.next_power_of_2(T))
-        grid = (B * C, triton.cdiv(T, block))
+        grid, block = blocks_of(x)
         _forward[grid](x, alpha, y, C, T, EPSILON, BLOCK=block)
         ctx.save_for_backward(x, alpha)
         return y
@@ -69,12 +75,11 @@ class _Kernels(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         x, alpha = ctx.saved_tensors
-        B, C, T = x.shape
+        _, C, T = x.shape
         gradient = gradients[0].contiguous()
         dx = torch.empty_like(x)
         da = torch.zeros(C, device=x.device, dtype=torch.float32)
-        block = min(1024, triton.next_power_of_2(T))
-        grid = (B * C, triton.cdiv(T, block))
+        grid, block = blocks_of(x)
         _backward[grid](gradient, x, alpha, dx, da, C, T, EPSILON, BLOCK=block)
         return dx, da.view_as(alpha).to(alpha.dtype)
 
