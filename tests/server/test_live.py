@@ -205,6 +205,18 @@ def test_speech_of_an_utterance_is_no_longer_than_asked(server: Running) -> None
         assert it.until("session.done")["finish_reason"] == "stop"
 
 
+def test_what_a_model_thinks_is_not_spoken_and_the_next_sentence_names_it(server: Running) -> None:
+    with talk(server, seed=3) as it:
+        it.write("<think>\nThey said hi.\n\nSo I")
+        it.say("input.done")
+        assert it.until("session.done")["total_sentences"] == 0
+        it.write("It is go", "od. ")
+        assert it.until("audio.start")["not_followed"] == "think"
+        it.say("input.done")
+        it.until("session.done")
+    assert it.sentences == ["It is good."]
+
+
 def test_what_cannot_be_spoken_is_told_and_the_rest_is_spoken() -> None:
     model = GatedModel()
     model.faults = {"It is bad.": ["silent"] * 9}

@@ -28,6 +28,7 @@ from voxcli.streaming.streamer import Streamer, StreamReport
 from voxcli.text.lines import Line
 from voxcli.text.pauses import silence_alone
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
+from voxcli.text.thoughts import Thoughts
 from voxcli.text.whole import says_nothing
 from voxcli.utterance import FinishReason, Utterance
 
@@ -163,6 +164,7 @@ def test_a_line_of_marks_alone_is_an_empty_line() -> None:
             Reader([*texts]),  # type: ignore[arg-type]
             lambda text: plan(text, engine),
             says_nothing=says_nothing,
+            thoughts=Thoughts(),
         )
         report = Streamer(engine, source, outlet).run()
         return np.concatenate(outlet.samples), report

@@ -59,12 +59,15 @@ def warn_unspeakable(plan: Plan) -> None:
     """What is left out of a text: what the model has no sound for, and directions to an engine."""
     for lost in plan.text.unspeakable:
         output.warn(f"the voice cannot say {lost}: left out {lost.count} time(s)")
-    if plan.text.directions:
-        from voxcli.text.directions import reason  # compiles patterns that few texts need
+    for direction in plan.text.directions:
+        warn_direction(direction, is_raw=not plan.utterance.is_normalised)
 
-        for direction in plan.text.directions:
-            why = reason(direction, is_raw=not plan.utterance.is_normalised)
-            output.warn(f"'{direction}' is not followed and left out: {why}")
+
+def warn_direction(direction: str, *, is_raw: bool = False) -> None:
+    """A direction to an engine that is left out, and why; arguments as of `reason`."""
+    from voxcli.text.directions import reason  # compiles patterns that few texts need
+
+    output.warn(f"'{direction}' is not followed and left out: {reason(direction, is_raw=is_raw)}")
 
 
 def warn_undescribed(style: str, facts: EngineFacts) -> None:

@@ -25,7 +25,7 @@ from voxcli.cli.options import (
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
-from voxcli.cli.speech_report import warn_undescribed, warn_unspeakable
+from voxcli.cli.speech_report import warn_direction, warn_undescribed, warn_unspeakable
 from voxcli.cli.subtitles import SubtitlesOption, check_subtitles
 from voxcli.config import is_device, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
@@ -260,6 +260,7 @@ def _open_source(
     from voxcli.text import whole
     from voxcli.text.lines import LineReader
     from voxcli.text.pauses import silence_alone
+    from voxcli.text.thoughts import Thoughts
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("stdin is closed", hint="give TEXT or --file")
@@ -272,13 +273,15 @@ def _open_source(
         encoding=text.encoding,
         whole_length=lambda said: whole.whole_length(said, language_of(said)),
     )
-    lines = TextLines(reader, plan)
+    thoughts = Thoughts(warn_direction)
+    lines = TextLines(reader, plan, thoughts=thoughts)
     if utterance.is_normalised:
         lines = TextLines(
             reader,
             plan,
             silence_of=silence_alone,
             says_nothing=lambda said: whole.says_nothing(said, language_of(said)),
+            thoughts=thoughts,
         )
     if lines.is_empty(FIRST_LINE_S):
         raise TextError("the text is empty", hint="give TEXT, --file, or lines on stdin")

@@ -251,8 +251,10 @@ class LiveSession:
     def _feed(self, order: Order) -> None:
         """Take what is to be spoken; done at once, so that a cancelled message is known whole."""
         self._text.feed("".join(order.texts))
-        if order.kind is not Kind.TEXT:
+        if order.kind is Kind.FLUSH:
             self._text.flush()
+        elif order.kind is not Kind.TEXT:
+            self._text.end()
         settings = self._settings
         if order.texts and settings is not None and self._outgoing is None:
             rate = self._service.facts.sample_rate
@@ -524,7 +526,8 @@ class LiveSession:
     ) -> None:
         assert self._settings is not None
         coding = self._settings.coding
-        more = {"not_followed": names_of(plan.text.directions)} if plan.text.directions else {}
+        directions = (*sentence.thoughts, *plan.text.directions)
+        more = {"not_followed": names_of(directions)} if directions else {}
         await self._say(
             "audio.start",
             utterance_index=outgoing.index,

@@ -186,7 +186,7 @@ class _Client:
                 written.feed(text_of(event))
             elif SynthesizeStop.is_type(event.type):
                 is_over = True
-                written.flush()
+                written.end()
             elif SynthesizeStart.is_type(event.type):
                 raise UsageError("a second 'synthesize-start' came before 'synthesize-stop'")
             elif not Synthesize.is_type(event.type):  # the whole text, for servers without pieces

@@ -6,7 +6,7 @@ Knows no outlet; imports no numpy, so that a running server can be asked before 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from voxcli.errors import TextError, UsageError, VoxError
@@ -14,6 +14,7 @@ from voxcli.errors import TextError, UsageError, VoxError
 if TYPE_CHECKING:
     from voxcli.plan import Plan
     from voxcli.text.lines import Line, LineReader
+    from voxcli.text.thoughts import Thoughts
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class TextLines:
         make_plan: a line's text to its plan; TextError where it cannot be spoken.
         silence_of: seconds that a text of pauses alone asks for; 0 for others.
         says_nothing: whether a text is marks of layout alone, which count as an empty line.
+        thoughts: what takes the thoughts of a language model out of the lines.
     """
 
     is_by_line = True
@@ -92,7 +94,9 @@ class TextLines:
         *,
         silence_of: Callable[[str], float] = lambda text: 0.0,
         says_nothing: Callable[[str], bool] = lambda text: not text.strip(),
+        thoughts: Thoughts,
     ) -> None:
+        self._thoughts = thoughts
         self._says_nothing = says_nothing
         self._silence_of = silence_of
         self._reader = reader
@@ -110,7 +114,7 @@ class TextLines:
     def is_empty(self, timeout_s: float) -> bool:
         """Whether the end has come, or comes in time, before any line with words."""
         while self._peeked is None:
-            line = self._reader.get(timeout_s)
+            line = self._read(timeout_s)
             if line is None:
                 return self._reader.is_over
             if line.error or self._is_spoken(line):
@@ -118,7 +122,7 @@ class TextLines:
         return False
 
     def next(self, timeout_s: float) -> Item | None:
-        line, self._peeked = self._peeked or self._reader.get(timeout_s), None
+        line, self._peeked = self._peeked or self._read(timeout_s), None
         if line is None:
             return None
         plan: Plan | None = None
@@ -131,6 +135,14 @@ class TextLines:
             except (TextError, UsageError) as err:
                 error = err
         return Item(plan, error, line.number, line.is_part, line.is_rest, silence_s)
+
+    def _read(self, timeout_s: float) -> Line | None:
+        """A line without its thoughts."""
+        line = self._reader.get(timeout_s)
+        if line is None or line.error:
+            return line
+        said = self._thoughts.feed(line.text if line.is_part else f"{line.text}\n")
+        return replace(line, text=said.removesuffix("\n"))
 
     def _is_spoken(self, line: Line) -> bool:
         """Emoji alone are, where they are all of a line."""

@@ -1,7 +1,7 @@
 """Text that arrives in pieces, cut into sentences, each as soon as it is certainly whole.
 
 However a text was cut into pieces, its sentences are the same. A line ends a sentence, as in every
-stream. Knows no voice and no reader.
+stream. What a language model thinks before it answers is left out. Knows no voice and no reader.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
 from voxcli.text.segmenter import sentence_ends
+from voxcli.text.thoughts import Thoughts
 from voxcli.text.whole import MAX_OPEN, closed, cut_of, has_word, says_nothing, whole_ends
 
 _WINDOWS = (100, 400, MAX_OPEN + 1, 2 * MAX_OPEN + 1)  # a long text is looked at in parts
@@ -23,10 +24,12 @@ class Sentence:
     Attributes:
         text: without space at its ends; never empty.
         pause_s: silence that belongs before it, where another one came before.
+        thoughts: tags of the thoughts that were left out since the last sentence was asked for.
     """
 
     text: str
     pause_s: float
+    thoughts: tuple[str, ...] = ()
 
 
 class ArrivingText:
@@ -44,19 +47,28 @@ class ArrivingText:
         self._num_whole = 0  # characters that were declared whole by `flush`
         self._pause_s = PAUSE_SENTENCE_S
         self._is_in_line = False  # something of this line was taken
+        self._left_out: list[str] = []
+        self._thoughts = Thoughts(self._left_out.append)
 
     def feed(self, text: str) -> None:
         """More of it."""
-        self._text += text
+        self._text += self._thoughts.feed(text)
 
     def flush(self) -> None:
         """What is there is whole: nothing more of its last sentence follows."""
+        self._text += self._thoughts.flush()
+        self._num_whole = len(self._text)
+
+    def end(self) -> None:
+        """As `flush`; what follows is another text, even where a thought has no end."""
+        self._text += self._thoughts.end()
         self._num_whole = len(self._text)
 
     def clear(self) -> str:
         """Forget it; returns what was not taken."""
-        left, self._text = self._text, ""
+        left, self._text = self._text + self._thoughts.end(), ""
         self._num_whole, self._pause_s, self._is_in_line = 0, PAUSE_SENTENCE_S, False
+        self._left_out.clear()
         return left
 
     def next(self) -> Sentence | None:
@@ -70,7 +82,8 @@ class ArrivingText:
             self._num_whole = max(0, self._num_whole - size - has_newline)
             sentence = None
             if self._is_spoken(text):
-                sentence = Sentence(text, self._pause_s)
+                sentence = Sentence(text, self._pause_s, tuple(self._left_out))
+                self._left_out.clear()
                 self._pause_s, self._is_in_line = PAUSE_SENTENCE_S, True
             if has_newline:
                 pause_s = PAUSE_LINE_S if self._is_in_line else PAUSE_PARAGRAPH_S

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from voxcli.text.changes import DIRECTION, Draft
 from voxcli.text.patterns import pattern_of
+from voxcli.text.thoughts import NAMES
 
 _LENGTH = r"\d{1,5}(?:[.,]\d{1,3})?\s?(?:ms|s|secs?|seconds?|milliseconds?)?"
 _PAUSE = (
@@ -76,6 +77,7 @@ _REASONS = {
     "audio": "no recording is played inside a speech",
     "mark bookmark": "nobody is told when it is reached",
     "lexicon": "give the words with --lexicon",
+    NAMES: "what a language model thinks is not spoken",
     "speak": "no tag is followed with --raw-text",
     "break pause silence wait slnc": "its length cannot be read; write [pause 0.8s]",
 }

@@ -25,6 +25,7 @@ from voxcli.text import (
     ssml,
     symbols,
     tagger,
+    thoughts,
     weekdays,
     words,
 )
@@ -92,6 +93,7 @@ def normalise(
     """
     draft = Draft(text)
     characters.clean(draft, language)
+    thoughts.thoughts(draft)
     is_document = ssml.tags(draft, language)
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)
     directions.directions(draft)

@@ -19,6 +19,7 @@ from voxcli.text.normaliser import normalise
 from voxcli.text.patterns import pattern_of
 from voxcli.text.prepared import PreparedText, Unspeakable
 from voxcli.text.segmenter import segment
+from voxcli.text.thoughts import outside_thoughts, thoughts
 
 # What a rewrite could take away: markup, entities, addresses, directions in brackets.
 _MARKED = pattern_of(r"[<>\[\]{}\\`~&:](?:(?<![&:])|(?<=&)[#\w]|(?<=:)//)")
@@ -58,7 +59,7 @@ def prepare(
             asks for more silence than may be, or an expression of the lexicon takes too long.
         UsageError: the lexicon cannot be read.
     """
-    spoken = check_language(text, languages, language, model, alternatives)
+    spoken = check_language(outside_thoughts(text), languages, language, model, alternatives)
     silences: tuple[Silence, ...] = ()
     if rewrite:
         done = normalise(text, spoken, lexicon=lexicon)
@@ -67,6 +68,7 @@ def prepare(
     else:
         draft = Draft(text)
         characters.clean(draft, spoken)
+        thoughts(draft)
         directions.directions(draft)
         draft.text = markup.reflow(draft.text)
         symbols.brackets(draft)
