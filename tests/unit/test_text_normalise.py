@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from voxcli.text import normalise
 
 EXAMPLES = [
+    # terminals
+    ("\x1b[1;31mred\x1b[0m and \x1b[38;5;12mblue\x1b[K\x1b(B", "red and blue"),
+    ("\x1b]8;;https://a.b\x1b\\a link\x1b]8;;\x1b\\ in \x1b]0;a window\x07", "a link in"),
     # numbers
     ("7", "seven"),
     ("I have 1,299 books.", "I have one thousand two hundred ninety-nine books."),

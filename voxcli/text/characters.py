@@ -19,6 +19,11 @@ RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
 
 _NEWLINES = pattern_of(r"\r\n?|[\x0b\x0c\x85\u2028]")
 _CONTROL = pattern_of(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufffc\ufffd\ud800-\udfff]+")
+# What colours a terminal, names its window or links in it: "\x1b[31m", "\x1b]8;;https://a.b\x07".
+_TERMINAL = pattern_of(
+    r"\x1b\[[0-?]{0,64}[ -/]{0,4}[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]{0,4}[0-Z\\^-~]"
+)
 _SOFT_CUT = pattern_of("(?<=[^\\W\\d_])\u00ad[ \\t]{0,4}\n\\s{0,20}(?=[^\\W\\d_])")
 _INVISIBLE = pattern_of(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
@@ -79,6 +84,7 @@ def clean(draft: Draft, language: str) -> None:
         _mend(draft)
     draft.sub(_ENTITY, _entity, "entity", "&")
     if not draft.text.isprintable():
+        draft.sub(_TERMINAL, "", "control", "\x1b")
         draft.sub(_CONTROL, " ", "control")
         draft.sub(_SOFT_CUT, "", "hyphen", "\u00ad")
         draft.sub(_INVISIBLE, "", "invisible")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from voxcli.text.changes import Draft
-from voxcli.text.characters import is_pictures
+from voxcli.text.characters import clean, is_pictures
 from voxcli.text.language import UNKNOWN, detect_language
 from voxcli.text.markup import strip_markup
 from voxcli.text.patterns import pattern_of
@@ -87,6 +87,7 @@ def says_nothing(text: str, language: str = "en") -> bool:
     if has_mark(text):
         return False
     draft = Draft(text)
+    clean(draft, language)
     strip_markup(draft)
     return not (has_word(draft.text) or is_pictures(draft.text, language))
 
