@@ -240,6 +240,9 @@ def test_a_colon_after_a_book_is_a_verse(
         ("odds of 10:15", "odds of ten to fifteen"),
         ("at 10:15", "at ten fifteen"),
         ("10:30-11:45", "ten thirty to eleven forty-five"),
+        ("10:30: Breakfast", "ten thirty: Breakfast"),
+        ("at 12:30:15: the end", "at twelve thirty and fifteen seconds: the end"),
+        ("a ratio of 3:10: much", "a ratio of three to ten: much"),
     ],
 )
 def test_a_colon_is_a_ratio_or_a_time_by_its_neighbours(written: str, spoken: str) -> None:

@@ -107,7 +107,7 @@ _SHORT_BOOK = pattern_of(
 )
 _RATIO = pattern_of(
     r"(?<![\w.:])(?<!\d,)\d{1,9}(?:,\d{3})"
-    r"{0,3}(?:\.\d+)?(?::\d{1,9}(?:,\d{3}){0,3}(?:\.\d+)?){1,4}(?![\w:]|\.\d)"
+    r"{0,3}(?:\.\d+)?(?::\d{1,9}(?:,\d{3}){0,3}(?:\.\d+)?){1,4}(?!\w|:\S|\.\d)"
 )
 _RATIO_BY = pattern_of(
     r"(?:dilute|ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|"
