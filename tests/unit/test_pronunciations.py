@@ -38,6 +38,7 @@ def said(text: str, lexicon: str, language: str = "en") -> str:
         ("New York,Gotham\nYork,Ebor\nNew York City,Big Apple", "New York City, New York and York.",
          "Big Apple, Gotham and Ebor."),
         ("a,b\nb,c\nc,a", "a b c", "b c a"),
+        ("New York,Gotham", "To New\nYork.\n\nNew\n\nYork.", "To Gotham.\n\nNew\n\nYork."),
         ("O'Brien,oh brian", "I saw O’Brien", "I saw oh brian"),
         ("→,leads to", "A→B", "A leads to B"),
         ("C++,see plus plus", "I like C++ here", "I like see plus plus here"),

@@ -44,6 +44,7 @@ PER_CHARACTERS = 100_000
 _LANGUAGE = pattern_of(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}")
 _SPACED = pattern_of(f"[^\\W{UNSPACED_SCRIPTS}]")  # a letter of a word that ends at a space
 _APOSTROPHES = str.maketrans("‘’ʼ", "'''")  # each as long as what it stands for
+_IN_LINE = _APOSTROPHES | {ord("\n"): " "}  # a form of several words may go over a line's end
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,7 @@ def pronounce(draft: Draft, lexicon: str, language: str) -> None:
 
 def _words(text: str, lookup: _Lookup) -> Iterator[_Use]:
     """The longest form at each place where one stands as a whole word."""
-    plain = text.translate(_APOSTROPHES)
+    plain = text.translate(_IN_LINE)
     for start, char in enumerate(plain):
         for length in lookup.lengths.get(char.lower(), ()):
             end = start + length
