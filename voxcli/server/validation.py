@@ -44,8 +44,10 @@ def explain_validation(problems: list[dict[str, Any]]) -> dict[str, Any]:
     first = problems[0]
     path = _path(first)
     if first["type"] == "json_invalid":
-        reason = first.get("ctx", {}).get("error", "it cannot be parsed")
-        return error_body(f"the body is not JSON: {reason}", _REFUSED, None, "json")
+        reason = first.get("ctx", {}).get("error", "it cannot be parsed").removesuffix(" at")
+        where = first["loc"][-1]
+        place = f" at character {where + 1}" if isinstance(where, int) else ""
+        return error_body(f"the body is not JSON: {reason}{place}", _REFUSED, None, "json")
     if first["type"] == "model_attributes_type" and not path:
         message = "the body is not a JSON object; send one with Content-Type: application/json"
         return error_body(message, _REFUSED, None, "json")
