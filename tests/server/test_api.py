@@ -316,6 +316,33 @@ def test_a_malformed_body_is_refused(client: httpx.Client, content: bytes, statu
     assert answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ('{"model": "fake", "input": "One.\nTwo."}', "at character 33"),
+        ('{"model": "fake",', "at character 18"),
+        ("{'model': 'fake'}", "at character 2"),
+    ],
+)
+def test_a_body_that_is_no_json_is_told_where(
+    client: httpx.Client, content: str, place: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/audio/speech", content=content.encode(), headers=headers)
+    assert answer.json()["error"]["message"].endswith(place)
+
+
+def test_half_of_a_character_is_left_out_of_a_text(client: httpx.Client) -> None:
+    fields = '"model": "fake", "response_format": "pcm", "seed": 3'
+    answers = []
+    for text in ("It is good.", "It is good. \\ud83d"):
+        body = f'{{{fields}, "input": "{text}"}}'
+        headers = {"Content-Type": "application/json"}
+        answers.append(client.post("/v1/audio/speech", content=body.encode(), headers=headers))
+    assert answers[0].status_code == answers[1].status_code == 200
+    assert answers[0].content == answers[1].content
+
+
 def test_ten_megabytes_of_text_are_refused(client: httpx.Client) -> None:
     assert ask(client, input="word " * 2_000_000).status_code == 413
 

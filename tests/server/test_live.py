@@ -205,6 +205,15 @@ def test_speech_of_an_utterance_is_no_longer_than_asked(server: Running) -> None
         assert it.until("session.done")["finish_reason"] == "stop"
 
 
+def test_a_character_that_was_cut_in_two_loses_no_word(server: Running) -> None:
+    with talk(server, seed=3) as it:
+        it.write("It \ud83d", "\ude00 is good. That \ud83d")
+        it.until("audio.done")
+        it.say("response.cancel")
+        assert it.until("response.cancelled")["unspoken_text"] == " That "
+    assert it.sentences == ["It 😀 is good."]
+
+
 def test_what_a_model_thinks_is_not_spoken_and_the_next_sentence_names_it(server: Running) -> None:
     with talk(server, seed=3) as it:
         it.write("<think>\nThey said hi.\n\nSo I")
@@ -296,10 +305,10 @@ def test_a_configuration_holds_until_the_next_which_comes_between_utterances(
     [
         "", "{", "[]", "5", '"x"', b"bytes", '{"type": 5}', '{"type": "audio.append"}', "{}",
         '{"type": "input.text"}', '{"type": "input.text", "text": 5}',
-        '{"type": "input.text", "text": "\\ud800"}', "[" * 100_000,
+        '{"type": "input.text", "text": ["x"]}', "[" * 100_000, '{"type": "\\ud800"}',
         json.dumps({"type": "input.text", "text": "x" * (MAX_CHARACTERS + 1)}),
     ],
-    ids=range(14),
+    ids=range(15),
 )  # fmt: skip
 def test_a_message_that_means_nothing_is_told_and_changes_nothing(
     server: Running, frame: str | bytes

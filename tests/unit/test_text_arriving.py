@@ -98,6 +98,7 @@ def test_lines_blank_lines_and_sentences_are_apart_as_in_a_whole_text() -> None:
         ("Have fun! 🙂 ", ["Have fun!"]),
         ("```sh\nls\n```\n", ["ls"]),
         ("[pause 2s]\n", ["[pause 2s]"]),
+        ("\x1b[0m\n&nbsp;\n\x1b[1mSo\x1b[0m it is.\n", ["\x1b[1mSo\x1b[0m it is."]),
         ("<!-- a note -->\r\nSo it is.\r\n", ["So it is."]),
     ],
 )

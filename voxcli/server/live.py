@@ -42,6 +42,7 @@ from voxcli.server.service import Service
 from voxcli.server.validation import explain_validation
 from voxcli.server.worker import State
 from voxcli.text.arriving import ArrivingText, Sentence
+from voxcli.text.decode import whole_characters
 from voxcli.text.directions import names_of
 from voxcli.text.pauses import silence_alone
 from voxcli.text.prepared import PAUSE_SENTENCE_S
@@ -381,7 +382,7 @@ class LiveSession:
             sentence_index=self._sentence,
             duration=round(outgoing.sent_s, 6) if outgoing else 0.0,
             total_bytes=outgoing.num_bytes if outgoing else 0,
-            unspoken_text=self._text.clear() + "".join(order.texts),
+            unspoken_text=whole_characters(self._text.clear() + "".join(order.texts)),
         )
         if outgoing is not None or order.texts:
             await self._let_go()

@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 from voxcli.config import MAX_SEED, MAX_SPEED, MIN_SPEED, SamplingParams
 from voxcli.errors import UsageError
 from voxcli.parameters import Parameter
+from voxcli.text.decode import whole_characters
 from voxcli.utterance import Utterance
 from voxcli.voices import MAX_TEXT_CHARS
 
@@ -36,6 +37,10 @@ PATTERNS = {LANGUAGE: "a language code such as en or zh-TW"}  # each pattern of 
 
 def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _in_unicode(value: object) -> object:
+    return whole_characters(value) if isinstance(value, str) else value
 
 
 IsWhole = BeforeValidator(_whole)  # NOTE: behind a range, which else would be asked of None too
@@ -63,7 +68,9 @@ class SpeechRequest(BaseModel):
         Field(description="Name of the model that is served, or another name that stands for it."),
     ] = None
     input: Annotated[
-        str, Field(min_length=1, max_length=MAX_CHARACTERS, description="The text to speak.")
+        str,
+        Field(min_length=1, max_length=MAX_CHARACTERS, description="The text to speak."),
+        BeforeValidator(_in_unicode),  # clients that cut texts leave half of a character
     ]
     voice: Annotated[
         Annotated[str, Field(min_length=1, max_length=200)] | VoiceId,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from voxcli.text.decode import whole_characters
 from voxcli.text.prepared import PAUSE_LINE_S, PAUSE_PARAGRAPH_S, PAUSE_SENTENCE_S
 from voxcli.text.segmenter import sentence_ends
 from voxcli.text.thoughts import Thoughts
@@ -47,12 +48,15 @@ class ArrivingText:
         self._num_whole = 0  # characters that were declared whole by `flush`
         self._pause_s = PAUSE_SENTENCE_S
         self._is_in_line = False  # something of this line was taken
+        self._half = ""  # of a character beyond 16 bits, which some programs cut in two
         self._left_out: list[str] = []
         self._thoughts = Thoughts(self._left_out.append)
 
     def feed(self, text: str) -> None:
         """More of it."""
-        self._text += self._thoughts.feed(text)
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        self._text += self._thoughts.feed(whole_characters(text.removesuffix(self._half)))
 
     def flush(self) -> None:
         """What is there is whole: nothing more of its last sentence follows."""
@@ -61,6 +65,7 @@ class ArrivingText:
 
     def end(self) -> None:
         """As `flush`; what follows is another text, even where a thought has no end."""
+        self._half = ""
         self._text += self._thoughts.end()
         self._num_whole = len(self._text)
 
@@ -69,6 +74,7 @@ class ArrivingText:
         left, self._text = self._text + self._thoughts.end(), ""
         self._num_whole, self._pause_s, self._is_in_line = 0, PAUSE_SENTENCE_S, False
         self._left_out.clear()
+        self._half = ""
         return left
 
     def next(self) -> Sentence | None:

@@ -49,3 +49,11 @@ def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str
         hint = "give a text file, or name its encoding, e.g. --encoding utf-16"
         raise TextError(f"{source} has a NUL at byte {offset}, so it is not plain text", hint=hint)
     return text
+
+
+def whole_characters(text: str) -> str:
+    """A text in which surrogates are the characters that pairs of them stand for; a half without
+    its other one becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
