@@ -13,6 +13,14 @@ from hypothesis import strategies as st
 from voxcli.text import normalise
 
 EXAMPLES = [
+    # sources and formulas as language models write them
+    ("It is blue[1](https://a.b/c_(d))[2](https://e.f). Yes", "It is blue. Yes"),
+    ('It is blue [[3]](https://a.b). [4](https://a.b "C") Yes', "It is blue. Yes"),
+    ("It is【4:0†source】 blue.【12†a.pdf】 Yes", "It is blue. Yes"),
+    ("See [1](https://a.b), or [3](https://a.b) ways", "See one, or three ways"),
+    ("$$E = mc^2$$ and $x^2$, $n$ of $N$", "E equals mc squared and x squared, n of N"),
+    ("$5 and $6, $5 and 6$", "five dollars and six dollars, five dollars and six dollars"),
+    ("cost $a and $b", "cost dollar a and dollar b"),
     # terminals
     ("\x1b[1;31mred\x1b[0m and \x1b[38;5;12mblue\x1b[K\x1b(B", "red and blue"),
     ("\x1b]8;;https://a.b\x1b\\a link\x1b]8;;\x1b\\ in \x1b]0;a window\x07", "a link in"),

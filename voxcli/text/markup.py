@@ -98,6 +98,12 @@ _EMPHASIS = pattern_of(
     r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
     r"|(?<!\w)_(?P<one>[^\s_](?:[^_\n]{0,1000}[^\s_])?)_(?!\w)"
 )
+# LaTeX, as Markdown has it: "$$E = mc^2$$", "$x$"; amounts of money are none.
+_FORMULA = pattern_of(
+    r"\$\$(?P<shown>[^$]{1,2000})\$\$"
+    r"|(?<![\w$\\])\$(?!\s)(?P<inline>[A-Za-z](?:_?\w)?|(?=[^$\n]{0,200}[\\^=_])"
+    r"(?![^$\n\\]{0,200}[A-Za-z]{3,} [A-Za-z]{3})[^$\n]{2,200})(?<!\s)\$(?![\w$])"
+)
 _ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
 _ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
@@ -132,6 +138,8 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
+    if draft.text.count("$") > 1:
+        draft.sub(_FORMULA, lambda m: m["shown"] or m["inline"], "markup")
     if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")

@@ -63,7 +63,15 @@ _SIGN_AFTER = pattern_of(r"[ \u00a0]?[=+×·⋅*÷≈^−]")
 _OPERATOR = pattern_of(r"[=+×·⋅*÷/^−]|[\s\w]-[\s\w]")
 
 
-_CITED = r"\[\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,8}\]"
+_NUMBERS = r"\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,8}"
+_TARGET = (  # of a link, as language models write their sources
+    r"\((?:https?://|#)[^()\s]{1,1000}(?:\([^()\s]{0,200}\)[^()\s]{0,200})?"
+    r"(?:\s\"[^\"\n]{0,200}\")?\)"
+)
+_CITED = (
+    rf"(?:\[{_NUMBERS}\](?:{_TARGET})?|\[\[{_NUMBERS}\]\]{_TARGET}"
+    r"|【\d{1,3}[^【】\n]{0,20}†[^【】\n]{0,80}】)"
+)
 _WORDED = (
     r"\[(?:[a-h]|(?<=[a-z]{4}\[)i|[ivx]{2,4}|(?:note|nb|lower-alpha|upper-alpha|n|fn|"
     r"footnote)\.? ?\d{1,3}|"
@@ -139,7 +147,7 @@ def _left_out(match: re.Match[str]) -> str:
 
 def citations(draft: Draft, language: str) -> None:
     """Take out marks of notes in brackets; before markup, where "[1][2]" is a link."""
-    if "[" not in draft.text:
+    if "[" not in draft.text and "†" not in draft.text:
         return
     is_listed = bool(_LISTED.search(draft.text))  # "[1] First. [2] Second."
 
