@@ -251,6 +251,23 @@ def test_titles_are_what_they_were_in_every_character(tmp_path: Path, title: str
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.m4b"]
 
 
+COVERS = {  # of one point
+    "GIF": b"GIF89a\x01\0\x01\0\x80\0\0\xff\0\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;",
+    "WebP": bytes.fromhex("524946461a000000574542505650384c0d0000002f00000010071011118888fe0700"),
+}
+
+
+@pytest.mark.parametrize("name", COVERS)
+def test_a_cover_of_another_kind_is_converted(tmp_path: Path, name: str) -> None:
+    assert cover_problem(COVERS[name]) == ""
+    path = tmp_path / "a.m4b"
+    with AudioWriter(path, RATE, tags=Tags("A", "B", COVERS[name])) as writer:
+        writer.write(voice(120.0, 1.0, RATE))
+        writer.commit()
+    [cover] = [each for each in probed(path)["streams"] if each["disposition"]["attached_pic"]]
+    assert (cover["codec_name"], cover["width"], cover["height"]) == ("png", 1, 1)
+
+
 def test_a_cover_that_ffmpeg_cannot_read_is_found_before_the_speech(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

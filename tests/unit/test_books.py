@@ -443,8 +443,18 @@ def test_what_a_book_lacks_is_done_without_and_told(tmp_path: Path) -> None:
     assert book.cover is None
     told = " ".join(book.notes)
     for part in ("a document that is missing: i1", "the table of contents is not used",
-                 "neither JPEG nor PNG"):  # fmt: skip
+                 "is not JPEG, PNG, GIF or WebP"):  # fmt: skip
         assert part in told
+
+
+def test_a_cover_that_is_a_drawing_is_named_as_left_out(tmp_path: Path) -> None:
+    made = Epub(TWO, LISTED, cover=b"<svg/>").write(tmp_path / "b.epub")
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(tmp_path / "c.epub", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b"image/png", b"image/svg+xml"))
+    book = read_epub(tmp_path / "c.epub")
+    assert book.cover is None
+    assert any("the cover is left out" in note for note in book.notes)
 
 
 def test_without_lxml_an_epub_names_the_extra(

@@ -25,7 +25,7 @@ from voxcli.audio.ffmpeg import FfmpegError, decoding, start, told
 from voxcli.audio.files import beside, create
 from voxcli.audio.formats import AudioFormat
 from voxcli.audio.resample import Samples
-from voxcli.audio.tags import Tags, as_ffmetadata, image_format
+from voxcli.audio.tags import Tags, as_ffmetadata, image_format, is_converted
 from voxcli.errors import OutputError
 
 BLOCK = 8192  # samples per libsndfile call; Vorbis uses stack in proportion to the block
@@ -205,7 +205,8 @@ class FfmpegEncoder:
         if tags.cover is None:
             return [*words, *taken]
         picture = ["-f", image_format(tags.cover), "-i", self._laid("cover", tags.cover)]
-        shown = ["-map", "2:v", "-c:v", "copy", "-disposition:v", "attached_pic"]
+        codec = "png" if is_converted(tags.cover) else "copy"
+        shown = ["-map", "2:v", "-c:v", codec, "-frames:v", "1", "-disposition:v", "attached_pic"]
         return [*words, *picture, *taken, *shown]
 
     def _laid(self, kind: str, data: bytes) -> str:

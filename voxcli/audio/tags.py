@@ -5,12 +5,20 @@ Only files of MPEG-4 (m4a, m4b) hold all of it. Knows nothing about books. Lette
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_PIXELS = 100_000_000  # of a cover; shops ask for 6
 MAX_COVER_S = 20
+IMAGES = "JPEG, PNG, GIF or WebP"  # for people
+_IMAGES = (
+    (re.compile(rb"\xff\xd8\xff"), "jpeg_pipe"),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "png_pipe"),
+    (re.compile(rb"GIF8[79]a"), "gif_pipe"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "webp_pipe"),
+)
 
 
 class Mark(NamedTuple):
@@ -26,7 +34,7 @@ class Tags:
     """What a file says beside its sound; empty values are not written.
 
     Attributes:
-        cover: a JPEG or PNG image.
+        cover: an image of a kind that `image_format` names.
         marks: in order, none over another.
     """
 
@@ -36,16 +44,17 @@ class Tags:
     marks: tuple[Mark, ...] = ()
 
 
-def image_suffix(data: bytes) -> str:
-    """ ".jpg" or ".png", by the first bytes; empty for what no file of sound holds as a cover."""
-    if data.startswith(b"\xff\xd8\xff"):
-        return ".jpg"
-    return ".png" if data.startswith(b"\x89PNG\r\n\x1a\n") else ""
+def image_format(data: bytes) -> str:
+    """ffmpeg's name of an image by its first bytes; empty for one that cannot be a cover."""
+    for begin, name in _IMAGES:
+        if begin.match(data):
+            return name
+    return ""
 
 
-def image_format(image: bytes) -> str:
-    """ffmpeg's name of it."""
-    return "png_pipe" if image_suffix(image) == ".png" else "jpeg_pipe"
+def is_converted(image: bytes) -> bool:
+    """Whether no file of sound holds such an image as it is."""
+    return image_format(image) not in ("jpeg_pipe", "png_pipe")
 
 
 def cover_problem(cover: bytes) -> str:

@@ -67,7 +67,7 @@ def read_table(
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint=f"give a file: {', '.join(SUFFIXES)}")
     if kind is None:
-        hint = f"use one of {', '.join(SUFFIXES)}"
+        hint = f"use one of {', '.join(SUFFIXES)}; spreadsheets save .csv, Calibre makes .epub"
         raise UsageError(f"{path} is not a table: its suffix is '{path.suffix}'", hint=hint)
     mapping = mapping or {}
     if kind in ("epub", "markdown") or (kind == "text" and book.is_book):

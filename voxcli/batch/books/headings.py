@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from voxcli.audio.tags import image_suffix
+from voxcli.audio.tags import IMAGES, image_format
 from voxcli.batch.books.book import Aside, Book, Chapter, shortened, top_depth
 
 MAX_COVER = 32 << 20  # bytes
@@ -164,10 +164,10 @@ def _cover(name: str, path: Path) -> tuple[bytes | None, tuple[str, ...]]:
             why = "it is outside of the book's folder"
         elif file.stat().st_size > MAX_COVER:
             why = f"it is larger than {MAX_COVER >> 20} MiB"
-        elif image_suffix(data := file.read_bytes()):
+        elif image_format(data := file.read_bytes()):
             return data, ()
         else:
-            why = "it is neither JPEG nor PNG"
+            why = f"it is not {IMAGES}"
     except (OSError, ValueError) as err:
         why = str(getattr(err, "strerror", None) or err)
     return None, (f"the cover {name} is left out: {why}",)

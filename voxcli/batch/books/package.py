@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from voxcli.audio.tags import image_suffix
+from voxcli.audio.tags import IMAGES, image_format
 from voxcli.batch.books import markup
 from voxcli.batch.books.archive import Archive, Target
 from voxcli.batch.books.markup import Element, attribute, tag, words_of
@@ -206,16 +206,16 @@ def _cover(
     ]
     found = [item for item in items.values() if "cover-image" in item.properties]
     found += [items[each] for each in named if each in items]
-    images = [item for item in found if item.target.name and "xml" not in item.media_type]
+    images = [item for item in found if item.target.name and "xhtml" not in item.media_type]
     for item in images[:1]:
         try:
             data = archive.read(item.target.name)
         except UsageError as err:
             notes.append(f"the cover is left out: {err}")
             return None
-        if image_suffix(data):
+        if image_format(data):
             return data
-        notes.append(f"the cover is left out: {item.target.name} is neither JPEG nor PNG")
+        notes.append(f"the cover is left out: {item.target.name} is not {IMAGES}")
     return None
 
 
