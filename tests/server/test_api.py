@@ -465,6 +465,7 @@ def test_foreign_pages_and_foreign_names_are_turned_away(client: httpx.Client) -
     assert foreign.status_code == 403
     rebound = client.get("/v1/models", headers={"Host": "example.org"})
     assert rebound.status_code == 403
+    assert "VOXCLI_API_KEY" in rebound.json()["error"]["message"]
     own = client.get("/v1/models", headers={"Origin": str(client.base_url).rstrip("/")})
     assert own.status_code == 200
 

@@ -620,6 +620,16 @@ def test_keys_hosts_and_origins_are_those_of_http(caplog: pytest.LogCaptureFixtu
     assert not caplog.messages
 
 
+def test_another_path_is_told_which_is_the_one(server: Running) -> None:
+    for path in (f"{live.PATH}/", "/v1/realtime", "/"):
+        url = f"ws{server.url.removeprefix('http')}{path}"
+        with pytest.raises(InvalidStatus) as caught, connect(url, proxy=None):
+            pass
+        answer = caught.value.response
+        assert answer.status_code == 404
+        assert json.loads(answer.body or b"")["error"]["message"].endswith(f" is {live.PATH}")
+
+
 def test_without_an_upgrade_the_path_says_what_it_is(server: Running) -> None:
     with server.client() as client:
         answer = client.get(live.PATH)

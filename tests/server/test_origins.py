@@ -33,6 +33,7 @@ def test_no_page_elsewhere_is_let_in_by_default() -> None:
     with run_server() as running, running.client() as client:
         for answer in (preflight(client, PAGE), speak(client, PAGE)):
             assert answer.status_code == 403
+            assert answer.json()["error"]["message"].endswith(f"--allow-origin {PAGE}")
             assert ALLOW not in answer.headers
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -217,6 +217,13 @@ def _add_errors(app: FastAPI) -> None:
             message += f"; the path is {meant}: check the base URL of the client"
         body = error_body(message, "invalid_request_error", None, None)
         return JSONResponse(body, error.status_code, error.headers)
+
+    @app.websocket("/{path:path}")
+    async def no_websocket(websocket: WebSocket) -> None:
+        path = websocket.url.path[:MAX_SHOWN]
+        message = f"{path}: not found; the path of the WebSocket is {live.PATH}"
+        body = error_body(message, "invalid_request_error", None, None)
+        await websocket.send_denial_response(JSONResponse(body, 404))
 
     @app.exception_handler(ClientDisconnect)
     async def too_large(request: Request, error: ClientDisconnect) -> Response:

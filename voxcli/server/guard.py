@@ -104,14 +104,18 @@ class Guard:
         name = headers.get("host", "")
         host = _parsed(f"//{name}")
         if self._hosts and (host is None or host.hostname not in self._hosts):
-            return _refusal(403, f"the host '{name[:MAX_SHOWN]}' is not served here", "host")
+            what = f"the host '{name[:MAX_SHOWN]}' is not served without a key"
+            way = "start the server with VOXCLI_API_KEY, and send that key"
+            return _refusal(403, f"{what}: {way}", "host")
         origin = headers.get("origin")
         page = _parsed(origin) if origin is not None else None
         is_ours = page is not None and host is not None and page.netloc == host.netloc
         is_allowed = ANY_ORIGIN in self._origins or origin in self._origins
         if origin is not None and not (is_ours or is_allowed):
             origin = origin[:MAX_SHOWN]
-            return _refusal(403, f"pages of {origin} may not use this server", "origin")
+            what = f"pages of {origin} may not use this server"
+            way = f"; start it with --allow-origin {origin}" if page and page.hostname else ""
+            return _refusal(403, f"{what}{way}", "origin")
         path = scope["path"]
         if self._api_key and (path.startswith("/v1/") or path == "/metrics"):
             scheme, _, given = headers.get("authorization", _in_protocols(scope)).partition(" ")
