@@ -344,6 +344,24 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.startswith("Usage: voxcli")
 
 
+@pytest.mark.parametrize("more", [[], ["--map", "text=said", "--map", "output=file"]])
+def test_plain_values_of_options_import_no_checker(more: list[str], tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    names = "said,file" if more else "text,output"
+    table.write_text(f"{names}\nHello there.,a\n")
+    program = (
+        "import sys; from voxcli.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or 'pydantic' in sys.modules)"
+    )
+    words = ["batch", str(table), "-o", str(tmp_path / "out"), "--dry-run", "--language", "en"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, *more],
+        capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert "Hello there." in done.stdout
+    assert (done.returncode, done.stderr.count("error")) == (0, 0), done.stderr
+
+
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])
 def test_help_is_there_at_once(words: list[str]) -> None:
     """In time of the processor, which others on the machine hardly change."""

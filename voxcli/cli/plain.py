@@ -42,8 +42,9 @@ def take_plain_values(command: Any) -> None:
     They must ask no more of a value than its type: no range, no parser, no existing file.
     """
     for parameter in command.params:
-        if parameter.callback is None and not parameter.multiple and parameter.nargs == 1:
-            parameter.process_value = partial(_process, parameter, parameter.process_value)
+        if parameter.callback is None and parameter.nargs == 1:
+            process = _process_list if parameter.multiple else _process
+            parameter.process_value = partial(process, parameter, parameter.process_value)
     command.get_help_option = partial(_help_option, command.get_help_option)
     for below in getattr(command, "commands", {}).values():
         take_plain_values(below)
@@ -58,6 +59,18 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     if plain is not None or (value is None and not parameter.required):
         return plain
     return typers_own(ctx, value)
+
+
+def _process_list(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:
+    """The texts of an option that may be given several times; none where it was not."""
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if kind == list[str] and not parameter.required and (value is None or _are_texts(value)):
+        return list(value) if value else ()
+    return typers_own(ctx, value)
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(each, str) for each in values)
 
 
 def _help_option(typers_own: Callable[..., Any], ctx: Any) -> Any:

@@ -45,8 +45,13 @@ _ASCII_KINDS = {
     for char in map(chr, range(128))
     if char.isalnum()
 } | {ord(char): None for char in map(chr, range(128)) if char.isspace()}
-_ASCII_RUN = pattern_of("[0-9]++|[A-Za-z]++")
-_RUN_KINDS = (DIGIT, CAPITAL, SMALL, STOPPED, JOINED)
+_ASCII_RUNS = {  # each where its kind of run starts
+    DIGIT: pattern_of("[0-9]++"),
+    CAPITAL: pattern_of("(?<![A-Za-z])[A-Z]"),
+    SMALL: pattern_of("(?<![A-Za-z])[a-z]"),
+    STOPPED: pattern_of(r"(?<![A-Za-z])[A-Za-z]++(?=\.)"),
+    JOINED: pattern_of(r"(?:[0-9]++|(?<![A-Za-z])[A-Za-z]++)(?=\S)"),
+}
 
 
 class OneOf:
@@ -252,33 +257,15 @@ class AsciiSpots(Spots):
     def _one(self, start: str) -> list[int]:
         found = self.found.get(start)
         if found is None:
-            if start in _RUN_KINDS:
-                self._find_runs()
-                return self.found[start]
+            if runs := _ASCII_RUNS.get(start):
+                found = self.found[start] = [run.start() for run in runs.finditer(self._text)]
+                return found
             found = self.found[start] = []
             at = self._text.find(start) if start in self.kinds else -1
             while at >= 0:
                 found.append(at)
                 at = self._text.find(start, at + 1)
         return found
-
-    def _find_runs(self) -> None:
-        figures: list[int] = []
-        capitals: list[int] = []
-        small: list[int] = []
-        stopped: list[int] = []
-        joined: list[int] = []
-        text = f"{self._text} "
-        for run in _ASCII_RUN.finditer(self._text):
-            start, end = run.span()
-            first, behind = text[start], text[end]
-            (small if first >= "a" else capitals if first >= "A" else figures).append(start)
-            if not behind.isspace():
-                joined.append(start)
-                if behind == "." and first >= "A":
-                    stopped.append(start)
-        runs = (figures, capitals, small, stopped, joined)
-        self.found.update(zip(_RUN_KINDS, runs, strict=True))
 
 
 class Tagger:
