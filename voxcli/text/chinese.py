@@ -42,7 +42,7 @@ _MEASURE = pattern_of(
     r"(?![A-Za-z0-9²³^⁻/])"
 )
 _PARTS = pattern_of(rf"(?P<sign>{_SIGN})(?P<power>{_POWER})")
-_DAILY = r"(?:[kdcmn]?m|[kmn]g|m?L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
+_DAILY = r"(?:[kdcmn]?m|[kmn]g|L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
 # Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
 _KNOWN = pattern_of(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
 _RAISED = pattern_of(
@@ -53,6 +53,9 @@ _FRACTION = pattern_of(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})
 _ABOUT = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=\d)")
 _FIGURES = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
 _SENTENCE = pattern_of(r"[^\n。！？；]{1,400}[。！？；]*")
+_LATIN = "A-Za-z\u00c0-\u024f"
+_BEHIND_FIGURE = pattern_of(rf"(?<=[\d%％])\s{{0,8}}(?P<word>[{_LATIN}]+(?:/[{_LATIN}]+){{0,3}})")
+_HAS_LATIN = pattern_of(f"[{_LATIN}]")
 
 
 def write_out(draft: Draft) -> None:
@@ -67,9 +70,36 @@ def write_out(draft: Draft) -> None:
 
 def numbers(draft: Draft) -> None:
     """Say numbers, dates and what else wetext knows."""
-    normaliser = _wetext()
-    if normaliser is not None and re.search("[0-9a-zA-Z%$￥¥=]", draft.text):
-        draft.sub(_SENTENCE, lambda m: str(normaliser.normalize(m.group())), "number")
+    if _wetext() is not None and re.search("[0-9a-zA-Z%$￥¥=]", draft.text):
+        draft.sub(_SENTENCE, lambda m: _said(m.group()), "number")
+
+
+def _said(text: str) -> str:
+    """What wetext says, of no word but whole ones: it takes the h of "24 hours" for a unit."""
+    pieces: list[str] = []
+    done = 0
+    for match in _BEHIND_FIGURE.finditer(text):
+        if _is_torn(match["word"]):
+            pieces += [_said_alone(text[done : match.start("word")]), match["word"]]
+            done = match.end()
+    return "".join((*pieces, _said_alone(text[done:])))
+
+
+@lru_cache(1 << 12)
+def _is_torn(word: str) -> bool:
+    """Whether wetext reads a part of a word behind a figure."""
+    said = _said_alone(f"5{word}")
+    return not said.endswith(word) and _HAS_LATIN.search(said) is not None
+
+
+def _said_alone(text: str) -> str:
+    """Of a text, with the spaces at its ends."""
+    bare = text.strip()
+    if not bare:
+        return text
+    start = text.index(bare)
+    said = str(_wetext().normalize(bare))
+    return f"{text[:start]}{said}{text[start + len(bare) :]}"
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,14 @@ from voxcli.text.changes import DIRECTION, Draft
 from voxcli.text.patterns import pattern_of
 
 _L = re.MULTILINE
-_FENCE = pattern_of(r"^[ ]{0,3}(?:`{3,}|~{3,})[^`\n]{0,80}$\n?", _L)
+# Of what stands behind a fence, a language and its settings are no words; a sentence is.
+_FENCE = pattern_of(
+    r"^[ ]{0,3}(?:`{3,}|~{3,})(?:[ \t]{0,8}(?:\{[^{}`\n]{0,200}\}|[\w.:+#*/-]{1,40}))?"
+    r"(?:[ \t]{1,8}(?:\{[^{}`\n]{0,200}\}|[\w.:-]{1,40}=(?:\"[^\"`\n]{0,200}\"|'[^'`\n]{0,200}'|"
+    r"[^\s`]{1,200}))){0,8}[ \t]{0,8}$\n?",
+    _L,
+)
+_FENCE_MARK = pattern_of(r"^[ ]{0,3}(?:`{3,}|~{3,})(?=[^`~\n]{1,2000}$)", _L)
 _COMMENT = pattern_of(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
 # What a browser does not show either; one that is never closed hides nothing.
 _UNSEEN = pattern_of(
@@ -125,6 +132,7 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
         draft.sub(_DECLARATION, "", "markup")
     if "```" in draft.text or "~~~" in draft.text:
         draft.sub(_FENCE, "", "markup")
+        draft.sub(_FENCE_MARK, "", "markup")
     if "<" in draft.text:
         draft.sub(_BREAK_TAG, "\n", "markup")
         draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup")
