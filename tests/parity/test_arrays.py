@@ -22,7 +22,7 @@ from checkpoints import (
 from safetensors.numpy import load_file, save_file
 
 from voxcli.errors import CheckpointError
-from voxcli.kernels import arrays, native
+from voxcli.kernels import arrays, native, native_product
 from voxcli.layers import cores
 from voxcli.models.data import HostRow, Rows
 from voxcli.models.voxcpm2 import array_layers, array_model
@@ -240,13 +240,50 @@ def test_a_child_process_has_threads_of_its_own(pairs: Pairs) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 8), (40, 33)])
-def test_eight_bits_are_widened_as_in_tensors(shape: tuple[int, int]) -> None:
+SHAPES = [(1, 1), (3, 7), (5, 8), (8, 16), (40, 33), (75, 24), (211, 9)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+def test_a_weight_lies_in_panels_as_that_of_tensors(
+    shape: tuple[int, int], dtype: type[np.generic]
+) -> None:
+    """In int8 of scales from the smallest halves to large ones; in parts, and in any order."""
     random = np.random.default_rng(2)
-    weight = random.integers(-128, 128, shape, np.int8)
-    scale = np.exp2(random.uniform(-24, 9, (shape[0], 1))).astype(np.float16)  # small ones too
-    wanted = (torch.from_numpy(weight).float() * torch.from_numpy(scale).float()).half()
-    np.testing.assert_array_equal(arrays.widened(weight, scale), wanted.numpy())
+    N = shape[0]
+    order, cut = random.permutation(N), N // 2
+    scale = None
+    if dtype is np.int8:
+        weight = random.integers(-128, 128, shape, np.int8)
+        scale = np.exp2(random.uniform(-24, 9, N)).astype(np.float16).astype(np.float32)
+        rows = (torch.from_numpy(weight).float() * torch.from_numpy(scale).unsqueeze(1)).half()
+    else:
+        weight = random.standard_normal(shape).astype(dtype)
+        rows = torch.from_numpy(weight)
+    wanted = native_product.Panels.of(rows[order], None, rows.dtype).weight.numpy()
+    parts = [
+        arrays.Matrix(weight[part], None if scale is None else scale[part])
+        for part in (slice(cut), slice(cut, N))
+        if len(weight[part])
+    ]
+    np.testing.assert_array_equal(arrays.Linear.of_rows(parts, order=order).weight, wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 3, 2), (16, 24, 5), (9, 40, 4)])
+def test_an_upsampling_is_folded_as_in_tensors(shape: tuple[int, int, int]) -> None:
+    """As `vae_weights.py` does it: weight norm, Snake's alpha, pairs of time steps."""
+    C, D, stride = shape
+    random = np.random.default_rng(3)
+    direction = random.standard_normal((C, D, 2 * stride)).astype(np.float16)
+    gain, alpha = (random.uniform(0.5, 2, C).astype(np.float32) for _ in range(2))
+    norm = torch.from_numpy(direction).double().flatten(1).norm(dim=1).float()
+    weight = torch.from_numpy(direction).float() * (torch.from_numpy(gain) / norm).view(-1, 1, 1)
+    present, past = (weight / torch.from_numpy(alpha).view(-1, 1, 1)).split(stride, dim=2)
+    stacked = torch.cat((past, present)).permute(2, 1, 0).reshape(stride * D, 2 * C)
+    wanted = native_product.Panels.of(stacked, None, torch.float32).weight.numpy()
+    found, norms = arrays.upsampling(direction, gain, alpha, np.zeros(D, np.float32))
+    np.testing.assert_array_equal(found.weight, wanted)
+    np.testing.assert_array_equal(norms, norm.numpy())
 
 
 def test_numbers_that_are_no_halves_need_tensors(folders: dict[str, Path], tmp_path: Path) -> None:

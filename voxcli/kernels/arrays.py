@@ -14,7 +14,6 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from voxcli.kernels.structs import (
     LANES,
     MIN_THREADED,
     PART,
-    VECTORS,
     Heads,
     LayerStruct,
     PanelsStruct,
@@ -60,49 +58,74 @@ def empty(*shape: int) -> np.ndarray:
     return np.empty(shape, FLOAT)
 
 
+def _row_addresses(array: np.ndarray) -> np.ndarray:
+    return np.arange(len(array)) * array.strides[0] + address(array)
+
+
 # ---------------------------------------------------------------- products
 
 
-def widened(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """int8 `[N, K]` times a scale a row, rounded to fp16, which numpy takes ten times as long for.
+@dataclass(frozen=True)
+class Matrix:
+    """A weight as a checkpoint has it.
 
-    Args:
-        scale: `[N, 1]`.
+    Attributes:
+        values: `[N, K]`, each row's numbers beside each other: fp16, fp32, or int8 with a scale.
+        scale: float32 `[N]`, of int8 alone; the product is rounded to fp16.
     """
-    N, K = weight.shape
-    assert weight.dtype == np.int8, weight.dtype
-    assert weight.flags.c_contiguous, weight.strides
-    assert scale.shape == (N, 1), (scale.shape, weight.shape)
-    factors = np.ascontiguousarray(scale, FLOAT)
-    out = np.empty((N, K), HALF)
-    loaded().vox_widen(address(weight), address(factors), address(out), N, K)
-    return out
+
+    values: np.ndarray
+    scale: np.ndarray | None = None
 
 
 class Linear:
     """A product with a weight in panels, as `native_panels.h` reads them.
 
     Args:
-        weight: `[N, K]`; its dtype, fp16 or fp32, is that of the panels.
+        weight: in panels; `of_rows` and `upsampling` make them.
         bias: `[N]`, or None.
     """
 
-    def __init__(self, weight: np.ndarray, bias: np.ndarray | None) -> None:
-        N, K = self.out_features, self.in_features = weight.shape
+    def __init__(self, weight: np.ndarray, bias: np.ndarray | None, N: int, K: int) -> None:
+        self.out_features, self.in_features = N, K
         self.is_half = weight.dtype == HALF
-        assert self.is_half or weight.dtype == FLOAT, weight.dtype
         self.vector = loaded().vox_vector()
-        num_vectors = -(-N // self.vector)
-        num_panels = -(-num_vectors // VECTORS)
-        missing = num_vectors * self.vector - N
-        ends = [self.vector * (num_vectors * i // num_panels) for i in range(num_panels + 1)]
-        packed = (np.zeros if missing else np.empty)((N + missing) * K, weight.dtype)
-        for first, stop in pairwise(ends):
-            panel = packed[first * K : stop * K].reshape(K, stop - first)
-            panel[:, : N - first] = weight[first:stop].T
-        self.weight = packed
+        self.weight = weight
+        missing = -N % self.vector
         self.bias = None if bias is None else np.pad(bias.astype(FLOAT, copy=False), (0, missing))
         self._addresses = address(self.weight), address(self.bias)
+
+    @classmethod
+    def of_rows(
+        cls, parts: Sequence[Matrix], bias: np.ndarray | None = None,
+        order: np.ndarray | None = None,
+    ) -> Linear:  # fmt: skip
+        """Of matrices of one dtype, one below the other; panels are fp32 where it is, else fp16.
+
+        Args:
+            order: in which the rows are taken; None for their own.
+        """
+        N = sum(len(part.values) for part in parts)
+        first = parts[0].values
+        K, dtype = first.shape[1], first.dtype
+        assert dtype in (np.int8, HALF, FLOAT), dtype
+        for part in parts:
+            assert part.values.dtype == dtype, (part.values.dtype, dtype)
+            assert part.values.shape[1] == K, (part.values.shape, K)
+            assert part.values.flags.c_contiguous, part.values.strides
+            assert (part.scale is None) == (dtype != np.int8), dtype
+        rows = np.concatenate([_row_addresses(part.values) for part in parts])
+        scales = [part.scale for part in parts if part.scale is not None]
+        scale = np.concatenate(scales) if scales else None
+        if order is not None:
+            rows, scale = rows[order], None if scale is None else scale[order]
+        assert scale is None or scale.dtype == FLOAT, scale.dtype
+        vector = loaded().vox_vector()
+        weight = np.empty((N + -N % vector) * K, FLOAT if dtype == FLOAT else HALF)
+        loaded().vox_pack(
+            address(rows), address(scale), address(weight), N, K, first.itemsize, vector
+        )
+        return cls(weight, bias, N, K)
 
     def as_struct(self, *, is_sum: bool = False) -> PanelsStruct:
         """As C reads it.
@@ -314,6 +337,58 @@ def table(values: np.ndarray) -> np.ndarray:
     """`[..., C] -> [..., W]`: repeated, so that few channels fill vectors too."""
     repeats = table_repeats(values.shape[-1])
     return np.tile(values, repeats).astype(FLOAT, copy=False)
+
+
+def folded(direction: np.ndarray, gain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A convolution's weight, which is its direction times its gain by its norm, and that norm.
+
+    It is over all but the first axis; in double precision the order of its sum does not show.
+
+    Args:
+        direction: float16 `[N, ...]`.
+        gain: float32 `[N]`.
+
+    Returns:
+        float32 `[N, ...]` and `[N]`, which is finite where the direction is.
+    """
+    assert direction.dtype == HALF, direction.dtype
+    assert direction.flags.c_contiguous, direction.strides
+    N = len(direction)
+    assert gain.shape == (N,), (gain.shape, direction.shape)
+    out, norm = empty(*direction.shape), empty(N)
+    loaded().vox_fold(
+        address(direction), address(gain), address(norm), address(out), N, direction.size // N
+    )
+    return out, norm
+
+
+def upsampling(
+    direction: np.ndarray, gain: np.ndarray, alpha: np.ndarray, bias: np.ndarray
+) -> tuple[Linear, np.ndarray]:
+    """A transposed convolution as a product over pairs of time steps, and its norm as above.
+
+    Args:
+        direction: float16 `[C, D, 2 s]`.
+        gain, alpha: float32 `[C]`; alpha is divided by.
+        bias: float32 `[D]`.
+
+    Returns:
+        a product whose column `(j, d)` is channel `d` of the j-th of `s` outputs, and `[C]`.
+    """
+    C, D, size = direction.shape
+    stride = size // 2
+    assert direction.dtype == HALF, direction.dtype
+    assert direction.flags.c_contiguous, direction.strides
+    assert gain.shape == alpha.shape == (C,), (gain.shape, alpha.shape)
+    _check(gain, alpha)
+    vector = loaded().vox_vector()
+    N, K = stride * D, 2 * C
+    weight, norm, line = empty((N + -N % vector) * K), empty(C), empty(2 * N)
+    loaded().vox_fold_upsampling(
+        address(direction), address(gain), address(alpha), address(norm), address(line),
+        address(weight), C, D, stride, vector,
+    )  # fmt: skip
+    return Linear(weight, np.tile(bias, stride), N, K), norm
 
 
 def filter_table(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -25,21 +25,6 @@ static void work(void *argument) {
         (is_wide ? multiply_avx512 : multiply_avx2)(
             &p->panels, p->x, p->y, p->M, Q * i / parts, Q * (i + 1) / parts);
 }
-
-AVX2 static void widen(
-    const int8_t *weight, const float *scale, uint16_t *out, int64_t N, int64_t K) {
-    for (int64_t n = 0; n < N; n++, weight += K, out += K) {
-        const __m256 factor = _mm256_set1_ps(scale[n]);
-        int64_t k = 0;
-        for (; k + 8 <= K; k += 8) {
-            const __m128i eight = _mm_loadl_epi64((const __m128i *)(weight + k));
-            const __m256 wide = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
-            const __m128i half = _mm256_cvtps_ph(_mm256_mul_ps(wide, factor), 0); /* to nearest */
-            _mm_storeu_si128((__m128i *)(out + k), half);
-        }
-        for (; k < K; k++) out[k] = _cvtss_sh((float)weight[k] * scale[n], 0);
-    }
-}
 #endif
 
 /* x W^T + bias, if there is one. x: [M, K]; weight: panels of vectors of `vector` numbers, as
@@ -51,14 +36,5 @@ API void vox_product(
     const Panels panels = {weight, bias, N, K, (int)is_half, 0};
     Product p = {panels, x, y, M, vector, num_threads > 1 ? PARTS * num_threads : 1, 0};
     run_in(parallel, num_threads, work, &p);
-#endif
-}
-
-/* int8 times a scale a row, rounded to fp16: weight: [N, K]; scale: [N]; out: [N, K]. Runs where
-   products do. */
-API void vox_widen(
-    const int8_t *weight, const float *scale, uint16_t *out, int64_t N, int64_t K) {
-#if HAS_TWINS
-    widen(weight, scale, out, N, K);
 #endif
 }

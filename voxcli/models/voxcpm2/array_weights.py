@@ -8,7 +8,7 @@ Letters: `D` width, `C` channels or head width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from voxcli.kernels import arrays as kernels
-from voxcli.kernels.arrays import Linear
+from voxcli.kernels.arrays import Linear, Matrix
 from voxcli.kernels.structs import whole
 from voxcli.models import refusals
 from voxcli.models.refusals import SCALE
@@ -38,6 +38,7 @@ from voxcli.models.voxcpm2.host import DILATIONS, KERNEL, MIN_ALPHA
 MODEL, VAE = "model.safetensors", "audiovae.safetensors"
 BOUNDARIES = "sr_bin_boundaries"  # whole numbers that nothing reads: config.json is what counts
 INFINITE = 0x7C00  # the exponent of a half number that is none
+SAFE_SCALE = 65504 / 128  # whatever int8 holds, it is a half number times this
 
 
 class ArraySource:
@@ -67,21 +68,44 @@ class ArraySource:
             return all(map(self._is_half, self._unused))
 
     def _is_half(self, name: str) -> bool:
-        dtype = self._file.get_slice(name).get_dtype()
-        is_scaled = dtype == "I8" and f"{name}{SCALE}" in self._unused
+        stored = self._file.get_slice(name)
+        dtype = stored.get_dtype()
+        is_matrix = len(stored.get_shape()) == 2
+        is_scaled = dtype == "I8" and is_matrix and f"{name}{SCALE}" in self._unused
         return dtype == "F16" or is_scaled or name.endswith(BOUNDARIES)
 
     def take(self, name: str, *shape: int) -> np.ndarray:
         """float16 of that shape."""
-        self._find(name, shape)
-        with self._read():
-            array: np.ndarray = self._file.get_tensor(name)
-        if array.dtype == np.int8:  # has its scales: `is_readable`
-            array = self._widened(name, array)
-        if ((array.view(np.uint16) & INFINITE) == INFINITE).any():
-            raise refusals.no_number(self._path.parent, name)
-        self.num_parameters += array.size
+        array = self._stored(name, shape)
+        if array.dtype == np.int8:
+            array = _widened(array, self._scale(name, array))
+        self._require_finite(name, array)
         return array
+
+    def matrix(self, name: str, num_out: int, num_in: int) -> Matrix:
+        """A product's weight, as it is stored."""
+        array = self._stored(name, (num_out, num_in))
+        if array.dtype != np.int8:
+            self._require_finite(name, array)
+            return Matrix(array)
+        scale = self._scale(name, array)
+        if not (np.abs(scale) <= SAFE_SCALE).all():  # then what is there
+            self._require_finite(name, _widened(array, scale))
+        return Matrix(array, scale)
+
+    def folded(self, name: str, *shape: int) -> np.ndarray:
+        """float32: a convolution's weight with its norm, over all but the first axis, folded in."""
+        weight, norm = kernels.folded(*self._convolution(name, shape))
+        self._require_finite(f"{name}.weight_v", norm)
+        return weight
+
+    def upsampling(self, name: str, shape: tuple[int, int, int], alpha: np.ndarray) -> Linear:
+        """A transposed convolution, by `alpha`; see `kernels.arrays.upsampling`."""
+        direction, gain = self._convolution(name, shape)
+        bias = self.floats(f"{name}.bias", shape[1])
+        product, norm = kernels.upsampling(direction, gain, alpha, bias)
+        self._require_finite(f"{name}.weight_v", norm)
+        return product
 
     def floats(self, name: str, *shape: int) -> np.ndarray:
         """The same as float32."""
@@ -93,23 +117,59 @@ class ArraySource:
         self.num_parameters += int(np.prod(shape))
 
     def linear(self, name: str, num_out: int, num_in: int, bias: bool = True) -> Linear:
-        weight = self.take(f"{name}.weight", num_out, num_in)
-        return Linear(weight, self.take(f"{name}.bias", num_out) if bias else None)
+        weight = self.matrix(f"{name}.weight", num_out, num_in)
+        return Linear.of_rows([weight], self.take(f"{name}.bias", num_out) if bias else None)
+
+    def linear_of(
+        self, sizes: Mapping[str, int], num_in: int, order: np.ndarray | None = None
+    ) -> Linear:
+        """One product with the weights of several, one below the other.
+
+        Args:
+            sizes: numbers out of each, by its name.
+            order: see `kernels.arrays.Linear`.
+        """
+        parts = [self.matrix(f"{name}.weight", size, num_in) for name, size in sizes.items()]
+        if len({part.values.dtype for part in parts}) > 1:
+            parts = [
+                part if part.scale is None else Matrix(_widened(part.values, part.scale))
+                for part in parts
+            ]
+        return Linear.of_rows(parts, order=order)
 
     def finish(self) -> None:
         """Refuse a file with weights that nothing asked for."""
         if self._unused:
             raise refusals.unused(self._path.parent, self._unused)
 
-    def _widened(self, name: str, weight: np.ndarray) -> np.ndarray:
-        """A matrix of int8 times its scales, as `models.sources.CheckpointSource` does it."""
+    def _stored(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """float16, or int8 that has its scales: the file `is_readable`."""
+        self._find(name, shape)
+        with self._read():
+            array: np.ndarray = self._file.get_tensor(name)
+        self.num_parameters += array.size
+        return array
+
+    def _convolution(self, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Direction and gain, which is looked at for numbers."""
+        gain = self.floats(f"{name}.weight_g", shape[0], 1, 1).ravel()
+        return self._stored(f"{name}.weight_v", shape), gain
+
+    def _scale(self, name: str, weight: np.ndarray) -> np.ndarray:
+        """float32 `[N]` of an int8 matrix."""
         beside = f"{name}{SCALE}"
         with self._read():
-            scale = self._file.get_tensor(beside)
+            scale: np.ndarray = self._file.get_tensor(beside)
         if scale.shape != (len(weight), 1):
             raise refusals.no_scale(self._path.parent, name, "torch.int8")
         self._unused.discard(beside)
-        return kernels.widened(weight, scale)
+        return scale.ravel().astype(np.float32)
+
+    def _require_finite(self, name: str, array: np.ndarray) -> None:
+        is_half = array.dtype == np.float16  # numpy is slow with those
+        is_bad = (array.view(np.uint16) & INFINITE) == INFINITE if is_half else ~np.isfinite(array)
+        if is_bad.any():
+            raise refusals.no_number(self._path.parent, name)
 
     def _find(self, name: str, shape: tuple[int, ...]) -> None:
         if name not in self._unused:
@@ -131,33 +191,40 @@ class ArraySource:
 # ---------------------------------------------------------------- transformer layers
 
 
-def _interleaved(weight: np.ndarray, head_dim: int) -> np.ndarray:
-    """A head's channels `i` and `i + C/2` become neighbours; as `layers.rope.interleave_heads`."""
-    rows, width = weight.shape
-    halves = weight.reshape(rows // head_dim, 2, head_dim // 2, width)
-    return halves.swapaxes(1, 2).reshape(rows, width)
+def _widened(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A matrix of int8 times its scales, as `models.sources.CheckpointSource` does it."""
+    with np.errstate(over="ignore"):  # what is infinite is looked for
+        return (weight * scale[:, np.newaxis]).astype(np.float16)
+
+
+def _interleaved(num_heads: int, head_dim: int) -> np.ndarray:
+    """The order in which a head's channels `i` and `i + C/2` are neighbours; as
+    `layers.rope.interleave_heads`."""
+    halves = np.arange(num_heads * head_dim).reshape(num_heads, 2, head_dim // 2)
+    return halves.swapaxes(1, 2).ravel()
 
 
 def _blocks(source: ArraySource, prefix: str, config: TransformerConfig) -> list[Block]:
     D, F, C = config.hidden_size, config.intermediate_size, config.head_dim
     H, G = config.num_attention_heads, config.num_key_value_heads
+    order = np.arange((H + 2 * G) * C)
+    if not config.no_rope:
+        order[: (H + G) * C] = _interleaved(H + G, C)  # queries and keys
     blocks = []
     for index in range(config.num_hidden_layers):
         name = f"{prefix}.layers.{index}"
-        heads = [
-            source.take(f"{name}.self_attn.{kind}_proj.weight", count * C, D)
-            for kind, count in (("q", H), ("k", G), ("v", G))
-        ]
-        if not config.no_rope:
-            heads[:2] = (_interleaved(each, C) for each in heads[:2])
-        gate_up = [source.take(f"{name}.mlp.{kind}_proj.weight", F, D) for kind in ("gate", "up")]
+        heads = {
+            f"{name}.self_attn.{kind}_proj": n * C for kind, n in (("q", H), ("k", G), ("v", G))
+        }
         blocks.append(
             Block(
                 input_norm=source.floats(f"{name}.input_layernorm.weight", D),
-                qkv=Linear(np.concatenate(heads), None),
+                qkv=source.linear_of(heads, D, order),
                 output=source.linear(f"{name}.self_attn.o_proj", D, H * C, bias=False),
                 mlp_norm=source.floats(f"{name}.post_attention_layernorm.weight", D),
-                gate_up=Linear(np.concatenate(gate_up), None),
+                gate_up=source.linear_of(
+                    {f"{name}.mlp.{kind}_proj": F for kind in ("gate", "up")}, D
+                ),
                 down=source.linear(f"{name}.mlp.down_proj", D, F, bias=False),
             )
         )
@@ -219,17 +286,9 @@ def load_quantizer(source: ArraySource, config: VoxCPM2Config) -> ScalarQuantize
 # ---------------------------------------------------------------- the AudioVAE
 
 
-def _conv(
-    source: ArraySource, name: str, *shape: int, transposed: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weight with its norm folded in, and bias. Weight norm is over all but the first axis."""
-    gain = source.floats(f"{name}.weight_g", shape[0], 1, 1)
-    direction = source.floats(f"{name}.weight_v", *shape)
-    bias = source.floats(f"{name}.bias", shape[1 if transposed else 0])
-    # in double precision the order of a sum does not show
-    rows = direction.reshape(shape[0], -1).astype(np.float64)
-    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float32)
-    return direction * (gain / norm.reshape(-1, 1, 1)), bias
+def _conv(source: ArraySource, name: str, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weight with its norm folded in, and bias."""
+    return source.folded(name, *shape), source.floats(f"{name}.bias", shape[0])
 
 
 def _alpha(source: ArraySource, name: str, channels: int) -> np.ndarray:
@@ -255,7 +314,7 @@ def _residual_unit(source: ArraySource, name: str, channels: int, dilation: int)
         snake=_snake(alpha_in),
         taps=_taps(folded, bias * alpha_out),
         dilation=dilation,
-        product=Linear(mix.squeeze(-1) / alpha_out, mix_bias),
+        product=Linear.of_rows([Matrix(mix.squeeze(-1) / alpha_out)], mix_bias),
     )
 
 
@@ -272,15 +331,9 @@ def _decoder_block(
         offsets = source.floats(f"{table}.bias_embed.weight", num_bins, channels)
         scale, shift = alpha * gains[row], alpha * offsets[row]
     half = channels // 2
-    weight, bias = _conv(source, f"{name}.block.1", channels, half, 2 * stride, transposed=True)
-    weight /= alpha.reshape(-1, 1, 1)
-    present, past = weight[:, :, :stride], weight[:, :, stride:]  # [C, C/2, stride] each
-    # row (j, c) of the product is channel c of the j-th of the `stride` outputs
-    # (panels are of columns of the transpose, so that this order takes one slow copy, not two)
-    stacked = np.concatenate((past, present)).swapaxes(1, 2).reshape(2 * channels, -1).T
     return DecoderBlock(
         snake=_snake(scale, shift),
-        upsample=Linear(stacked, np.tile(bias, stride)),
+        upsample=source.upsampling(f"{name}.block.1", (channels, half, 2 * stride), alpha),
         units=kernels.Units(
             [
                 _residual_unit(source, f"{name}.block.{2 + i}", half, dilation)
@@ -310,7 +363,7 @@ def load_decoder(source: ArraySource, config: VaeConfig) -> Decoder:
     return Decoder(
         config=config,
         first_taps=_taps(*first),
-        expand=Linear(expand.squeeze(-1), bias),
+        expand=Linear.of_rows([Matrix(expand.squeeze(-1))], bias),
         blocks=blocks,
         last_snake=_snake(alpha),
         last_taps=np.pad(taps, (0, whole(len(taps)) - len(taps))),
