@@ -20,6 +20,14 @@ from types import ModuleType
 _FOR_TRACING = "torch._meta_registrations"
 _CARDS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second is WSL's
 
+# Objects that are made and not freed before garbage is looked for. Importing makes tens of
+# thousands, and Python's 700 take a tenth of a short command's time.
+_MANY_OBJECTS = 200_000
+
+# A thread that packs weights asks for the interpreter between two short calls of C, beside one that
+# imports; by itself Python lets it wait 5 ms each time.
+_SWITCH_S = 0.0002
+
 _is_own = False
 _exit_code: int | None = None
 
@@ -28,6 +36,8 @@ def own() -> None:
     """Say that the process is the program's, and nobody else's."""
     global _is_own
     _is_own = True
+    gc.set_threshold(_MANY_OBJECTS)
+    sys.setswitchinterval(_SWITCH_S)
     # numpy's BLAS starts threads that spin when it is imported, and is asked for little
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     atexit.register(_leave)  # before all others, so that it is called after them

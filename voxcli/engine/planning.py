@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
@@ -18,8 +19,10 @@ from voxcli.hub.files import ModelFiles
 from voxcli.models.base import ModelFacts, ModelFamily
 from voxcli.parameters import Value, settle
 from voxcli.plan import Plan
-from voxcli.text import PreparedText, prepare
 from voxcli.utterance import Mode, Utterance
+
+if TYPE_CHECKING:
+    from voxcli.text import PreparedText
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
         VoiceNotFoundError: a voice by name without its recordings.
         UsageError: settings that contradict the text, each other or the model.
     """
+    from voxcli.text import prepare  # its rules are many: weights are read beside this import
+
     _check_mode(utterance, model)
     if model.family is not None:
         utterance = model.family.check(utterance)

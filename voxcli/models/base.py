@@ -179,13 +179,13 @@ class ModelFamily(ABC):
             CheckpointError: missing, damaged or surplus parts, by name.
         """
 
-    def load_arrays(self, folder: Path) -> ArrayModel | None:
-        """The same in arrays, on a CPU in fp32 and without torch; None where that is not done.
+    def array_loader(self) -> ArrayLoader:
+        """What loads the same in arrays, on a CPU in fp32 and without torch; None where that is not
+        done. Everything it needs is imported here: it may run in a thread.
 
-        Raises:
-            CheckpointError: as `load`.
+        It raises CheckpointError as `load` does.
         """
-        return None
+        return lambda folder: None
 
     @abstractmethod
     def load_shapes(self, folder: Path, dtype: torch.dtype) -> SpeechModel:
@@ -363,3 +363,6 @@ class ArrayModel(Protocol):
         ...
 
     def vocode(self, state: Any, slots: Sequence[int], frames: np.ndarray) -> np.ndarray: ...
+
+
+ArrayLoader = Callable[[Path], ArrayModel | None]

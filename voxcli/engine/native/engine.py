@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from voxcli.engine.native.device import Device
     from voxcli.engine.native.session import NativeSession, Routes
     from voxcli.engine.native.speech import NativeSpeech
-    from voxcli.models.base import ArrayModel
+    from voxcli.models.base import ArrayLoader, ArrayModel
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,9 @@ class NativeEngine(SpeechEngine):
 
     def prepare(self) -> None:
         if self.core is None and self.files is not None and self._why_torch(self.files) is None:
-            self._loading = self._loading or Beside(partial(_load_arrays, self.files))
+            # NOTE: imported in this thread: two that import only wait for each other
+            load = self.files.family.array_loader()
+            self._loading = self._loading or Beside(partial(_load_arrays, self.files, load))
 
     def start(self, wanted: Iterable[Values] = ()) -> None:
         """Load the model and capture graphs for what is wanted; once.
@@ -417,10 +419,10 @@ class NativeEngine(SpeechEngine):
             session.close()
 
 
-def _load_arrays(files: ModelFiles) -> ArrayModel | None:
-    """See `ModelFamily.load_arrays`; that the files are damaged is said before all else."""
+def _load_arrays(files: ModelFiles, load: ArrayLoader) -> ArrayModel | None:
+    """Load a model; that its files are damaged is said before all else."""
     try:
-        return files.family.load_arrays(files.folder)
+        return load(files.folder)
     finally:
         files.require_whole()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxcli.errors import UsageError
-from voxcli.models.base import ArrayModel, GraphKey, ModelFacts, ModelFamily, SpeechModel
+from voxcli.models.base import ArrayLoader, GraphKey, ModelFacts, ModelFamily, SpeechModel
 from voxcli.parameters import parameter
 from voxcli.utterance import Utterance
 
@@ -112,10 +112,10 @@ class VoxCPM2Family(ModelFamily):
 
         return load(folder, device, dtype, is_native=is_native)
 
-    def load_arrays(self, folder: Path) -> ArrayModel | None:
+    def array_loader(self) -> ArrayLoader:
         from voxcli.models.voxcpm2.array_model import load
 
-        return load(folder)
+        return load
 
     def load_shapes(self, folder: Path, dtype: torch.dtype) -> SpeechModel:
         from voxcli.models.voxcpm2.loading import load_shapes
