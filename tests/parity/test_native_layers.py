@@ -266,6 +266,6 @@ def test_products_are_native_where_they_run_and_half_where_that_holds_the_weight
     assert type(source.linear("x", 17, 8)) is Linear
 
 
-def test_without_threads_to_lend_there_is_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_threads_there_is_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_product, "parallel", lambda: None)
     assert not native_product.is_available()

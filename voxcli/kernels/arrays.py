@@ -26,6 +26,9 @@ from voxcli.kernels.structs import (
     LayerStruct,
     PanelsStruct,
     UnitStruct,
+    causal_stack_scratch,
+    check_stack,
+    local_stack_scratch,
     num_taken,
     table_repeats,
     whole,
@@ -165,51 +168,6 @@ def norm(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
     return out
 
 
-def add_norm(
-    x: np.ndarray, y: np.ndarray, scale: float, weight: np.ndarray, eps: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """`x + scale * y`, written over `y`, and its norm; `[..., D]` each."""
-    _check(x, y, weight)
-    out = np.empty_like(y)
-    D = y.shape[-1]
-    assert weight.shape == (D,), (weight.shape, y.shape)
-    assert x.shape == y.shape, (x.shape, y.shape)
-    loaded().vox_norm(
-        address(x), address(y), address(weight), address(out), scale, eps, y.size // D, D
-    )
-    return y, out
-
-
-def swiglu(x: np.ndarray) -> np.ndarray:
-    """`silu(gate) * up` of both side by side; `[..., 2 F] -> [..., F]`."""
-    _check(x)
-    width = x.shape[-1] // 2
-    out = empty(*x.shape[:-1], width)
-    loaded().vox_swiglu(address(x), address(out), out.size // width, width)
-    return out
-
-
-def local_attention(
-    qkv: np.ndarray, rotation: np.ndarray | None, heads: Heads, keep: slice
-) -> np.ndarray:
-    """Attention without a mask of the positions `keep`; `[B, N, …] -> [B, M, H C]`."""
-    B, N, width = qkv.shape
-    C = heads.head_dim
-    _check(qkv)
-    assert width == heads.width, (width, heads)
-    assert rotation is None or rotation.shape == (N, 1, C // 2), rotation.shape
-    first, stop, _ = keep.indices(N)
-    M, W = stop - first, whole(N)
-    scratch = empty((C + M * heads.group) * W)
-    out = empty(B, M, heads.num_heads * C)
-    keys = address(scratch)
-    loaded().vox_local_attention(
-        address(qkv), address(rotation), keys, keys + 4 * C * W, address(out), heads.scale,
-        B, N, first, M, heads.num_heads, heads.num_kv_heads, C,
-    )  # fmt: skip
-    return out
-
-
 @dataclass(frozen=True)
 class Places:
     """Where rows go: int64 `[B]`, each a slot and a position that are there."""
@@ -218,29 +176,12 @@ class Places:
     positions: np.ndarray
 
 
-def decode_attention(
-    qkv: np.ndarray, rotation: np.ndarray | None, heads: Heads, keys: np.ndarray,
-    values: np.ndarray, places: Places,
-) -> np.ndarray:  # fmt: skip
-    """Attention of one position a row over its slot; `[B, …] -> [B, H C]`."""
-    B = len(qkv)
-    _, G, N, C = keys.shape
-    _check(qkv, keys, values)
-    _check_cache(keys, values, places, heads)
-    assert qkv.shape == (B, heads.width), (qkv.shape, heads)
-    assert len(places.slots) == len(places.positions) == B, (places, B)
-    out = empty(B, heads.num_heads * C)
-    scores = empty(whole(N))
-    loaded().vox_decode_attention(
-        address(qkv), address(rotation), address(keys), address(values), address(places.slots),
-        address(places.positions), address(scores), address(out), heads.scale,
-        B, N, heads.num_heads, G, C,
-    )  # fmt: skip
-    return out
-
-
 class Layer:
-    """A whole layer in one call, its rows shared out to threads; see `native_layers.Layer`."""
+    """A whole layer in one call, its rows shared out to threads; see `native_layers.Layer`.
+
+    Attributes:
+        struct: as C reads it.
+    """
 
     def __init__(
         self, products: tuple[Linear, Linear, Linear, Linear],
@@ -250,14 +191,14 @@ class Layer:
         qkv, output, gate_up, down = products
         self._kept = products, norms, rotation  # read by address
         self._heads = heads
-        self._vector = qkv.vector
+        self.vector = qkv.vector
         self._width, self._hidden = output.out_features, down.in_features
         self._num_rotations = None if rotation is None else len(rotation)
         _check(*norms)
         assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
         assert qkv.out_features == heads.width, (qkv.out_features, heads)
         assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
-        self._layer = LayerStruct(
+        self.struct = LayerStruct(
             *(product.as_struct() for product in products),
             *(address(norm) for norm in norms), address(rotation), self._width, self._hidden,
             heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
@@ -272,22 +213,17 @@ class Layer:
         first, stop, _ = keep.indices(N)
         M = stop - first
         heads = self._heads
-        _check(x, *(array for array in (normed, known) if array is not None))
         assert (normed is None) != (known is None)
-        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
-        assert known is None or known.shape == (B, N, heads.width), (known.shape, heads)
-        assert changed is None or changed.dtype == np.int64, changed.dtype
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        self.check_local(x, normed, known, changed)
         sums, out = empty(B, M, D), empty(B, M, D)
         num_threads = cores.num_threads()
         taken = max(1, num_taken(B * N, num_threads) // N)
         size = taken * N * self._scratch + whole(N) * (heads.head_dim + M * heads.group)
         scratch = empty(num_threads * size)
         loaded().vox_local_layer(
-            ctypes.addressof(self._layer), address(x), address(normed), address(known),
+            ctypes.addressof(self.struct), address(x), address(normed), address(known),
             address(changed), address(sums), address(out), address(scratch), parallel(),
-            B, N, 0 if changed is None else len(changed), first, M, taken, size, self._vector,
+            B, N, 0 if changed is None else len(changed), first, M, taken, size, self.vector,
             num_threads,
         )  # fmt: skip
         return sums, out
@@ -300,12 +236,9 @@ class Layer:
         B, D = x.shape
         heads = self._heads
         N = keys.shape[2]
-        _check(x, normed, keys, values)
-        _check_cache(keys, values, places, heads)
-        assert len(places.slots) == len(places.positions) == B, (places, B)
+        self.check_causal(x, keys, values, places)
+        _check(normed)
         assert normed.shape == x.shape, (normed.shape, x.shape)
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
         assert kept is None or kept.dtype == np.int64, kept.dtype
         E = B if kept is None else len(kept)
         qkv, sums, out = empty(B, heads.width), empty(E, D), empty(E, D)
@@ -314,12 +247,37 @@ class Layer:
         size = taken * (self._scratch + D) + whole(N)
         scratch = empty(num_threads * size)
         loaded().vox_causal_layer(
-            ctypes.addressof(self._layer), address(x), address(normed), address(keys),
+            ctypes.addressof(self.struct), address(x), address(normed), address(keys),
             address(values), address(places.slots), address(places.positions), address(kept),
             address(qkv), address(sums), address(out), address(scratch), parallel(),
-            B, N, E, taken, size, self._vector, num_threads,
+            B, N, E, taken, size, self.vector, num_threads,
         )  # fmt: skip
         return sums, out
+
+    def check_local(
+        self, x: np.ndarray, normed: np.ndarray | None, known: np.ndarray | None,
+        changed: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        """What a call over all positions of each row relies on."""
+        B, N, D = x.shape
+        _check(x, *(array for array in (normed, known) if array is not None))
+        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
+        assert known is None or known.shape == (B, N, self._heads.width), (known.shape, self._heads)
+        assert changed is None or changed.dtype == np.int64, changed.dtype
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+
+    def check_causal(
+        self, x: np.ndarray, keys: np.ndarray, values: np.ndarray, places: Places
+    ) -> None:
+        """What a call over one position of each row relies on."""
+        B, D = x.shape
+        N = keys.shape[2]
+        _check(x, keys, values)
+        _check_cache(keys, values, places, self._heads)
+        assert len(places.slots) == len(places.positions) == B, (places, B)
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
 
     @property
     def _scratch(self) -> int:
@@ -328,6 +286,56 @@ class Layer:
         attended = heads.num_heads * heads.head_dim
         num: int = heads.width + attended + max(2 * D + 3 * F, D + heads.width)
         return num
+
+
+class Stack:
+    """Layers of one size in one call, their products shared out; see `native_layers.LayerStack`."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers  # read by address
+        self._structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
+        check_stack(self._structs)
+
+    def local(
+        self, x: np.ndarray, keep: slice, known: np.ndarray | None = None,
+        changed: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Over all positions of each row, normed; `[B, N, D] -> [B, len(keep), D]`."""
+        B, N, D = x.shape
+        first, stop, _ = keep.indices(N)
+        layer = self._layers[0]
+        layer.check_local(x, None, known, changed)
+        out = empty(B, stop - first, D)
+        scratch = empty(local_stack_scratch(layer.struct, B, N))
+        loaded().vox_local_stack(
+            ctypes.addressof(self._structs), address(x), address(known), address(changed),
+            address(out), address(scratch), parallel(), len(self._layers), B, N,
+            0 if changed is None else len(changed), first, stop - first, layer.vector,
+            cores.num_threads(),
+        )  # fmt: skip
+        return out
+
+    def causal(
+        self, x: np.ndarray, keys: np.ndarray, values: np.ndarray, places: Places
+    ) -> np.ndarray:
+        """Over one position of each row, normed; `[B, D] -> [B, D]`.
+
+        Args:
+            keys, values: of each layer those of `decode_attention`.
+        """
+        layer = self._layers[0]
+        layer.check_causal(x, keys[0], values[0], places)
+        _check(keys, values)
+        num_threads = cores.num_threads()
+        out = np.empty_like(x)
+        scratch = empty(causal_stack_scratch(layer.struct, len(x), keys.shape[3], num_threads))
+        loaded().vox_causal_stack(
+            ctypes.addressof(self._structs), address(x), address(keys), address(values),
+            address(places.slots), address(places.positions), address(out), address(scratch),
+            parallel(), len(self._layers), len(x), keys.shape[3], keys[0].size, layer.vector,
+            num_threads,
+        )  # fmt: skip
+        return out
 
 
 # ---------------------------------------------------------------- the vocoder

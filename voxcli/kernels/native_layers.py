@@ -10,6 +10,7 @@ heads, `G` key/value heads, `C` head width.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,14 @@ from torch import Tensor
 
 from voxcli.kernels.native import loaded
 from voxcli.kernels.native_product import Panels, parallel
-from voxcli.kernels.structs import Heads, LayerStruct, whole
+from voxcli.kernels.structs import (
+    Heads,
+    LayerStruct,
+    causal_stack_scratch,
+    check_stack,
+    local_stack_scratch,
+    whole,
+)
 from voxcli.kernels.structs import num_taken as taken_at_once
 from voxcli.layers import cores
 from voxcli.layers.rope import rotate_
@@ -185,6 +193,9 @@ class Layer:
         norms: before attention, before the feed-forward half, and of what comes behind; `[D]`.
         rotation: complex64 `[positions, 1, C / 2]`, or None.
         residual_scale: of what attention and feed-forward add.
+
+    Attributes:
+        struct: as C reads it.
     """
 
     def __init__(
@@ -195,14 +206,14 @@ class Layer:
         qkv, output, gate_up, down = products
         self._kept = products, norms, rotation  # read by address
         self._heads = heads
-        self._vector = qkv.vector
+        self.vector = qkv.vector
         self._width, self._hidden = output.out_features, down.in_features
         self._num_rotations = None if rotation is None else len(rotation)
         _check(*norms)
         assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
         assert qkv.out_features == heads.width, (qkv.out_features, heads)
         assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
-        self._layer = LayerStruct(
+        self.struct = LayerStruct(
             *(panels.as_struct() for panels in products),
             *(norm.data_ptr() for norm in norms), _address(rotation), self._width, self._hidden,
             heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
@@ -229,22 +240,17 @@ class Layer:
         first, stop, _ = keep.indices(N)
         M = stop - first
         heads = self._heads
-        _check(x, *(tensor for tensor in (normed, known) if tensor is not None))
         assert (normed is None) != (known is None)
-        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
-        assert known is None or known.shape == (B, N, heads.width), (known.shape, heads)
-        assert changed is None or changed.dtype == torch.int64, changed.dtype
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+        self.check_local(x, normed, known, changed)
         sums, out = x.new_empty(B, M, D), x.new_empty(B, M, D)
         num_threads = cores.num_threads()
         num_taken = max(1, taken_at_once(B * N, num_threads) // N)
         size = num_taken * N * self._scratch + whole(N) * (heads.head_dim + M * heads.group)
         scratch = x.new_empty(num_threads * size)
         loaded().vox_local_layer(
-            ctypes.addressof(self._layer), x.data_ptr(), _address(normed), _address(known),
+            ctypes.addressof(self.struct), x.data_ptr(), _address(normed), _address(known),
             _address(changed), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
-            B, N, 0 if changed is None else len(changed), first, M, num_taken, size, self._vector,
+            B, N, 0 if changed is None else len(changed), first, M, num_taken, size, self.vector,
             num_threads,
         )  # fmt: skip
         return sums, out
@@ -266,12 +272,9 @@ class Layer:
         B, D = x.shape
         heads = self._heads
         N = keys.shape[2]
-        _check(x, normed, keys, values)
-        _check_cache(keys, values, slots, positions, heads)
-        assert len(slots) == len(positions) == B, (slots.shape, positions.shape, B)
+        self.check_causal(x, keys, values, slots, positions)
+        _check(normed)
         assert normed.shape == x.shape, (normed.shape, x.shape)
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
         assert kept is None or kept.dtype == torch.int64, kept.dtype
         E = B if kept is None else len(kept)
         qkv, sums, out = x.new_empty(B, heads.width), x.new_empty(E, D), x.new_empty(E, D)
@@ -280,12 +283,36 @@ class Layer:
         size = num_taken * (self._scratch + D) + whole(N)
         scratch = x.new_empty(num_threads * size)
         loaded().vox_causal_layer(
-            ctypes.addressof(self._layer), x.data_ptr(), normed.data_ptr(), keys.data_ptr(),
+            ctypes.addressof(self.struct), x.data_ptr(), normed.data_ptr(), keys.data_ptr(),
             values.data_ptr(), slots.data_ptr(), positions.data_ptr(), _address(kept),
             qkv.data_ptr(), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
-            B, N, E, num_taken, size, self._vector, num_threads,
+            B, N, E, num_taken, size, self.vector, num_threads,
         )  # fmt: skip
         return sums, out
+
+    def check_local(
+        self, x: Tensor, normed: Tensor | None, known: Tensor | None, changed: Tensor | None
+    ) -> None:
+        """What a call over all positions of each row relies on."""
+        B, N, D = x.shape
+        _check(x, *(tensor for tensor in (normed, known) if tensor is not None))
+        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
+        assert known is None or known.shape == (B, N, self._heads.width), (known.shape, self._heads)
+        assert changed is None or changed.dtype == torch.int64, changed.dtype
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
+
+    def check_causal(
+        self, x: Tensor, keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor
+    ) -> None:
+        """What a call over one position of each row relies on."""
+        B, D = x.shape
+        N = keys.shape[2]
+        _check(x, keys, values)
+        _check_cache(keys, values, slots, positions, self._heads)
+        assert len(slots) == len(positions) == B, (slots.shape, positions.shape, B)
+        assert self._width == D, (self._width, x.shape)
+        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
 
     @property
     def _scratch(self) -> int:
@@ -293,6 +320,72 @@ class Layer:
         heads, D, F = self._heads, self._width, self._hidden
         attended = heads.num_heads * heads.head_dim
         return heads.width + attended + max(2 * D + 3 * F, D + heads.width)
+
+
+class LayerStack:
+    """Layers of one size in one call, which shares their products out to threads.
+
+    Args:
+        layers: each with the norm of the next one.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers  # read by address
+        self._structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
+        check_stack(self._structs)
+
+    def local(
+        self, x: Tensor, keep: slice, known: Tensor | None = None, changed: Tensor | None = None
+    ) -> Tensor:
+        """Over all positions of each row.
+
+        Args:
+            x: `[B, N, D]`.
+            keep: positions that are read behind the last layer.
+            known, changed: of the first layer, as of `Layer.local`.
+
+        Returns:
+            `[B, len(keep), D]`, normed.
+        """
+        B, N, D = x.shape
+        first, stop, _ = keep.indices(N)
+        layer = self._layers[0]
+        layer.check_local(x, None, known, changed)
+        out = x.new_empty(B, stop - first, D)
+        scratch = x.new_empty(local_stack_scratch(layer.struct, B, N))
+        loaded().vox_local_stack(
+            ctypes.addressof(self._structs), x.data_ptr(), _address(known), _address(changed),
+            out.data_ptr(), scratch.data_ptr(), parallel(), len(self._layers), B, N,
+            0 if changed is None else len(changed), first, stop - first, layer.vector,
+            cores.num_threads(),
+        )  # fmt: skip
+        return out
+
+    def causal(
+        self, x: Tensor, keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor
+    ) -> Tensor:
+        """Over one position of each row; of rows of one slot each sees those in front of it.
+
+        Args:
+            x: `[B, D]`.
+            keys, values: `[L, slots, G, N, C]`.
+            slots, positions: as of `decode_attention`.
+
+        Returns:
+            `[B, D]`, normed.
+        """
+        layer = self._layers[0]
+        layer.check_causal(x, keys[0], values[0], slots, positions)
+        _check(keys, values)
+        N, num_threads = keys.shape[3], cores.num_threads()
+        out = torch.empty_like(x)
+        scratch = x.new_empty(causal_stack_scratch(layer.struct, len(x), N, num_threads))
+        loaded().vox_causal_stack(
+            ctypes.addressof(self._structs), x.data_ptr(), keys.data_ptr(), values.data_ptr(),
+            slots.data_ptr(), positions.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
+            len(self._layers), len(x), N, keys[0].numel(), layer.vector, num_threads,
+        )  # fmt: skip
+        return out
 
 
 def _address(tensor: Tensor | None) -> int:

@@ -5,7 +5,7 @@
    fp32, each one chain over K from its first number to its last, whatever rows, columns, threads
    and vectors a product is cut into: a row's bits depend on nothing but that row.
 
-   native_panels_twin.h is what all this is made of, once for vectors of 8 and once for those of 16.
+   native_panels.c has them once for vectors of 8 and once for those of 16.
 
    Letters: M rows, K in, N out. */
 
@@ -15,15 +15,6 @@
 #include "native.h"
 
 #if HAS_TWINS
-#include <immintrin.h>
-
-/* Sums stay in registers only where their loops are unrolled. */
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* Vectors of a panel; with TILE_ROWS of them each twin's registers are full of sums. HEIGHT of M at
    once: so many rows of DEPTH stay in the second cache. */
 enum { VECTORS = 3, HEIGHT = 96 };
@@ -36,8 +27,8 @@ typedef struct {
     int is_half, is_sum;
 } Panels;
 
-/* What `multiply_columns` of either twin is. */
-typedef void Multiply(const Panels *, const float *, float *, int64_t, int64_t, int64_t);
+typedef void Multiply(
+    const Panels *, const float *x, float *y, int64_t M, int64_t first, int64_t stop);
 
 /* OpenMP's own call: a function for each of so many threads. */
 typedef void Parallel(void (*)(void *), void *, unsigned, unsigned);
@@ -51,23 +42,17 @@ static inline void run_in(
         work(call);
 }
 
-/* TWIN: a name of this twin. TARGET: its instructions. VECTOR: numbers of a vector, of type
-   VECTOR_TYPE. DEPTH of K at once: TILE_ROWS rows and a panel of it stay in the nearest cache. */
-#define TWIN(name) name##_avx2
-#define TARGET AVX2
-#define VECTOR 8
-#define VECTOR_TYPE __m256
-#define TILE_ROWS 4
-#define DEPTH 512
-#include "native_panels_twin.h"
+ALWAYS_INLINE int64_t num_vectors(const Panels *p, int64_t vector) {
+    return (p->N + vector - 1) / vector;
+}
 
-#define TWIN(name) name##_avx512
-#define TARGET AVX512
-#define VECTOR 16
-#define VECTOR_TYPE __m512
-#define TILE_ROWS 8
-#define DEPTH 384
-#include "native_panels_twin.h"
+ALWAYS_INLINE int64_t num_panels(const Panels *p, int64_t vector) {
+    return (num_vectors(p, vector) + VECTORS - 1) / VECTORS;
+}
+
+/* Of M rows the panels from `first` to `stop`; or columns, and what shares a panel with them. */
+extern HIDDEN Multiply multiply_avx2, multiply_avx512;
+extern HIDDEN Multiply multiply_columns_avx2, multiply_columns_avx512;
 #endif
 
 #endif

@@ -144,15 +144,10 @@ TARGET static inline void TWIN(tiles)(
 #undef TILE
 }
 
-ALWAYS_INLINE int64_t TWIN(num_vectors)(const Panels *p) { return (p->N + VECTOR - 1) / VECTOR; }
-ALWAYS_INLINE int64_t TWIN(num_panels)(const Panels *p) {
-    return (TWIN(num_vectors)(p) + VECTORS - 1) / VECTORS;
-}
-
 /* Panels `first` to `stop` of M rows. A panel is read once from afar for HEIGHT of them. */
-TARGET static inline void TWIN(multiply)(
+TARGET void TWIN(multiply)(
     const Panels *p, const float *x, float *y, int64_t M, int64_t first, int64_t stop) {
-    const int64_t V = TWIN(num_vectors)(p), Q = TWIN(num_panels)(p), K = p->K, N = p->N;
+    const int64_t V = num_vectors(p, VECTOR), Q = num_panels(p, VECTOR), K = p->K, N = p->N;
     for (int64_t top = 0; top < M; top += HEIGHT) {
         const int64_t height = least(HEIGHT, M - top);
         const int64_t blocks = (height + TILE_ROWS - 1) / TILE_ROWS;
@@ -175,9 +170,9 @@ TARGET static inline void TWIN(multiply)(
 }
 
 /* Columns `first` to `stop`, and what shares a panel with them. */
-TARGET static inline void TWIN(multiply_columns)(
+TARGET void TWIN(multiply_columns)(
     const Panels *p, const float *x, float *y, int64_t M, int64_t first, int64_t stop) {
-    const int64_t V = TWIN(num_vectors)(p), Q = TWIN(num_panels)(p);
+    const int64_t V = num_vectors(p, VECTOR), Q = num_panels(p, VECTOR);
     int64_t from = 0, to = Q;
     while (VECTOR * (V * (from + 1) / Q) <= first) from++;
     while (VECTOR * (V * (to - 1) / Q) >= stop) to--;

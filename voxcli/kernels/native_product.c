@@ -5,6 +5,8 @@
 #include "native_panels.h"
 
 #if HAS_TWINS
+#include <immintrin.h>
+
 enum { PARTS = 4 }; /* of a thread's panels, so that a late one leaves some to the others */
 
 /* A product, cut into parts of its columns, of which `next` is the first that nobody has taken. */
@@ -19,7 +21,7 @@ static void work(void *argument) {
     Product *p = argument;
     const int is_wide = p->vector == 16;
     const int64_t parts = p->num_parts;
-    const int64_t Q = is_wide ? num_panels_avx512(&p->panels) : num_panels_avx2(&p->panels);
+    const int64_t Q = num_panels(&p->panels, p->vector);
     int64_t i;
     while ((i = __atomic_fetch_add(&p->next, 1, __ATOMIC_RELAXED)) < parts)
         (is_wide ? multiply_avx512 : multiply_avx2)(

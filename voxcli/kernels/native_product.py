@@ -1,4 +1,4 @@
-"""Products on a CPU for any number of rows and columns, in torch's threads.
+"""Products on a CPU for any number of rows and columns, in threads of their own.
 
 FBGEMM reads a weight once for each block of six rows, and computes three rows for one or two. Here
 a weight is read once for up to 96 rows, and no row is computed that nobody asked for. oneDNN leaves
@@ -10,10 +10,10 @@ Letters: `M` rows, `K` in, `N` out.
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -90,16 +90,14 @@ def product(x: Tensor, panels: Panels) -> Tensor:
 
 @cache
 def parallel() -> int | None:
-    """Address of the call that runs a function in torch's own threads, where torch has OpenMP."""
-    try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value
-    except (OSError, AttributeError):
+    """Address of the call that runs a function in the kernels' own threads, where they have any."""
+    if sys.platform != "linux":
         return None
+    return ctypes.cast(loaded().vox_parallel, ctypes.c_void_p).value
 
 
 def is_available() -> bool:
-    """Whether the kernel runs here, and torch lends it threads."""
+    """Whether the kernel runs here, and in threads."""
     library = load()
     has_kernel = library is not None and library.vox_vector() > 0
     return has_kernel and parallel() is not None

@@ -83,6 +83,36 @@ def whole(N: int) -> int:
     return -(-N // LANES) * LANES
 
 
+MOST_LAYERS = 128  # in one call, as `native_stacks.c` says
+
+
+def check_stack(layers: ctypes.Array[LayerStruct]) -> None:
+    """What a call of all layers relies on: they are few enough, and of one size."""
+    assert 0 < len(layers) <= MOST_LAYERS, len(layers)
+    sizes = {(layer.D, layer.F, layer.H, layer.G, layer.C) for layer in layers}
+    assert len(sizes) == 1, sizes
+
+
+def local_stack_scratch(layer: LayerStruct, num_rows: int, num_positions: int) -> int:
+    """Numbers of scratch, as `native_stacks.c` says."""
+    of_head = layer.C + num_positions * layer.H // layer.G
+    heads: int = num_rows * layer.G * of_head * whole(num_positions)
+    return _stack_scratch(layer, num_rows * num_positions) + heads
+
+
+def causal_stack_scratch(
+    layer: LayerStruct, num_rows: int, num_positions: int, num_threads: int
+) -> int:
+    """The same."""
+    return _stack_scratch(layer, num_rows) + num_threads * whole(num_positions)
+
+
+def _stack_scratch(layer: LayerStruct, num_rows: int) -> int:
+    attended, width = layer.H * layer.C, (layer.H + 2 * layer.G) * layer.C
+    num: int = num_rows * (2 * width + attended + 3 * layer.D + 3 * layer.F)
+    return num
+
+
 def table_repeats(num_channels: int) -> int:
     """How often one number a channel is repeated in a table."""
     period = math.lcm(num_channels, LANES)

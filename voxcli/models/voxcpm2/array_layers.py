@@ -74,15 +74,10 @@ class Stack:
             for block, next_norm in zip(self.blocks, self.norms[1:], strict=True)
         ]  # fmt: skip
 
-    def _finish(
-        self, block: Block, x: np.ndarray, attended: np.ndarray, next_norm: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Output projection and feed-forward; the sum and the next norm of it."""
-        x, normed = kernels.add_norm(
-            x, block.output(attended), self.scale, block.mlp_norm, self.eps
-        )
-        inner = kernels.swiglu(block.gate_up(normed))
-        return kernels.add_norm(x, block.down(inner), self.scale, next_norm, self.eps)
+    @cached_property
+    def together(self) -> kernels.Stack:
+        """All of them in one call."""
+        return kernels.Stack(self.layers)
 
 
 @dataclass
@@ -99,28 +94,20 @@ class LocalStack(Stack):
     def __call__(self, x: np.ndarray, keep: slice, repeats: Repeats | None = None) -> np.ndarray:
         """`[B, N, D] -> [B, len(keep), D]`; as `backbone.LocalStack`."""
         B, N, _ = x.shape
-        if B * N < MIN_SHARED:
-            return self._run_together(x, keep)
         known, changed = None, None
         if repeats is not None:
             known, changed = repeats.known, repeats.changed
             if known is None:
                 known, changed = kernels.empty(B, N, self.heads.width), None
                 repeats.known = known
+        if B * N < MIN_SHARED:
+            return self.together.local(x, keep, known, changed)
         normed = None if known is not None else kernels.norm(x, self.norms[0], self.eps)
         for layer in self.layers:
             kept = keep if layer is self.layers[-1] else slice(None)
             x, normed = layer.local(x, normed, kept, known, changed)
             known, changed = None, None
         assert normed is not None
-        return normed
-
-    def _run_together(self, x: np.ndarray, keep: slice) -> np.ndarray:
-        normed = kernels.norm(x, self.norms[0], self.eps)
-        for block, next_norm in zip(self.blocks, self.norms[1:], strict=True):
-            kept = keep if block is self.blocks[-1] else slice(None)
-            attended = kernels.local_attention(block.qkv(normed), self.rotation, self.heads, kept)
-            x, normed = self._finish(block, np.ascontiguousarray(x[:, kept]), attended, next_norm)
         return normed
 
 
@@ -145,26 +132,15 @@ class CausalStack(Stack):
     ) -> np.ndarray:
         """One position of each row, in their order; `[B, D] -> [B, D]`, or of rows `kept` alone."""
         assert int(places.positions.max()) < cache.keys.shape[3], places
-        normed = kernels.norm(x, self.norms[0], self.eps)
         if len(x) < MIN_SHARED:
-            every = self._run_together(x, normed, cache, places)
+            every = self.together.causal(x, cache.keys, cache.values, places)
             return every if kept is None else every[kept]
+        normed = kernels.norm(x, self.norms[0], self.eps)
         for index, layer in enumerate(self.layers):
             x, normed = layer.causal(
                 x, normed, cache.keys[index], cache.values[index], places,
                 kept if layer is self.layers[-1] else None,
             )  # fmt: skip
-        return normed
-
-    def _run_together(
-        self, x: np.ndarray, normed: np.ndarray, cache: Cache, places: Places
-    ) -> np.ndarray:
-        for index, (block, next_norm) in enumerate(zip(self.blocks, self.norms[1:], strict=True)):
-            attended = kernels.decode_attention(
-                block.qkv(normed), self.rotation, self.heads, cache.keys[index],
-                cache.values[index], places,
-            )  # fmt: skip
-            x, normed = self._finish(block, x, attended, next_norm)
         return normed
 
 

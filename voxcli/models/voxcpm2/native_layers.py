@@ -79,15 +79,21 @@ class NativeLocalStack(LocalStack):
     def _layers(self) -> list[kernels.Layer]:
         return _layers(self)
 
+    @cached_property
+    def _together(self) -> kernels.LayerStack:
+        return kernels.LayerStack(self._layers)
+
     def __call__(self, x: Tensor, keep: slice, repeats: Repeats | None = None) -> Tensor:
-        if x.shape[0] * x.shape[1] < MIN_SHARED or not self._layers:
-            return self._run_together(x, keep)
+        if not self._layers:
+            return self._run_apart(x, keep)
         known, changed = None, None
         if repeats is not None:
             known, changed = repeats.known, repeats.changed
             if known is None:
                 known = repeats.known = x.new_empty(*x.shape[:2], _heads(self).width)
                 changed = None
+        if x.shape[0] * x.shape[1] < MIN_SHARED:
+            return self._together.local(x.contiguous(), keep, known, changed)
         normed = None
         if known is None:
             normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
@@ -98,7 +104,7 @@ class NativeLocalStack(LocalStack):
         assert normed is not None
         return normed
 
-    def _run_together(self, x: Tensor, keep: slice) -> Tensor:
+    def _run_apart(self, x: Tensor, keep: slice) -> Tensor:
         heads, scale = _heads(self), self.config.residual_scale
         normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
         next_norms = [*(block.input_norm for block in self.blocks[1:]), self.norm]
@@ -119,6 +125,10 @@ class NativeCausalStack(CausalStack):
     @cached_property
     def _layers(self) -> list[kernels.Layer]:
         return _layers(self)
+
+    @cached_property
+    def _together(self) -> kernels.LayerStack:
+        return kernels.LayerStack(self._layers)
 
     def prefill(self, x: Tensor, cache: KVCache, slot: int, start: int = 0) -> Tensor:
         if len(x) > MAX_PROMPT:
@@ -152,7 +162,8 @@ class NativeCausalStack(CausalStack):
     ) -> Tensor:  # fmt: skip
         """One position of each row, in their order; `[B, D] -> [B, D]`, or of rows `kept` alone."""
         if len(x) < MIN_SHARED or not self._layers:
-            every = self._run_together(x, cache, slots, positions)
+            run = self._run_together if self._layers else self._run_apart
+            every = run(x, cache, slots, positions)
             return every if kept is None else every[kept]
         normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
         for index, layer in enumerate(self._layers):
@@ -163,6 +174,9 @@ class NativeCausalStack(CausalStack):
         return normed
 
     def _run_together(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor) -> Tensor:
+        return self._together.causal(x.contiguous(), cache.keys, cache.values, slots, positions)
+
+    def _run_apart(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor) -> Tensor:
         B = len(x)
         heads, scale = _heads(self), self.config.residual_scale
         num_extra = self.blocks[0].qkv.num_rows(B) - B  # rows that only fill a product's block
