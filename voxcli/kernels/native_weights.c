@@ -6,6 +6,8 @@
 #include "native_panels.h"
 
 #if HAS_TWINS
+#include <immintrin.h>
+
 enum { SIDE = 8 }; /* rows and columns that are turned at once */
 
 /* Numbers k to k + SIDE of SIDE rows, to those of SIDE columns that lie `step` bytes apart. */
