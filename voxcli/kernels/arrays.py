@@ -25,11 +25,15 @@ from voxcli.kernels.structs import (
     Heads,
     LayerStruct,
     PanelsStruct,
+    SolverStruct,
     UnitStruct,
     causal_stack_scratch,
+    changing_positions,
+    check_solver,
     check_stack,
     local_stack_scratch,
     num_taken,
+    solver_scratch,
     table_repeats,
     whole,
 )
@@ -289,12 +293,16 @@ class Layer:
 
 
 class Stack:
-    """Layers of one size in one call, their products shared out; see `native_layers.LayerStack`."""
+    """Layers of one size in one call, their products shared out; see `native_layers.LayerStack`.
+
+    Attributes:
+        structs: as C reads them.
+    """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers  # read by address
-        self._structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
-        check_stack(self._structs)
+        self.structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
+        check_stack(self.structs)
 
     def local(
         self, x: np.ndarray, keep: slice, known: np.ndarray | None = None,
@@ -308,7 +316,7 @@ class Stack:
         out = empty(B, stop - first, D)
         scratch = empty(local_stack_scratch(layer.struct, B, N))
         loaded().vox_local_stack(
-            ctypes.addressof(self._structs), address(x), address(known), address(changed),
+            ctypes.addressof(self.structs), address(x), address(known), address(changed),
             address(out), address(scratch), parallel(), len(self._layers), B, N,
             0 if changed is None else len(changed), first, stop - first, layer.vector,
             cores.num_threads(),
@@ -330,10 +338,44 @@ class Stack:
         out = np.empty_like(x)
         scratch = empty(causal_stack_scratch(layer.struct, len(x), keys.shape[3], num_threads))
         loaded().vox_causal_stack(
-            ctypes.addressof(self._structs), address(x), address(keys), address(values),
+            ctypes.addressof(self.structs), address(x), address(keys), address(values),
             address(places.slots), address(places.positions), address(out), address(scratch),
             parallel(), len(self._layers), len(x), keys.shape[3], keys[0].size, layer.vector,
             num_threads,
+        )  # fmt: skip
+        return out
+
+
+class Solver:
+    """LocDiT's Euler steps in one call, without guidance; see `native_layers.Solver`."""
+
+    def __init__(self, layers: Stack, products: tuple[Linear, Linear, Linear]) -> None:
+        self._products, self._layers = products, layers  # read by address
+        self._struct = SolverStruct(*(product.as_struct() for product in products))
+        check_solver(self._struct, layers.structs[0])
+
+    def __call__(
+        self, noise: np.ndarray, mu: np.ndarray, cond: np.ndarray, times: np.ndarray,
+        sizes: Sequence[float],
+    ) -> np.ndarray:  # fmt: skip
+        """`[B, P, D]` from noise to a patch."""
+        B, P, D = noise.shape
+        fixed, W = mu.shape[1:]
+        _check(noise, mu, cond, times)
+        assert cond.shape == noise.shape, (cond.shape, noise.shape)
+        assert mu.shape == (B, fixed, self._struct.in_proj.N), (mu.shape, noise.shape)
+        assert self._struct.in_proj.K == D, (self._struct.in_proj.K, noise.shape)
+        assert times.shape == (len(sizes), W), (times.shape, mu.shape)
+        layer, layers = self._layers.structs[0], self._layers
+        changed, moves = changing_positions(fixed, P), (ctypes.c_float * len(sizes))(*sizes)
+        out = np.empty_like(noise)
+        scratch = empty(solver_scratch(self._struct, layer, B, P, fixed))
+        loaded().vox_solve(
+            ctypes.addressof(self._struct), ctypes.addressof(layers.structs), address(noise),
+            address(mu), address(cond), address(times),
+            ctypes.addressof(moves), ctypes.addressof(changed),
+            address(out), address(scratch), parallel(), len(layers.structs), B, P, fixed,
+            len(changed), len(sizes), self._products[0].vector, cores.num_threads(),
         )  # fmt: skip
         return out
 

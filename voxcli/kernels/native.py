@@ -39,6 +39,7 @@ PARAMETERS = {
     "vox_causal_layer": [*[POINTER] * 13, *[NUMBER] * 7],
     "vox_local_stack": [*[POINTER] * 7, *[NUMBER] * 8],
     "vox_causal_stack": [*[POINTER] * 9, *[NUMBER] * 6],
+    "vox_solve": [*[POINTER] * 11, *[NUMBER] * 8],
     "vox_parallel": [*[POINTER] * 2, *[ctypes.c_uint] * 2],
     "vox_decode_attention": [*[POINTER] * 8, FLOAT, *[NUMBER] * 5],
 }

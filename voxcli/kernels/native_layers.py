@@ -21,9 +21,13 @@ from voxcli.kernels.native_product import Panels, parallel
 from voxcli.kernels.structs import (
     Heads,
     LayerStruct,
+    SolverStruct,
     causal_stack_scratch,
+    changing_positions,
+    check_solver,
     check_stack,
     local_stack_scratch,
+    solver_scratch,
     whole,
 )
 from voxcli.kernels.structs import num_taken as taken_at_once
@@ -327,12 +331,15 @@ class LayerStack:
 
     Args:
         layers: each with the norm of the next one.
+
+    Attributes:
+        structs: as C reads them.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers  # read by address
-        self._structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
-        check_stack(self._structs)
+        self.structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
+        check_stack(self.structs)
 
     def local(
         self, x: Tensor, keep: slice, known: Tensor | None = None, changed: Tensor | None = None
@@ -354,7 +361,7 @@ class LayerStack:
         out = x.new_empty(B, stop - first, D)
         scratch = x.new_empty(local_stack_scratch(layer.struct, B, N))
         loaded().vox_local_stack(
-            ctypes.addressof(self._structs), x.data_ptr(), _address(known), _address(changed),
+            ctypes.addressof(self.structs), x.data_ptr(), _address(known), _address(changed),
             out.data_ptr(), scratch.data_ptr(), parallel(), len(self._layers), B, N,
             0 if changed is None else len(changed), first, stop - first, layer.vector,
             cores.num_threads(),
@@ -381,9 +388,57 @@ class LayerStack:
         out = torch.empty_like(x)
         scratch = x.new_empty(causal_stack_scratch(layer.struct, len(x), N, num_threads))
         loaded().vox_causal_stack(
-            ctypes.addressof(self._structs), x.data_ptr(), keys.data_ptr(), values.data_ptr(),
+            ctypes.addressof(self.structs), x.data_ptr(), keys.data_ptr(), values.data_ptr(),
             slots.data_ptr(), positions.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
             len(self._layers), len(x), N, keys[0].numel(), layer.vector, num_threads,
+        )  # fmt: skip
+        return out
+
+
+class Solver:
+    """LocDiT's Euler steps in one call, without guidance.
+
+    Args:
+        layers: of LocDiT.
+        products: of x and the condition to tokens, and of tokens to a velocity.
+    """
+
+    def __init__(self, layers: LayerStack, products: tuple[Panels, Panels, Panels]) -> None:
+        self._products, self._layers = products, layers  # read by address
+        self._struct = SolverStruct(*(panels.as_struct() for panels in products))
+        check_solver(self._struct, layers.structs[0])
+
+    def __call__(
+        self, noise: Tensor, mu: Tensor, cond: Tensor, times: Tensor, sizes: Sequence[float]
+    ) -> Tensor:
+        """Integrate from noise to a patch.
+
+        Args:
+            noise, cond: `[B, P, D]`.
+            mu: `[B, fixed, W]`.
+            times: `[steps, W]`, the time token of each step.
+            sizes: how far each step moves against the velocity.
+
+        Returns:
+            `[B, P, D]`.
+        """
+        B, P, D = noise.shape
+        fixed, W = mu.shape[1:]
+        _check(noise, mu, cond, times)
+        assert cond.shape == noise.shape, (cond.shape, noise.shape)
+        assert mu.shape == (B, fixed, self._struct.in_proj.N), (mu.shape, noise.shape)
+        assert self._struct.in_proj.K == D, (self._struct.in_proj.K, noise.shape)
+        assert times.shape == (len(sizes), W), (times.shape, mu.shape)
+        layer, layers = self._layers.structs[0], self._layers
+        changed, moves = changing_positions(fixed, P), (ctypes.c_float * len(sizes))(*sizes)
+        out = torch.empty_like(noise)
+        scratch = noise.new_empty(solver_scratch(self._struct, layer, B, P, fixed))
+        loaded().vox_solve(
+            ctypes.addressof(self._struct), ctypes.addressof(layers.structs), noise.data_ptr(),
+            mu.data_ptr(), cond.data_ptr(), times.data_ptr(),
+            ctypes.addressof(moves), ctypes.addressof(changed),
+            out.data_ptr(), scratch.data_ptr(), parallel(), len(layers.structs), B, P, fixed,
+            len(changed), len(sizes), self._products[0].vector, cores.num_threads(),
         )  # fmt: skip
         return out
 

@@ -268,6 +268,21 @@ static void begin(Team *team, int64_t num_layers, int64_t num_threads) {
     team->num_joined = 0;
     memset(team->phases, 0, num_layers * PHASES * sizeof(Phase));
 }
+
+static void run_local(LocalStack *call, Parallel *parallel, int64_t vector, int64_t num_threads) {
+    begin(&call->team, call->num_layers, num_threads);
+    run_in(parallel, num_threads, vector == 16 ? local_stack_avx512 : local_stack_avx2, call);
+}
+
+/* All columns of a product of a few rows, in this thread. */
+static void multiply_alone(const Panels *p, const float *x, float *y, int64_t M, int64_t vector) {
+    (vector == 16 ? multiply_avx512 : multiply_avx2)(p, x, y, M, 0, num_panels(p, vector));
+}
+
+/* LocDiT: what its solver multiplies with besides its layers. */
+typedef struct {
+    Panels in_proj, cond_proj, out_proj;
+} Solver;
 #endif
 
 /* `num_layers` layers, no more than MOST_LAYERS and all of one size, over N positions of each row;
@@ -280,7 +295,6 @@ API void vox_local_stack(
     int64_t num_changed, int64_t first, int64_t M, int64_t vector, int64_t num_threads) {
 #if HAS_TWINS
     LocalStack call;
-    begin(&call.team, num_layers, num_threads);
     call.layers = layers;
     call.x = x;
     call.known = known;
@@ -293,7 +307,58 @@ API void vox_local_stack(
     call.num_changed = num_changed;
     call.first = first;
     call.M = M;
-    run_in(parallel, num_threads, vector == 16 ? local_stack_avx512 : local_stack_avx2, &call);
+    run_local(&call, parallel, vector, num_threads);
+#endif
+}
+
+/* Euler steps from noise to a patch, without guidance: the tokens of a row are `num_fixed` of mu, a
+   time, P of the condition and P of x. noise, cond, out: [B, P, D]; mu: [B, num_fixed, W]; times:
+   [num_steps, W]; sizes: [num_steps], how far each step moves against the velocity; changed: the
+   num_changed positions that are not the same in each step. scratch: for B N rows, N tokens a row, W
+   and (H + 2 G) C numbers; for B P rows 2 W and D; what `vox_local_stack` needs. */
+API void vox_solve(
+    const void *solver, const void *layers, const float *noise, const float *mu, const float *cond,
+    const float *times, const float *sizes, const int64_t *changed, float *out, float *scratch,
+    Parallel *parallel, int64_t num_layers, int64_t B, int64_t P, int64_t num_fixed,
+    int64_t num_changed, int64_t num_steps, int64_t vector, int64_t num_threads) {
+#if HAS_TWINS
+    const Solver *s = solver;
+    const Layer *l = layers;
+    const int64_t W = s->in_proj.N, D = s->in_proj.K, R = B * P;
+    const int64_t first = num_fixed + 1 + P, N = first + P;
+    float *tokens = scratch, *known = tokens + B * N * W, *read = known + B * N * l->qkv.N;
+    float *projected = read + R * W, *velocity = projected + R * W;
+    LocalStack call;
+    call.layers = l;
+    call.x = tokens;
+    call.known = known;
+    call.out = read;
+    call.scratch = velocity + R * D;
+    call.num_layers = num_layers;
+    call.B = B;
+    call.N = N;
+    call.num_changed = num_changed;
+    call.first = first;
+    call.M = P;
+    multiply_alone(&s->cond_proj, cond, projected, R, vector);
+    for (int64_t b = 0; b < B; b++) {
+        float *row = tokens + b * N * W;
+        memcpy(row, mu + b * num_fixed * W, num_fixed * W * sizeof(float));
+        memcpy(row + (num_fixed + 1) * W, projected + b * P * W, P * W * sizeof(float));
+    }
+    memcpy(out, noise, R * D * sizeof(float));
+    for (int64_t i = 0; i < num_steps; i++) {
+        multiply_alone(&s->in_proj, out, projected, R, vector);
+        for (int64_t b = 0; b < B; b++) {
+            float *row = tokens + b * N * W;
+            memcpy(row + num_fixed * W, times + i * W, W * sizeof(float));
+            memcpy(row + first * W, projected + b * P * W, P * W * sizeof(float));
+        }
+        call.changed = i ? changed : NULL;
+        run_local(&call, parallel, vector, num_threads);
+        multiply_alone(&s->out_proj, read, velocity, R, vector);
+        for (int64_t j = 0; j < R * D; j++) out[j] -= sizes[i] * velocity[j];
+    }
 #endif
 }
 

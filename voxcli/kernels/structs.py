@@ -44,6 +44,12 @@ class LayerStruct(ctypes.Structure):
     )
 
 
+class SolverStruct(ctypes.Structure):
+    """`Solver` of `native_stacks.c`."""
+
+    _fields_ = tuple((name, PanelsStruct) for name in ("in_proj", "cond_proj", "out_proj"))
+
+
 class UnitStruct(ctypes.Structure):
     """`Unit` of `native_vocoder.c`."""
 
@@ -93,6 +99,13 @@ def check_stack(layers: ctypes.Array[LayerStruct]) -> None:
     assert len(sizes) == 1, sizes
 
 
+def check_solver(solver: SolverStruct, layer: LayerStruct) -> None:
+    """What a solver relies on: its products fit together and to a layer."""
+    x, cond, velocity = solver.in_proj, solver.cond_proj, solver.out_proj
+    assert x.N == cond.N == velocity.K == layer.D, (x.N, cond.N, velocity.K, layer.D)
+    assert x.K == cond.K == velocity.N, (x.K, cond.K, velocity.N)
+
+
 def local_stack_scratch(layer: LayerStruct, num_rows: int, num_positions: int) -> int:
     """Numbers of scratch, as `native_stacks.c` says."""
     of_head = layer.C + num_positions * layer.H // layer.G
@@ -105,6 +118,23 @@ def causal_stack_scratch(
 ) -> int:
     """The same."""
     return _stack_scratch(layer, num_rows) + num_threads * whole(num_positions)
+
+
+def solver_scratch(
+    solver: SolverStruct, layer: LayerStruct, num_rows: int, patch_size: int, num_fixed: int
+) -> int:
+    """The same."""
+    num_positions = num_fixed + 1 + 2 * patch_size
+    tokens = num_positions * (layer.D + layer.qkv.N)
+    read = patch_size * (2 * layer.D + solver.in_proj.K)
+    num: int = num_rows * (tokens + read)
+    return num + local_stack_scratch(layer, num_rows, num_positions)
+
+
+def changing_positions(num_fixed: int, patch_size: int) -> ctypes.Array[ctypes.c_int64]:
+    """Of a solver's tokens those that differ from step to step: the time and x."""
+    first = num_fixed + 1 + patch_size
+    return (ctypes.c_int64 * (1 + patch_size))(num_fixed, *range(first, first + patch_size))
 
 
 def _stack_scratch(layer: LayerStruct, num_rows: int) -> int:

@@ -216,6 +216,11 @@ class LocalDiT:
         return self._schedules[num_steps]
 
     @cached_property
+    def _solver(self) -> kernels.Solver:
+        products = self.in_proj, self.cond_proj, self.out_proj
+        return kernels.Solver(self.stack.together, products)
+
+    @cached_property
     def _schedules(self) -> dict[int, Schedule]:
         return {}
 
@@ -227,6 +232,8 @@ class LocalDiT:
         schedule = self.schedule(num_steps)
         (B, P, _), times = noise.shape, 1 if guidance is None else 2
         first = mu.shape[1] + 1 + P
+        if guidance is None and B * (first + P) < MIN_SHARED:
+            return self._solver(noise, mu, cond, schedule.embeddings, schedule.step_sizes)
         tokens = kernels.empty(times * B, first + P, self.width)
         tokens[:B, : mu.shape[1]] = mu
         tokens[B:, : mu.shape[1]] = 0

@@ -23,6 +23,7 @@ from voxcli.kernels.structs import Heads
 from voxcli.models.causal import ends_of
 from voxcli.models.data import Rows
 from voxcli.models.kv_cache import KVCache
+from voxcli.models.voxcpm2.acoustic import LocalDiT
 from voxcli.models.voxcpm2.backbone import (
     CausalStack,
     LocalStack,
@@ -80,11 +81,12 @@ class NativeLocalStack(LocalStack):
         return _layers(self)
 
     @cached_property
-    def _together(self) -> kernels.LayerStack:
-        return kernels.LayerStack(self._layers)
+    def together(self) -> kernels.LayerStack | None:
+        """All layers in one call, where their products are the kernel's."""
+        return kernels.LayerStack(self._layers) if self._layers else None
 
     def __call__(self, x: Tensor, keep: slice, repeats: Repeats | None = None) -> Tensor:
-        if not self._layers:
+        if self.together is None:
             return self._run_apart(x, keep)
         known, changed = None, None
         if repeats is not None:
@@ -93,7 +95,7 @@ class NativeLocalStack(LocalStack):
                 known = repeats.known = x.new_empty(*x.shape[:2], _heads(self).width)
                 changed = None
         if x.shape[0] * x.shape[1] < MIN_SHARED:
-            return self._together.local(x.contiguous(), keep, known, changed)
+            return self.together.local(x.contiguous(), keep, known, changed)
         normed = None
         if known is None:
             normed = kernels.norm(x, self.blocks[0].input_norm, self.eps)
@@ -117,6 +119,36 @@ class NativeLocalStack(LocalStack):
             inner = kernels.swiglu(block.gate_up(normed))
             x, normed = kernels.add_norm(x, block.down(inner), scale, next_norm, self.eps)
         return normed
+
+
+class NativeLocalDiT(LocalDiT):
+    """`LocalDiT` whose solver is one call for few rows without guidance."""
+
+    @cached_property
+    def _solver(self) -> kernels.Solver | None:
+        x, cond, velocity = self.in_proj, self.cond_proj, self.out_proj
+        if not (
+            isinstance(self.stack, NativeLocalStack)
+            and self.stack.together is not None
+            and isinstance(x, NativeLinear)
+            and isinstance(cond, NativeLinear)
+            and isinstance(velocity, NativeLinear)
+        ):
+            return None
+        return kernels.Solver(self.stack.together, (x.panels, cond.panels, velocity.panels))
+
+    def solve(
+        self, noise: Tensor, mu: Tensor, cond: Tensor, num_steps: int, cfg: Tensor | None
+    ) -> Tensor:
+        num_positions = mu.shape[1] + 1 + 2 * cond.shape[1]
+        is_few = len(noise) * num_positions < MIN_SHARED
+        if cfg is not None or not is_few or self._solver is None:
+            return super().solve(noise, mu, cond, num_steps, cfg)
+        schedule = self.schedule(num_steps)
+        return self._solver(
+            noise.contiguous(), mu.contiguous(), cond.contiguous(), schedule.embeddings,
+            schedule.step_sizes,
+        )  # fmt: skip
 
 
 class NativeCausalStack(CausalStack):

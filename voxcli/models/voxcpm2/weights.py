@@ -21,7 +21,11 @@ from voxcli.models.voxcpm2.fused import (
     FusedLocalStack,
     supports,
 )
-from voxcli.models.voxcpm2.native_layers import NativeCausalStack, NativeLocalStack
+from voxcli.models.voxcpm2.native_layers import (
+    NativeCausalStack,
+    NativeLocalDiT,
+    NativeLocalStack,
+)
 from voxcli.models.voxcpm2.native_layers import supports as supports_native
 from voxcli.models.voxcpm2.sources import Source
 
@@ -62,8 +66,11 @@ def _kind(
     """Who computes a stack where the weights are."""
     if supports(config, source.device, source.dtype):
         return fused
-    is_native = source.is_native and supports_native(source.device, source.dtype)
-    return native if is_native else plain
+    return native if _is_native_host(source) else plain
+
+
+def _is_native_host(source: Source) -> bool:
+    return source.is_native and supports_native(source.device, source.dtype)
 
 
 def load_causal_stack(source: Source, prefix: str, config: TransformerConfig) -> CausalStack:
@@ -116,7 +123,8 @@ def load_local_dit(source: Source, config: VoxCPM2Config) -> LocalDiT:
         parts = [source.linear(f"{prefix}.{name}.linear_{i}", width, width) for i in (1, 2)]
         return TimeMlp(*parts)
 
-    kind = FusedLocalDiT if supports(config.dit, source.device, source.dtype) else LocalDiT
+    plain = NativeLocalDiT if _is_native_host(source) else LocalDiT
+    kind = FusedLocalDiT if supports(config.dit, source.device, source.dtype) else plain
     dit = kind(
         in_proj=source.linear(f"{prefix}.in_proj", width, config.feat_dim),
         cond_proj=source.linear(f"{prefix}.cond_proj", width, config.feat_dim),
