@@ -152,11 +152,10 @@ def test_segments_that_go_on_from_each_other_are_the_same(engines: Engines) -> N
     assert_same([engine.synthesize(texts) for engine in engines])
 
 
-def test_chunks_of_a_listener_are_the_same(engines: Engines) -> None:
+def test_what_a_listener_gets_is_the_same(engines: Engines) -> None:
     each = [[chunk.samples for chunk in engine.stream(said())] for engine in engines]
-    assert len(each[0]) > 2
-    for one, other in zip(*each, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert min(map(len, each)) > 2
+    np.testing.assert_array_equal(*map(np.concatenate, each))  # cut as the workers get to them
 
 
 @pytest.fixture
