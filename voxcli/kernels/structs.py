@@ -16,7 +16,7 @@ MIN_THREADED = 1_000_000
 # Positions that a thread takes at once in a whole layer: no more than the second cache holds, and
 # enough to read weights for; where there are more, parts, so that a late thread is helped.
 MAX_TAKEN, MIN_TAKEN, PARTS = 48, 16, 2
-PART = 4608  # numbers of a row that a residual unit has in work
+PART = 18432  # numbers of a row that a residual unit has in work
 MIN_TABLE = 288  # numbers, so that there is some work between two looks at the table's end
 
 
