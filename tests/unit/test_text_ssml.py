@@ -51,3 +51,20 @@ def test_a_tag_that_nobody_opened_is_named() -> None:
 def test_tags_and_sounds_have_reasons_of_their_own() -> None:
     assert reason("<foo>") == "voxcli knows no such tag"
     assert reason("<laugh/>") == reason("[laughs]") == "the models make no such sound"
+
+
+@pytest.mark.parametrize("less", ["&lt;", "&#60;", "&#x3C;"])
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ("If a {}b and c&gt; d, stop.", "If a is less than b and c is greater than d, stop."),
+        ("x {}y and y&gt;z", "x is less than y and y is greater than z"),
+        ("Use the {}table&gt; tag.", "Use the table tag."),
+        ("Type {}name> here.", "Type name here."),
+        ("1{}2", "one is less than two"),
+        ("Map{}String, List{}int&gt;&gt; here", "Map String, List int here"),
+    ],
+)
+def test_an_escaped_sign_in_a_document_begins_no_tag(less: str, inside: str, said: str) -> None:
+    text = f"<speak>{inside.replace('{}', less)}</speak>"
+    assert made(text).text == said

@@ -77,12 +77,17 @@ def has_content(text: str) -> bool:
     return any(unicodedata.category(char)[0] not in "ZC" for char in text)
 
 
-def clean(draft: Draft, language: str) -> None:
-    """Newlines, broken encodings, entities, control and invisible characters; then NFC."""
+def clean(draft: Draft, language: str, *, is_document: bool = False) -> None:
+    """Newlines, broken encodings, entities, control and invisible characters; then NFC.
+
+    Args:
+        is_document: of SSML, in which an escaped "<" begins no tag; see `angles`.
+    """
     draft.text = _NEWLINES.sub("\n", draft.text).replace("\u2029", "\n\n")
     if not draft.text.isascii() and _MOJIBAKE.search(draft.text):
         _mend(draft)
-    draft.sub(_ENTITY, _entity, "entity", "&")
+    entity = _entity_but_angles if is_document else _entity
+    draft.sub(_ENTITY, entity, "entity", "&")
     if not draft.text.isprintable():
         draft.sub(_TERMINAL, "", "control", "\x1b")
         draft.sub(_CONTROL, " ", "control")
@@ -107,6 +112,16 @@ def _entity(match: re.Match[str]) -> str | None:
     if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
         return None
     return chr(code) if code >= 32 else " "
+
+
+def _entity_but_angles(match: re.Match[str]) -> str | None:
+    char = _entity(match)
+    return None if char in ("<", ">") else char
+
+
+def angles(draft: Draft) -> None:
+    """The escaped "<" and ">" of a document, once its tags are taken."""
+    draft.sub(_ENTITY, lambda m: char if (char := _entity(m)) in ("<", ">") else None, "entity")
 
 
 def emoji(draft: Draft, language: str) -> None:

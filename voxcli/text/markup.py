@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from voxcli.text import characters
 from voxcli.text.changes import DIRECTION, Draft
 from voxcli.text.patterns import pattern_of
 
@@ -139,6 +140,8 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
         draft.sub(_TAG, _untagged, "markup")
         if is_document:
             draft.sub(_ANY_TAG, _untagged, DIRECTION)
+    if is_document:
+        characters.angles(draft)
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):

@@ -92,7 +92,7 @@ def normalise(
         UsageError: the lexicon cannot be read.
     """
     draft = Draft(text)
-    characters.clean(draft, language)
+    characters.clean(draft, language, is_document=ssml.is_document(text))
     thoughts.thoughts(draft)
     is_document = ssml.tags(draft, language)
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)

@@ -67,6 +67,11 @@ _READ_ANYWAY = frozenset(
 )
 
 
+def is_document(text: str) -> bool:
+    """Whether a text has the tag that a document of SSML begins with."""
+    return "<" in text and _DOCUMENT.search(text) is not None
+
+
 def tags(draft: Draft, language: str) -> bool:
     """Read what tags say of words, and take the tags away; before directions and markup.
 
@@ -75,13 +80,13 @@ def tags(draft: Draft, language: str) -> bool:
     """
     if "<" not in draft.text:
         return False
-    is_document = _DOCUMENT.search(draft.text) is not None
-    if is_document:
+    is_whole = is_document(draft.text)
+    if is_whole:
         _document(draft)
     draft.sub(_NEXT_SENTENCE, "\n", KIND, "<s")
     draft.sub(_SUB, _alias, KIND)
     draft.sub(_SAY_AS, lambda m: _beside_tags(m, _said_as(m, language)), KIND)
-    return is_document
+    return is_whole
 
 
 def _document(draft: Draft) -> None:
