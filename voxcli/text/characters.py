@@ -39,10 +39,16 @@ _STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
 )
 _ENCLOSED = pattern_of("[\u2460-\u24ff](?=[\u2460-\u24ff])")
+_TAB = pattern_of(r"(?<=\S)\t(?=\S)")  # at the beginning of a line it is layout
 _SPACES = pattern_of("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 
-# A space that does not break between figures parts thousands; a quotation opens after a stop.
-_SPACED_FIGURES = pattern_of("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
+# A space that does not break between figures parts thousands, where it parts nothing else, such as
+# a telephone number; a quotation opens after a stop.
+_GAP = "[\u00a0\u2009\u202f]"
+_SPACED_FIGURES = pattern_of(
+    rf"(?<![\d+.,])(?<![\d+.,]{_GAP})[1-9]\d{{0,2}}(?:{_GAP}\d{{3}}){{1,7}}(?!{_GAP}?\d)"
+)
+_GAPS = pattern_of(_GAP)
 _OPENING = pattern_of("(?<=[^\\W\\d_][.,!?])(?=[“«])|(?<=[”»])(?=[“«])")
 
 _PICTURE = (
@@ -94,8 +100,12 @@ def clean(draft: Draft, language: str, *, is_document: bool = False) -> None:
         draft.sub(_SOFT_CUT, "", "hyphen", "\u00ad")
         draft.sub(_INVISIBLE, "", "invisible")
     draft.text = unicodedata.normalize("NFC", draft.text)
-    if language == "en" and not draft.text.isascii():
-        draft.text = _SPACED_FIGURES.sub(",", draft.text)
+    if language == "en":
+        if not draft.text.isascii():
+            draft.text = _SPACED_FIGURES.sub(lambda m: _GAPS.sub(",", m.group()), draft.text)
+            draft.text = _SPACES.sub(" ", draft.text)
+        if "\t" in draft.text:
+            draft.text = _TAB.sub(" ", draft.text)
 
 
 def _mend(draft: Draft) -> None:
@@ -172,7 +182,6 @@ def straighten(draft: Draft) -> None:
         draft.sub(_STYLED, _compatible, "letter")
         draft.sub(_WIDE, _compatible, "letter")
         draft.text = _OPENING.sub(" ", draft.text)
-        draft.text = _SPACES.sub(" ", draft.text)
         draft.sub(_ELLIPSIS, "...", "punctuation", "…")
         draft.sub(_HYPHEN, "-", "dash")
     draft.sub(_TEX_QUOTE, '"', "quote", "``")
