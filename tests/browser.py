@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from needs import PATIENCE_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -134,7 +136,7 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def until(self, script: str, timeout_s: float = 60.0) -> Any:
+    def until(self, script: str, timeout_s: float = PATIENCE_S) -> Any:
         """Wait until an expression is true."""
         deadline = time.monotonic() + timeout_s
         while not (value := self.run(script)):

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 from browser import CHROMIUM
+from hypothesis import settings
 from needs import need
 from nursery import Nursery
 
@@ -19,6 +20,8 @@ import voxcli  # noqa: F401  before torch, whose idle threads would spin beside 
 # A shell's background job ignores Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.load_profile("ci")  # the same cases each time, and none is too slow on a busy machine
 
 _runtime = tempfile.TemporaryDirectory(prefix="voxcli")  # a socket's path must be short
 os.environ["XDG_RUNTIME_DIR"] = _runtime.name

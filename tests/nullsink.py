@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Self
 
 import numpy as np
 import pytest
-from needs import unavailable
+from needs import PATIENCE_S, unavailable
 
 PACKAGES = "pulseaudio pulseaudio-utils libasound2-plugins libportaudio2"
 RATE = 44_100  # what PortAudio says of PulseAudio through ALSA, so that nothing resamples twice
 QUIET = 1e-4
+ENDS_S = 0.3  # of silence after what was heard
 
 
 def require_sound() -> None:
@@ -57,7 +59,7 @@ class NullSink:
         socket = f"socket={self.folder}/native"
         command += ["-L", f"module-native-protocol-unix {socket} auth-anonymous=1"]
         self._server = subprocess.Popen(command, env=self.env, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             asked = subprocess.run(["pactl", "info"], env=self.env, capture_output=True)
             if asked.returncode == 0:
@@ -96,18 +98,35 @@ class Recording:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        deadline = time.monotonic() + 10
-        while not self._chunks and time.monotonic() < deadline:
-            time.sleep(0.02)
+        self._until(lambda: bool(self._chunks))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        time.sleep(0.3)  # what is on its way
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:  # all has come
+            self._until(lambda: self._is_silent() or not self._thread.is_alive())
         self._process.terminate()
         self._process.wait()
         self._thread.join(5)
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+    @staticmethod
+    def _until(is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < deadline, "the sink is not recorded"
+            time.sleep(0.02)
+
+    def _is_silent(self) -> bool:
+        """Whether the last that came is silence; a sink that plays nothing brings it too."""
+        num_silent = 0
+        for _, samples in reversed(list(self._chunks)):
+            if np.abs(samples).max(initial=0) > QUIET:
+                return False
+            num_silent += len(samples)
+            if num_silent >= ENDS_S * RATE:
+                return True
+        return False
 
     @property
     def samples(self) -> np.ndarray:
@@ -117,6 +136,14 @@ class Recording:
     def sound_times(self) -> list[float]:
         """When chunks came that are not silent."""
         return [at for at, samples in list(self._chunks) if np.abs(samples).max(initial=0) > QUIET]
+
+    @property
+    def ended_at(self) -> float:
+        """When the last sound was played: by the sink's own clock, however late it was read."""
+        ends = np.cumsum([len(samples) for _, samples in self._chunks])
+        began_at = min(at - end / RATE for (at, _), end in zip(self._chunks, ends, strict=True))
+        heard = np.abs(np.concatenate([samples for _, samples in self._chunks])) > QUIET
+        return float(began_at + (np.flatnonzero(heard)[-1] + 1) / RATE)
 
     def wait_for_sound(self, timeout_s: float) -> float:
         """The time of the first sound."""

@@ -101,7 +101,6 @@ def test_what_is_heard_is_what_is_saved(sink: NullSink) -> None:
     assert report["audio_s"] == pytest.approx(info.frames / info.samplerate)
     assert report["played_s"] == pytest.approx(report["audio_s"], abs=0.001)
     assert 0 < report["ttfa_s"] <= report["first_sound_s"]
-    assert report["first_sound_s"] < report["wall_s"] or report["rtf"] > 1
     assert (report["sound_rate"], report["seed"], report["path"]) == (RATE, 3, "a.wav")
     assert report["underrun_s"] >= 0
     assert "playing began" in report["prebuffer_reason"]
@@ -115,7 +114,7 @@ def test_a_line_is_heard_before_the_next_one_is_written(sink: NullSink, start: S
         assert child.stdin is not None
         child.stdin.write(b"One line is here.\n")
         child.stdin.flush()
-        recording.wait_for_sound(120)
+        recording.wait_for_sound(PATIENCE_S)
         child.stdin.write("嗯\n\nAnd another line.\n".encode())
         out, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 1
@@ -135,12 +134,12 @@ def test_ctrl_c_stops_the_sound_and_keeps_what_was_heard(sink: NullSink, start: 
     while not delays or (delays[-1] >= 0.2 and len(delays) < 5):
         with Recording(sink) as recording:
             child = start(f"{TEXT} " * 8, "--save", "a.wav", "--overwrite", env=sink.env)
-            recording.wait_for_sound(120)
-            time.sleep(2)
+            recording.wait_for_sound(PATIENCE_S)
+            time.sleep(1)
             asked_at = time.monotonic()
             child.send_signal(signal.SIGINT)
             _, err = child.communicate(timeout=PATIENCE_S)
-        delays.append(max(recording.sound_times()) - asked_at)
+        delays.append(recording.ended_at - asked_at)
         assert child.returncode == 130
         assert b"Traceback" not in err
         duration = soundfile.info("a.wav").duration
@@ -156,7 +155,7 @@ def test_a_sound_card_that_goes_away_leaves_the_file_whole(
     require_sound()
     with NullSink(tmp_path_factory.mktemp("sound")) as own, Recording(own) as recording:
         child = start(TEXT, "--save", "a.wav", "--json", "--seed", "3", env=own.env)
-        recording.wait_for_sound(120)
+        recording.wait_for_sound(PATIENCE_S)
         own.kill()
         out, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 4
@@ -359,6 +358,7 @@ def test_the_live_line_is_for_terminals_alone(
     monkeypatch.setattr(output, "can_show_progress", lambda *, is_quiet: not is_quiet)
     line = output.LiveLine()
     line.show("1.0 s heard")
+    monkeypatch.setattr(output, "LIVE_INTERVAL_S", PATIENCE_S)
     line.show("too soon")
     line.clear()
     assert capsys.readouterr().err == "\r1.0 s heard\r\r           \r"

@@ -120,12 +120,18 @@ def test_one_that_is_silent_when_asked_to_plan_is_doubted_and_another_plans(
     monkeypatch.setattr(fleet_engine, "ANSWER_S", 0.05)
     with open_engine(spec_of(*pair), CONFIG) as engine:
         assert isinstance(engine, FleetEngine)
-        silent = engine._members[0].connect()
-        may_answer = threading.Event()
+        silent, other = (member.connect() for member in engine._members)
+        may_answer, asked, plan = threading.Event(), [], other.plan
+
+        def planned(utterance: Utterance) -> Any:
+            asked.append(utterance)
+            return plan(utterance)
+
         monkeypatch.setattr(silent, "plan", lambda utterance: may_answer.wait())
+        monkeypatch.setattr(other, "plan", planned)
         assert engine.plan(Utterance("Hello there.")).text.text == "Hello there."
         assert engine._members[0].server.state is ServerState.DOUBTED
-        assert engine._members[1].server.state is ServerState.UP
+        assert len(asked) == 1
         may_answer.set()
 
 

@@ -138,8 +138,9 @@ def wide_weights(plain: LocalDiT, half: LocalDiT) -> persistent.Weights:
 
 def test_packed_weights_give_the_plain_models_patch() -> None:
     plain, half = (random_dit(CONFIG, 2, CPU, dtype) for dtype in (torch.float32, torch.bfloat16))
-    noise, cond = torch.randn(2, 1, 4, 64).unbind(0)
-    mu, cfg = torch.randn(1, 2, 1024), torch.tensor([2.0])
+    chance = torch.Generator().manual_seed(1)
+    noise, cond = torch.randn(2, 1, 4, 64, generator=chance).unbind(0)
+    mu, cfg = torch.randn(1, 2, 1024, generator=chance), torch.tensor([2.0])
     schedule = plain.schedule(3)
     weights = wide_weights(plain, half)
     with torch.inference_mode():

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -191,7 +191,7 @@ def run_server(
     thread = threading.Thread(target=lambda: endings.append(process.run()), daemon=True)
     thread.start()
     running = Running(url, model, service, process, thread, endings)
-    until(lambda: bool(endings) or (worker.state is State.READY and _answers(url)))
+    until(lambda: bool(endings) or (worker.state is State.READY and answers(url)))
     assert not endings, endings
     try:
         yield running
@@ -204,7 +204,30 @@ def run_server(
             hold.release()
 
 
-def _answers(url: str) -> bool:
+def has_work(running: Running) -> bool:
+    """Whether anything is spoken or waits, on the fake engine."""
+    worker = running.worker
+    return bool(worker.num_running or worker.num_waiting or worker.engine.core.has_work)  # type: ignore[attr-defined]
+
+
+def hold(running: Running, num_steps: int = 0) -> None:
+    """Let the model make so many steps and no more, once nothing of what came before needs one."""
+    until(lambda: not has_work(running))
+    running.model.steps_left = num_steps or None
+    if not num_steps:
+        running.model.gate.clear()
+
+
+POOLS = ("texts", "uploads", "questions", "asyncio_")
+
+
+def threads_of_clients() -> set[threading.Thread]:
+    """All threads but those of the server's pools, which begin when they are needed, and stay."""
+    return {each for each in threading.enumerate() if not each.name.startswith(POOLS)}
+
+
+def answers(url: str) -> bool:
+    """Whether it takes a connection and is healthy."""
     try:
         return httpx.get(f"{url}/health", timeout=WAIT_S).status_code == 200
     except httpx.TransportError:
@@ -233,6 +256,15 @@ def rest(raw: socket.socket) -> bytes:
         except OSError:
             pass
         return b"".join(parts)
+
+
+def rest_of_end(raw: socket.socket, size: int = 1 << 16) -> bytes:
+    """What still comes of a connection that the server ends, perhaps before it has read all."""
+    data = b""
+    with suppress(ConnectionError):
+        while len(data) < size and (part := raw.recv(size - len(data))):
+            data += part
+    return data
 
 
 def rest_until_end(raw: socket.socket) -> bool:

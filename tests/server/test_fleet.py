@@ -15,7 +15,7 @@ from batches import digests, prepare, speak, statuses
 from chaos import Proxy, proxy_of
 from fakes import FakeModel, fake_engine
 from needs import PATIENCE_S
-from running import GatedModel, Running, engine_for, run_server, until
+from running import GatedModel, Running, engine_for, hold, run_server, until
 
 import voxcli.engine.fleet.open  # noqa: F401  before a test changes what it takes from `session`
 from voxcli.config import EngineConfig, SamplingParams
@@ -197,7 +197,7 @@ def test_a_key_that_is_refused_names_its_server(fleet: Fleet) -> None:
 
 def test_rows_are_shared_and_each_server_has_no_more_than_asked(fleet: Fleet) -> None:
     for server in fleet.servers:
-        server.model.gate.clear()
+        hold(server)
     with fleet.open(rows_a_server=2) as engine, engine.session() as session:
         speeches = [session.add(engine.plan(Utterance(TEXT)), is_live=False) for _ in range(9)]
         session.wake()
@@ -230,7 +230,7 @@ def test_one_listened_to_sounds_as_alone_and_comes_in_pieces(fleet: Fleet) -> No
 
 def test_what_nobody_heard_yet_is_spoken_elsewhere(fleet: Fleet) -> None:
     first = fleet.servers[0]
-    first.model.gate.clear()
+    hold(first)
     with fleet.open() as engine:
         stream = engine.stream(engine.plan(Utterance(TEXT)))
         until(lambda: first.worker.num_running > 0 or step_a_little(stream))
@@ -251,7 +251,7 @@ def step_a_little(stream: Any) -> bool:
 def test_what_somebody_heard_is_not_begun_again(fleet: Fleet) -> None:
     first = fleet.servers[0]
     with fleet.open() as engine:
-        first.model.steps_left = 3
+        hold(first, 3)
         stream = engine.stream(engine.plan(Utterance(TEXT)))
         assert len(next(stream).samples)
         fleet.proxies[0].target = None
@@ -298,7 +298,7 @@ def test_a_server_that_is_down_at_first_joins_later(fleet: Fleet) -> None:
         assert late.url in notes[0]
         late.target = target
         for server in fleet.servers[:2]:
-            server.model.gate.clear()
+            hold(server)
         with engine.session() as running:
             speech = [running.add(engine.plan(Utterance(TEXT))) for _ in range(20)]
             until(lambda: (running.wake(), running.step(), fleet.servers[2].worker.num_running)[2])
@@ -318,7 +318,7 @@ def test_servers_of_other_models_are_refused_by_name(fleet: Fleet) -> None:
 
 def test_leaving_frees_every_place(fleet: Fleet) -> None:
     for server in fleet.servers:
-        server.model.gate.clear()
+        hold(server)
     with fleet.open() as engine:
         running = engine.session()
         speeches = [running.add(engine.plan(Utterance(TEXT))) for _ in range(12)]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import fake_engine
-from running import WAIT_S, Running, run_server, until
+from running import WAIT_S, Running, hold, run_server, until
 
 from voxcli import cli
 from voxcli.audio.pcm import quantise
@@ -108,7 +108,7 @@ def test_a_stream_that_was_begun_is_taken_up_once(hot: Running, remote: RemoteEn
     with remote.stream(plan) as stream, remote.stream(plan) as second:
         assert b"".join(chunk.samples.tobytes() for chunk in stream) == own().tobytes()
         assert b"".join(chunk.samples.tobytes() for chunk in second) == own().tobytes()
-    hot.model.gate.clear()
+    hold(hot)
     remote.begin(plan)
     until(lambda: hot.worker.num_running == 1)
     remote.close()  # nobody took it up
@@ -493,59 +493,104 @@ def test_a_server_is_stopped_once_its_process_is_gone(
             asked.kill()
 
 
+# The program, which stands still after its first call of the function that its first word names.
+STANDING = """
+import os, signal, sys
+from importlib import import_module
+from voxcli.__main__ import main
+
+module, *outer, name = sys.argv.pop(1).split()
+owner = import_module(module)
+for each in outer:
+    owner = getattr(owner, each)
+call = getattr(owner, name)
+
+def stand(*given, **named):
+    setattr(owner, name, call)
+    found = call(*given, **named)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return found
+
+setattr(owner, name, stand)
+sys.exit(main())
+"""
+
+
+@contextmanager
+def standing(after: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """`voxcli serve` at one moment of its start, until it gets SIGCONT."""
+    command = [sys.executable, "-c", STANDING, after, "serve", "--port", "0", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code and what it said, after it has gone on."""
+    said = process.communicate(timeout=WAIT_S)[1]
+    return process.returncode, said
+
+
+def go_on_once_stopped(process: subprocess.Popen[str]) -> None:
+    status, name = Path(f"/proc/{process.pid}/status"), "ShdPnd:"
+
+    def is_told() -> bool:
+        pending = next(line for line in status.read_text().splitlines() if line.startswith(name))
+        return bool(int(pending.removeprefix(name), 16) & 1 << signal.SIGTERM - 1)
+
+    until(is_told)
+    process.send_signal(signal.SIGCONT)
+
+
+TAKEN = "voxcli.engine.remote.place Hold write"
+SPAWNED = "voxcli.cli.serve spawn"
+BACKGROUND = ("--background", "--device", "cpu")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
 def test_a_server_that_starts_is_seen_and_can_be_stopped(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "voxcli", "serve", "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            until(lambda: "pid" in (place.holder() or {}))
-            os.kill(process.pid, signal.SIGSTOP)  # it has hardly begun, and stays there
-            assert cli.main(["serve", "--status"]) == 0
-            assert capsys.readouterr().out == f"starting: pid {process.pid}, model mini\n"
-            assert cli.main(["serve", "--port", "0"]) == 2
-            assert f"runs already: pid {process.pid}, model mini" in capsys.readouterr().err
-            os.kill(process.pid, signal.SIGCONT)
-            assert cli.main(["serve", "--stop"]) == 0
-            assert process.communicate(timeout=WAIT_S) == (None, "")
-            assert process.returncode == 0
-        finally:
-            process.kill()
+    with standing(TAKEN, "--device", "cpu") as process:
+        assert cli.main(["serve", "--status"]) == 0
+        assert capsys.readouterr().out == f"starting: pid {process.pid}, model mini\n"
+        assert cli.main(["serve", "--port", "0"]) == 2
+        assert f"runs already: pid {process.pid}, model mini" in capsys.readouterr().err
+        process.send_signal(signal.SIGCONT)
+        assert cli.main(["serve", "--stop"]) == 0
+        assert ended(process) == (0, "")
     assert place.holder() is None
 
 
+@needs_proc
 def test_a_server_in_the_background_has_its_place_from_the_first_moment(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["serve", "--background", "--port", "0", "--device", "cpu"]
-    command = [sys.executable, "-m", "voxcli", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            until(lambda: "pid" in (place.holder() or {}))
-            assert _pid(place) == process.pid  # the server itself has not begun
-            assert cli.main(words) == 2
-            said = capsys.readouterr().err
-            assert "error: a server runs already: pid " in said
-            assert "exit code" not in said
-            assert cli.main(["serve", "--stop"]) == 0
-            said = "voxcli: error: the server was stopped before it was ready\n"
-            assert process.communicate(timeout=WAIT_S) == (None, said)
-            assert process.returncode == 4
-        finally:
-            process.kill()
+    with standing(TAKEN, *BACKGROUND) as process:
+        assert (place.holder() or {}).get("pid") == process.pid  # the server itself has not begun
+        assert cli.main(["serve", "--port", "0", *BACKGROUND]) == 2
+        said = capsys.readouterr().err
+        assert "error: a server runs already: pid " in said
+        assert "exit code" not in said
+        going_on = threading.Thread(target=go_on_once_stopped, args=(process,))
+        going_on.start()
+        assert cli.main(["serve", "--stop"]) == 0
+        going_on.join(WAIT_S)
+        assert ended(process) == (
+            4, "voxcli: error: the server was stopped before it was ready\n"
+        )  # fmt: skip
     assert place.holder() is None
 
 
 def test_the_place_passes_from_process_to_process_without_a_gap(place: Place) -> None:
-    command = [sys.executable, "-m", "voxcli", "serve", "--background", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        try:
-            until(lambda: place.holder() is not None)
-            until(lambda: _pid(place) != process.pid)
-            process.terminate()  # as meant for the server
-            assert process.wait(60) == 4
-        finally:
-            process.kill()
+    with standing(SPAWNED, *BACKGROUND) as process:
+        until(lambda: _pid(place) != process.pid)
+        process.terminate()  # as meant for the server
+        process.send_signal(signal.SIGCONT)
+        assert ended(process)[0] == 4
     assert place.holder() is None
 
 
@@ -581,16 +626,12 @@ def test_what_a_server_logs_is_seen(
 
 
 def test_ctrl_c_while_it_waits_for_a_server_in_the_background_ends_both(place: Place) -> None:
-    command = [sys.executable, "-m", "voxcli", "serve", "--background", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            until(lambda: (place.holder() or {}).get("pid") not in (None, process.pid))
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=WAIT_S) == (None, "voxcli: interrupted\n")
-            assert process.returncode == 130
-            until(lambda: place.holder() is None)
-        finally:
-            process.kill()
+    with standing(SPAWNED, *BACKGROUND) as process:
+        until(lambda: (place.holder() or {}).get("pid") not in (None, process.pid))
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+        assert ended(process) == (130, "voxcli: interrupted\n")
+        until(lambda: place.holder() is None)
 
 
 def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
@@ -608,7 +649,7 @@ def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
     monkeypatch.setattr(sys, "argv", ["voxcli", "serve", "--background", "--port", "0"])
     assert cli.main(sys.argv[1:]) == 130
     (child,) = started
-    assert child.wait(100) != 0
+    assert child.wait(WAIT_S) != 0
     assert place.holder() is None
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -685,7 +726,7 @@ def test_a_server_that_is_killed_is_noticed_and_done_without(place: Place, tmp_p
     voxcli = [sys.executable, "-m", "voxcli"]
     started = subprocess.run(
         [*voxcli, "serve", "--background", "--port", "0", "--device", "cpu", "--json"],
-        capture_output=True, text=True, timeout=200,
+        capture_output=True, text=True, timeout=WAIT_S,
     )  # fmt: skip
     assert started.returncode == 0, started.stderr
     pid = json.loads(started.stdout)["pid"]
@@ -707,7 +748,7 @@ def test_a_server_that_is_killed_is_noticed_and_done_without(place: Place, tmp_p
     out = tmp_path / "own.wav"
     own = subprocess.run(
         [*voxcli, "speak", "Go.", "--seed", "5", "--device", "cpu", "--bits", "32f", "-o", out],
-        capture_output=True, text=True, timeout=200,
+        capture_output=True, text=True, timeout=WAIT_S,
     )  # fmt: skip
     assert own.returncode == 0, own.stderr
     assert "running server" not in own.stderr

@@ -20,7 +20,17 @@ from fakes import SAMPLE_RATE, fake_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import PATIENCE_S
-from running import LONG, GatedModel, Running, begin, rest_until_end, run_server, until
+from running import (
+    LONG,
+    GatedModel,
+    Running,
+    begin,
+    hold,
+    rest_until_end,
+    run_server,
+    threads_of_clients,
+    until,
+)
 from talking import Talk, address, talk
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -108,13 +118,6 @@ def is_free(running: Running) -> bool:
     worker = running.worker
     num_open = running.metric("voxcli_websockets")
     return not (num_open or worker.num_running or worker.num_waiting)
-
-
-def held(running: Running, num_steps: int) -> None:
-    """Let the model make so many steps and no more."""
-    running.model.steps_left = num_steps
-    if not num_steps:
-        running.model.gate.clear()
 
 
 # ------------------------------------------------------------------------ what is heard
@@ -386,7 +389,7 @@ def test_cancelled_at_any_moment_the_next_utterance_is_whole(
     shared: Running, num_steps: int
 ) -> None:
     """The model stands still at that moment; who interrupts does not wait for it."""
-    held(shared, num_steps)
+    hold(shared, num_steps)
     with talk(shared) as it:
         it.write(f"{TEXT} And then")
         until(lambda: not shared.model.gate.is_set())
@@ -410,7 +413,7 @@ def test_cancelled_at_any_moment_the_next_utterance_is_whole(
 
 
 def test_cancelling_takes_back_what_waits_and_always_answers(shared: Running) -> None:
-    held(shared, 0)
+    hold(shared, 0)
     with talk(shared) as it:
         it.write("It is done. ", "That is ")
         it.say("input.done")
@@ -443,7 +446,7 @@ def test_messages_that_arrive_together_are_followed_in_their_order(shared: Runni
 
 
 def test_cancelling_overtakes_a_text_of_any_length_that_was_written_before(shared: Running) -> None:
-    held(shared, 0)
+    hold(shared, 0)
     piece = "It is done. " * (MAX_CHARACTERS // 12)
     with talk(shared) as it:
         it.write(*[piece] * 5)
@@ -475,7 +478,7 @@ SCRIPT: list[Callable[[Talk], None]] = [
 def test_a_client_that_leaves_after_any_message_leaves_nothing(
     shared: Running, num_messages: int, has_farewell: bool
 ) -> None:
-    num_threads = threading.active_count()
+    before = threads_of_clients()
     with connect(address(shared), proxy=None) as raw:
         it = Talk(raw)
         for say in SCRIPT[:num_messages]:
@@ -483,7 +486,7 @@ def test_a_client_that_leaves_after_any_message_leaves_nothing(
         if not has_farewell:
             raw.socket.shutdown(socket.SHUT_RDWR)
     until(lambda: is_free(shared))
-    until(lambda: threading.active_count() <= num_threads)
+    until(lambda: threads_of_clients() <= before)
     assert shared.worker.state is State.READY
 
 
@@ -491,7 +494,7 @@ def test_a_client_that_leaves_while_its_text_waits_is_found_when_it_is_spoken_to
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_WAITING", 200)
-    held(shared, 3)
+    hold(shared, 3)
     with connect(address(shared), proxy=None) as raw:
         it = Talk(raw)
         it.say("session.config")
@@ -544,7 +547,7 @@ def test_a_reader_that_takes_nothing_is_let_go_and_stops_nobody(
 
 def filled(running: Running) -> list[socket.socket]:
     """Two texts in a server that takes no more, one of them held while it is spoken."""
-    held(running, 0)
+    hold(running, 0)
     others = [begin(running)]
     until(lambda: running.worker.num_running == 1)
     others.append(begin(running))
@@ -655,7 +658,7 @@ def test_nobody_is_waited_for_without_end(
 
 
 def test_who_listens_is_not_idle(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    held(shared, 2)
+    hold(shared, 2)
     with talk(shared) as it:
         it.write("It is done. ")
         until(lambda: not shared.model.gate.is_set())
@@ -681,7 +684,7 @@ def test_a_message_too_large_ends_the_connection(shared: Running, frames: list[s
 
 
 def test_pings_of_a_client_that_takes_no_answers_are_not_kept(shared: Running) -> None:
-    held(shared, 0)
+    hold(shared, 0)
     with talk(shared) as it:
         for _ in range(3):
             it.socket.ping()
@@ -695,7 +698,7 @@ def test_pings_of_a_client_that_takes_no_answers_are_not_kept(shared: Running) -
 
 def test_a_stop_lets_the_sentence_end_and_tells_who_waits() -> None:
     with run_server(grace_s=60) as running, talk(running) as idle, talk(running) as it:
-        held(running, 2)
+        hold(running, 2)
         it.write(TEXT)
         until(lambda: not running.model.gate.is_set())
         running.stop()
@@ -712,7 +715,7 @@ def test_a_stop_lets_the_sentence_end_and_tells_who_waits() -> None:
 
 def test_a_stop_without_grace_cuts_the_sentence_short() -> None:
     with run_server(grace_s=0.0) as running, talk(running) as it:
-        held(running, 2)
+        hold(running, 2)
         it.write(TEXT)
         until(lambda: not running.model.gate.is_set())
         running.stop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from running import GatedModel, Running, run_server, until
+from running import GatedModel, Running, hold, run_server, until
 
 from voxcli.server import guard, recordings
 from voxcli.utterance import Mode, Utterance
@@ -144,7 +144,7 @@ def test_a_large_recording_is_taken_and_lets_the_next_one_in_before_it_is_spoken
     monkeypatch.setattr(guard, "TEXT_BYTES", 50_000)
     monkeypatch.setattr("voxcli.server.speech.TEXT_BYTES", 50_000)
     assert len(uri(CLARA)) > 50_000
-    server.model.gate.clear()
+    hold(server)
     with ThreadPoolExecutor(1) as beside:
         first = beside.submit(ask, client, ref_audio=uri(CLARA))
         until(lambda: server.worker.num_running == 1)

@@ -105,15 +105,16 @@ class Front:
 
 
 @contextmanager
-def run_front(gates: Path, place: Place | None = None) -> Iterator[Front]:
+def run_front(gates: Path, place: Place | None = None, grace_s: float = 5.0) -> Iterator[Front]:
     command = [sys.executable, REPLICA, "serve", "--quiet", "--max-streams", "4"]
     planner = engine_for(GatedModel(), is_mini=True)
     with Replicas(command, ["cpu", "cpu"], 1) as children:
         wanted = Wanted("mini", "cpu", folder=str(Path.cwd()))
         engine = FrontEngine(planner, children, resolve_model("mini"), wanted, 4)
         with run_server(
-            engine=engine, max_streams=8, max_queue=64, place=place, replicas=engine.rows
-        ) as running:
+            engine=engine, max_streams=8, max_queue=64, place=place, replicas=engine.rows,
+            grace_s=grace_s,
+        ) as running:  # fmt: skip
             children.on_lost = running.worker.fail
             front = Front(running, engine, gates)
             try:
@@ -528,7 +529,7 @@ def test_a_stop_lets_what_is_spoken_end_and_the_replicas_with_it(
     tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GATES", str(tmp_path))
-    with run_front(tmp_path) as front:
+    with run_front(tmp_path, grace_s=PATIENCE_S) as front:
         pids = [each.pid for each in front.all]
         front.hold_at(0)
         spoken = begin(front.running)

@@ -2,7 +2,7 @@
 
     pytest -m "speech and slow" tests/server/test_soak.py
 
-takes eight minutes. Every run of the tests has a short one, which says nothing about memory.
+takes eight minutes. `make test-long` has a short one, which says nothing about memory.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from fakes import fake_engine
 from running import (
     LONG,
     TEXT,
+    WAIT_S,
     Behind,
     GatedModel,
     begin,
@@ -43,9 +44,12 @@ def short_queue(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_a_client_that_leaves_frees_its_slot_at_once() -> None:
     with run_server(max_streams=1, max_queue=0) as running:
+        running.model.steps_left = 3
         with begin(running, LONG) as raw:
             assert raw.recv(1)
+            until(lambda: not running.model.gate.is_set())
             assert running.worker.num_running == 1
+        running.model.gate.set()
         until(lambda: running.worker.num_running == 0)
         with running.client() as client:  # the one slot is free again
             answer = client.post("/v1/audio/speech", json={"model": "fake", "input": TEXT})
@@ -112,7 +116,7 @@ def test_a_client_that_takes_nothing_is_let_go(
 
 
 def test_a_stop_lets_what_is_spoken_end_and_refuses_what_waits() -> None:
-    with run_server(max_streams=1) as running:
+    with run_server(max_streams=1, grace_s=WAIT_S) as running:
         running.model.gate.clear()
         spoken = begin(running)
         until(lambda: running.worker.num_running == 1)
@@ -163,7 +167,7 @@ class Loading(Behind):
         self.is_loaded, self.is_closed = is_loaded, False
 
     def start(self, wanted: Iterable[Values] = ()) -> None:
-        assert self.is_loaded.wait(20)
+        assert self.is_loaded.wait(WAIT_S)
 
     def close(self) -> None:
         self.is_closed = True

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from voxcli.audio.clips import ClipReader
-from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.read import decode_audio
 from voxcli.errors import OutputError, RecordingError
 
@@ -108,7 +107,7 @@ def test_a_rate_that_nobody_records_at_is_refused_before_anything_is_decoded(rat
         decode_audio(bytes(data), "the recording", max_s=60.0)
 
 
-@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+@pytest.mark.usefixtures("ffmpeg")
 @pytest.mark.parametrize("is_ended", [True, False])
 def test_a_file_that_names_other_files_opens_none_and_is_not_waited_for(
     tmp_path: Path, is_ended: bool
@@ -124,7 +123,7 @@ def test_a_file_that_names_other_files_opens_none_and_is_not_waited_for(
             decode_audio(text.encode(), "the recording")
 
 
-@pytest.mark.skipif(not has_ffmpeg(), reason="ffmpeg is not installed")
+@pytest.mark.usefixtures("ffmpeg")
 def test_a_full_disk_is_no_fault_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

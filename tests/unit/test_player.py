@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from needs import PATIENCE_S
 
 from voxcli.audio.player import DRY_S, STUCK_S, OutputDevice, Player
 from voxcli.audio.prebuffer import MAX_PREBUFFER_S, Prebuffer
@@ -269,7 +270,7 @@ def test_a_thread_plays_by_itself() -> None:
     player.start()
     player.push(tone(0.04))
     player.finish()
-    assert player.wait(10)
+    assert player.wait(PATIENCE_S)
     assert device.events == ["start", "drain", "close"]
 
 

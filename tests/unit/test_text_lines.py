@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from needs import PATIENCE_S
 
 from voxcli.errors import UsageError
 from voxcli.text import lines
-from voxcli.text.lines import MAX_LINE_BYTES, Line, LineReader
+from voxcli.text.lines import MAX_LINE_BYTES, NUM_AHEAD, Line, LineReader
 from voxcli.text.whole import MAX_OPEN, whole_length
 
 
@@ -24,7 +25,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 def all_lines(reader: LineReader) -> list[Line]:
     lines = []
     while not reader.is_over:
-        line = reader.get(5)
+        line = reader.get(PATIENCE_S)
         if line is not None:
             lines.append(line)
     return lines
@@ -33,7 +34,7 @@ def all_lines(reader: LineReader) -> list[Line]:
 def test_a_line_is_there_before_the_next_one(pipe: tuple[int, int]) -> None:
     reader = LineReader(pipe[0])
     os.write(pipe[1], "Grüße\r\nhalf a".encode())
-    line = reader.get(5)
+    line = reader.get(PATIENCE_S)
     assert line is not None
     assert (line.number, line.text.strip()) == (1, "Grüße")
     assert reader.get(0) is None
@@ -86,19 +87,18 @@ def test_a_line_without_end_takes_no_more_memory_than_the_limit(pipe: tuple[int,
 def test_the_writer_is_held_up_when_nobody_takes_lines(pipe: tuple[int, int]) -> None:
     reader = LineReader(pipe[0])
     os.set_blocking(pipe[1], False)
-    num_written, deadline = 0, time.monotonic() + 10
-    while time.monotonic() < deadline:
+    line, num_written, deadline = b"y" * 32_000 + b"\n", 0, time.monotonic() + PATIENCE_S
+    while num_written < 8_000_000:
         try:
-            num_written += os.write(pipe[1], b"y" * 32_000 + b"\n")
+            num_written += os.write(pipe[1], line)
         except BlockingIOError:
-            time.sleep(0.05)  # has the reader really stopped?
-            try:
-                num_written += os.write(pipe[1], b"y" * 32_000 + b"\n")
-            except BlockingIOError:
+            if reader._lines.full():  # it takes nothing from the pipe until somebody takes a line
                 break
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
     assert num_written < 8_000_000
     os.close(pipe[1])
-    assert len(all_lines(reader)) > 64
+    assert len(all_lines(reader)) > NUM_AHEAD
 
 
 # ------------------------------------------------------------------------ lines in parts
@@ -109,7 +109,7 @@ def in_parts(reading: int) -> LineReader:
 
 
 def take(reader: LineReader) -> Line:
-    line = reader.get(30)
+    line = reader.get(PATIENCE_S)
     assert line is not None
     return line
 

@@ -71,6 +71,11 @@ def least_s(act: Callable[[], object]) -> float:
     return max(min(times), 0.002)
 
 
+def is_linear(short: Callable[[], object], long: Callable[[], object]) -> bool:
+    """Whether four times the text takes less than ten times as long, in any of a few tries."""
+    return any(least_s(long) < 10 * least_s(short) for _ in range(5))
+
+
 REPEATED = [
     "1-", "1-1 ", "8-A-", "1) ", "(800)-", "a.-", "9 a.m.-", "[1] ", "[a]", "I'", "A'B ", "x-\n",
 ]  # fmt: skip
@@ -79,14 +84,14 @@ REPEATED = [
 @pytest.mark.parametrize("piece", REPEATED)
 def test_four_times_the_text_takes_no_more_than_some_four_times_as_long(piece: str) -> None:
     short, long = (piece * (size // len(piece)) for size in (8_000, 32_000))
-    assert least_s(lambda: normalise(long)) < 10 * least_s(lambda: normalise(short))
+    assert is_linear(lambda: normalise(short), lambda: normalise(long))
 
 
 @pytest.mark.parametrize("ending", ["café (b)", "é", "1", "."])
 @pytest.mark.parametrize("piece", ["word ", "ab", "a ", "1."])
 def test_a_glance_at_a_long_line_is_linear(piece: str, ending: str) -> None:
     short, long = (piece * (size // len(piece)) + ending for size in (50_000, 200_000))
-    assert least_s(lambda: is_plain(long)) < 10 * least_s(lambda: is_plain(short))
+    assert is_linear(lambda: is_plain(short), lambda: is_plain(long))
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:

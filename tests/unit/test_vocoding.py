@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from fakes import FakeModel, FakeState, fake_engine
+from needs import PATIENCE_S
 from torch import Tensor
 
 from voxcli.config import SamplingParams
@@ -51,9 +53,9 @@ class GatedModel(FakeModel):
         self.threads += len(frames) * [threading.current_thread().name]
         self.counts.append(len(frames))
         if threading.current_thread() is not threading.main_thread():
+            assert self.gate.wait(PATIENCE_S)
             if self.is_failing:
                 raise RuntimeError("the vocoder broke")
-            assert self.gate.wait(60)
         return super().vocode(state, slots, frames)
 
 
@@ -88,7 +90,7 @@ def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends(
             if "vocoder_0" in self.threads and not self.gate.is_set():
                 self.free.append(cores.num_threads())
                 self.gate.set()
-                until = time.monotonic() + 60
+                until = time.monotonic() + PATIENCE_S
                 while cores.num_threads() == 1 and time.monotonic() < until:
                     time.sleep(0.001)
                 self.free.append(cores.num_threads())
@@ -101,21 +103,20 @@ def test_products_have_all_cores_again_within_the_step_in_which_the_worker_ends(
 
 
 def test_rows_that_nobody_listens_to_are_made_beside_the_steps() -> None:
-    """Most of them; other programs may take the worker's processor, but hardly five times."""
+    """Where the worker is as fast: most of them, the last ones excepted."""
 
     class SlowModel(GatedModel):
         def decode(self, state: FakeState, rows: Rows) -> StepOutput:
-            time.sleep(0.005)  # as a step of many rows; one of none leaves the worker no time
+            begun = [chunk.work.future for chunk in engine.core.vocoding.in_flight.values()]
+            assert not wait(begun, PATIENCE_S).not_done
             return super().decode(state, rows)
 
-    shares: list[float] = []
-    while not shares or (shares[-1] <= 0.5 and len(shares) < 5):
-        model = SlowModel()
-        model.gate.set()
-        fake_engine(model, threads=2).synthesize(utterances(TEXTS))
-        beside = [name for name in model.threads if name.startswith("vocoder")]
-        shares.append(len(beside) / len(model.threads))
-    assert shares[-1] > 0.5
+    model = SlowModel()
+    model.gate.set()
+    engine = fake_engine(model, threads=2)
+    engine.synthesize(utterances(TEXTS))
+    beside = [name for name in model.threads if name.startswith("vocoder")]
+    assert len(beside) > 0.5 * len(model.threads)
 
 
 def test_chunks_that_nobody_listens_to_are_made_together() -> None:
@@ -188,6 +189,7 @@ def test_who_leaves_takes_nothing_from_those_whose_chunks_are_made_with_its_own(
 
 def test_a_vocoder_that_fails_beside_the_steps_ends_the_engine() -> None:
     model = GatedModel(is_failing=True)
+    model.gate.set()
     engine = fake_engine(model, threads=2)
     with pytest.raises(EngineError, match="the vocoder broke"):
         engine.synthesize(utterances([TEXT]))
@@ -204,6 +206,7 @@ def test_who_leaves_is_not_told_that_the_vocoder_failed() -> None:
         )
         while not model.threads:
             session.step()
+        model.gate.set()
         session.leave(leaves)
         with pytest.raises(EngineError, match="the vocoder broke"):
             session.step()

@@ -158,13 +158,17 @@ class FleetEngine(SpeechEngine):
         known = [each for each in self._members if each.engine and not each.server.retired]
         return sorted(known, key=lambda each: each.server.state is not ServerState.UP)
 
-    def _any(self, question: Callable[[NewsEngine], T], patience_s: float = ANSWER_S) -> T:
+    def _any(self, question: Callable[[NewsEngine], T], patience_s: float | None = None) -> T:
         """The first answer. One that is silent is doubted, and the next is asked beside it; waits
         for one to come back as long as there is hope.
+
+        Args:
+            patience_s: with one that is silent; None means `ANSWER_S`.
 
         Raises:
             UnavailableError: none answers.
         """
+        patience_s = ANSWER_S if patience_s is None else patience_s
         give_up_s = time.monotonic() + HOPE_S
         last: VoxError | None = None
         answers: queue.SimpleQueue[tuple[Member, Future[T]]] = queue.SimpleQueue()
