@@ -12,7 +12,8 @@ import numpy as np
 from needs import PATIENCE_S
 from running import Running
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync import client
+from websockets.sync.client import ClientConnection
 
 from voxcli.server.live import PATH
 
@@ -81,11 +82,18 @@ def address(running: Running) -> str:
     return running.url.replace("http", "ws", 1) + PATH
 
 
+def connect(url: str, **options: Any) -> ClientConnection:
+    """As the package does, and with patience for a busy machine."""
+    patience = {"open_timeout": PATIENCE_S, "ping_timeout": PATIENCE_S}
+    found: ClientConnection = client.connect(url, **{"proxy": None, **patience, **options})
+    return found
+
+
 @contextmanager
 def talk(running: Running, **config: Any) -> Iterator[Talk]:
     """A session that is configured; the fake model's samples as they are."""
     config = {"seed": 3, "sample_rate": 8000, **config}
-    with connect(address(running), proxy=None, max_size=None) as socket:
+    with connect(address(running), max_size=None) as socket:
         talk = Talk(socket)
         talk.say("session.config", **config)
         talk.created = talk.until("session.created")

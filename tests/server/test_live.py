@@ -31,9 +31,8 @@ from running import (
     threads_of_clients,
     until,
 )
-from talking import Talk, address, talk
+from talking import Talk, address, connect, talk
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
 
 from voxcli.audio.joins import QUIET
 from voxcli.audio.pcm import quantise
@@ -258,7 +257,7 @@ def test_a_configuration_is_refused_as_the_same_request_is(
         body = {"input": "1", "stream": True, "response_format": "pcm", **fields}
         answer = client.post("/v1/audio/speech", json=body)
     assert answer.status_code in (400, 404)
-    with connect(address(server), proxy=None) as raw:
+    with connect(address(server)) as raw:
         it = Talk(raw)
         it.say("session.config", **fields)
         assert it.rest() == 1008
@@ -328,7 +327,7 @@ def test_a_message_that_means_nothing_is_told_and_changes_nothing(
 
 @pytest.mark.parametrize("kind", ["input.text", "input.done", "response.cancel", "session.close"])
 def test_the_first_message_configures(server: Running, kind: str) -> None:
-    with connect(address(server), proxy=None) as raw:
+    with connect(address(server)) as raw:
         it = Talk(raw)
         it.say(kind, text="Hello there. ")
         assert it.rest() == 1008
@@ -336,7 +335,7 @@ def test_the_first_message_configures(server: Running, kind: str) -> None:
 
 
 def test_a_later_version_is_told_which_messages_are_known_here(server: Running) -> None:
-    with connect(address(server), proxy=None) as raw:
+    with connect(address(server)) as raw:
         it = Talk(raw)
         it.say("session.config", protocol=PROTOCOL + 1)
         assert it.rest() == 1008
@@ -431,7 +430,7 @@ def test_cancelling_takes_back_what_waits_and_always_answers(shared: Running) ->
 
 
 def test_messages_that_arrive_together_are_followed_in_their_order(shared: Running) -> None:
-    with connect(address(shared), proxy=None) as raw:
+    with connect(address(shared)) as raw:
         for message in (
             {"type": "session.config", "response_format": "pcm"},
             {"type": "input.text", "text": "It is done. "},
@@ -479,7 +478,7 @@ def test_a_client_that_leaves_after_any_message_leaves_nothing(
     shared: Running, num_messages: int, has_farewell: bool
 ) -> None:
     before = threads_of_clients()
-    with connect(address(shared), proxy=None) as raw:
+    with connect(address(shared)) as raw:
         it = Talk(raw)
         for say in SCRIPT[:num_messages]:
             say(it)
@@ -495,7 +494,7 @@ def test_a_client_that_leaves_while_its_text_waits_is_found_when_it_is_spoken_to
 ) -> None:
     monkeypatch.setattr(live, "MAX_WAITING", 200)
     hold(shared, 3)
-    with connect(address(shared), proxy=None) as raw:
+    with connect(address(shared)) as raw:
         it = Talk(raw)
         it.say("session.config")
         it.write(*[TEXT] * 50)  # more than is read
@@ -533,7 +532,7 @@ def test_a_reader_that_takes_nothing_is_let_go_and_stops_nobody(
 ) -> None:
     monkeypatch.setattr(patience, "STALLED_S", 0.3)
     before = shared.metric("voxcli_requests_total", outcome="stalled")
-    with connect(address(shared), proxy=None, max_queue=1) as raw:
+    with connect(address(shared), max_queue=1) as raw:
         it = Talk(raw)
         it.say("session.config", sample_rate=192_000)
         for _ in range(40):
@@ -578,7 +577,7 @@ def test_a_sentence_waits_for_a_server_that_is_full(monkeypatch: pytest.MonkeyPa
 
 
 def refused(running: Running, **options: Any) -> InvalidStatus:
-    with pytest.raises(InvalidStatus) as caught, connect(address(running), proxy=None, **options):
+    with pytest.raises(InvalidStatus) as caught, connect(address(running), **options):
         pass
     return caught.value
 
@@ -648,7 +647,7 @@ def test_nobody_is_waited_for_without_end(
     shared: Running, monkeypatch: pytest.MonkeyPatch, name: str, limit_s: float, code: int
 ) -> None:
     monkeypatch.setattr(live, name, limit_s)
-    with connect(address(shared), proxy=None) as raw:
+    with connect(address(shared)) as raw:
         it = Talk(raw)
         if name != "CONFIG_S":
             it.say("session.config")
