@@ -101,7 +101,9 @@ class Dialogue:
         lines = []
         for name, words in (turn for turns in self.cues() for turn in turns):
             written = self.chance.choice([words, words.replace(" ", "\n")])
-            label = self.chance.choice([f"{name}: ", f"**{name}:** ", f"*{name}*: ", f"{name}:\n"])
+            labels = [f"{name}: ", f"**{name}:** ", f"*{name}*: ", f"{name}:\n", f"{name}\n"]
+            labels += [f"[{name}] ", f"<{name}> ", f"[{name}]\n", f"00:12 {name}: "]
+            label = self.chance.choice(labels)
             lines.append(f"{label}{written}\n" if name else f"\n{words}\n\n")
         return "".join(lines)
 
@@ -272,6 +274,25 @@ def test_lines_of_a_text_with_names_are_a_script(
     tmp_path: Path, script: str, rows: list[tuple[str, str]]
 ) -> None:
     made = session(tmp_path, "t.txt", script)
+    assert [(job.row.speaker, job.row.text) for job in made.jobs if not job.row.skipped] == rows
+
+
+@pytest.mark.parametrize(
+    ("script", "rows"),
+    [
+        ("[Anna] Hi. [Ben] Ho.\n<anna> [laughs] Oh.", [("Anna", "Hi."), ("Ben", "Ho."),
+          ("anna", "Oh.")]),
+        ("ANNA (V.O.)\nHi.\n\n   BEN\n  (low)\n Ho.", [("ANNA", "Hi."), ("BEN", "Ho.")]),
+        ("[0:05] Anna: Hi.\n0:05 - Ben: Ho.\n1:00:05,5 Anna (low): Oh.", [("Anna", "Hi."),
+          ("Ben", "Ho."), ("Anna", "Oh.")]),
+        ("Anna: Ben is here.\n10:30 Anna left. <b>Anna</b>", [("Anna", "Ben is here."),
+          ("Anna", "10:30 Anna left. <b>Anna</b>")]),
+    ],
+)  # fmt: skip
+def test_names_of_a_cast_are_found_without_a_colon_too(
+    tmp_path: Path, script: str, rows: list[tuple[str, str]]
+) -> None:
+    made = session(tmp_path, "t.txt", script, "Anna=emma,Ben=mia")
     assert [(job.row.speaker, job.row.text) for job in made.jobs if not job.row.skipped] == rows
 
 
