@@ -275,6 +275,8 @@ def test_options_for_books_are_refused_for_tables(tmp_path: Path) -> None:
         ('<h1>One<img src="h.png" alt="flourish"/></h1>', "One"),
         ('<p>word<a href="#n1"><sup>1</sup></a>, word<sup><a href="#n2">[2]</a></sup>.</p>',
          "word, word."),
+        ("<p>10<sup>-3</sup> m<sup> 2 </sup>, H<sub>2</sub>O, 1<sup>st</sup></p>",
+         "10⁻³ m², H₂O, 1st"),
         ('<p>see <a href="#c2">2</a> and <a href="#c3">page 3</a></p>', "see 2 and page 3"),
         ('<p>x<span class="pagenum">[12]</span> y</p><div class="footnote">n</div>', "x y"),
         ('<div class="poem"><span class="line">one</span><span class="line">two</span></div>',

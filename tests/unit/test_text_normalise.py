@@ -21,6 +21,10 @@ EXAMPLES = [
     ("$$E = mc^2$$ and $x^2$, $n$ of $N$", "E equals mc squared and x squared, n of N"),
     ("$5 and $6, $5 and 6$", "five dollars and six dollars, five dollars and six dollars"),
     ("cost $a and $b", "cost dollar a and dollar b"),
+    # raised and lowered by tags
+    ("x<sup>2</sup>, 10<sup>-3</sup> m<sup>2</sup>", "x squared, ten to the power of minus three "
+     "square meters"),
+    ("H<sub>2</sub>O, the 1<sup>st</sup> word<sup>12</sup>", "H two O, the first word"),
     # terminals
     ("\x1b[1;31mred\x1b[0m and \x1b[38;5;12mblue\x1b[K\x1b(B", "red and blue"),
     ("\x1b]8;;https://a.b\x1b\\a link\x1b]8;;\x1b\\ in \x1b]0;a window\x07", "a link in"),

@@ -134,6 +134,23 @@ def angles(draft: Draft) -> None:
     draft.sub(_ENTITY, lambda m: char if (char := _entity(m)) in ("<", ">") else None, "entity")
 
 
+_PLAIN_FIGURES = "0123456789+-−n"
+_SHIFTED = {
+    "sup": str.maketrans(_PLAIN_FIGURES, "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ⁿ"),
+    "sub": str.maketrans(_PLAIN_FIGURES, "₀₁₂₃₄₅₆₇₈₉₊₋₋ₙ"),
+}
+FIGURES_SHIFTED = rf"[{re.escape(_PLAIN_FIGURES)}]{{1,8}}"  # what `shifted` can shift
+
+
+def shifted(figures: str, tag: str) -> str:
+    """Figures as characters that are raised or lowered themselves.
+
+    Args:
+        tag: of HTML, "sup" or "sub".
+    """
+    return figures.translate(_SHIFTED[tag.lower()])
+
+
 def emoji(draft: Draft, language: str) -> None:
     """Drop emoji between words; say their names where the whole text has no word.
 

@@ -11,6 +11,7 @@ import re
 
 from voxcli.text import characters
 from voxcli.text.changes import DIRECTION, Draft
+from voxcli.text.characters import FIGURES_SHIFTED, shifted
 from voxcli.text.patterns import pattern_of
 
 _L = re.MULTILINE
@@ -56,6 +57,9 @@ _TAG = pattern_of(
     rf"track|tt|u|v|var|video|voice|wbr)(?:\.[\w.]{{1,40}})?(?:{_ATTRIBUTE}){{0,12}}\s{{0,4}}/?>"
     r"|<v(?:\.[\w.]{1,40})?\s[A-Z][^<>\n]{0,80}>",
     re.I,
+)
+_SHIFTED = pattern_of(
+    rf"<(?P<tag>su[pb])(?:\s[^<>\n]{{0,100}})?>(?P<text>{FIGURES_SHIFTED})</(?P=tag)>", re.I
 )
 _ANY_TAG = pattern_of(r"</?[A-Za-z][\w:.-]{0,60}(?:\s[^<>]{0,300})?/?>")
 # What Perl marks: "C<done>".
@@ -137,6 +141,7 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
     if "<" in draft.text:
         draft.sub(_BREAK_TAG, "\n", "markup")
         draft.sub(_AUTOLINK, lambda m: m["text"].removeprefix("mailto:"), "markup")
+        draft.sub(_SHIFTED, lambda m: shifted(m["text"], m["tag"]), "markup")
         draft.sub(_TAG, _untagged, "markup")
         if is_document:
             draft.sub(_ANY_TAG, _untagged, DIRECTION)

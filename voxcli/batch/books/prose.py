@@ -16,6 +16,7 @@ from lxml import etree
 from voxcli.batch.books import markup
 from voxcli.batch.books.book import Aside
 from voxcli.batch.books.markup import Element, attribute, tag, types
+from voxcli.text.characters import FIGURES_SHIFTED, shifted
 
 NOTES, PAGES, IMAGES = "footnotes", "page numbers", "descriptions of images"
 MARKS, READINGS, LISTS = "marks of footnotes", "readings above words", "lists of contents"
@@ -42,6 +43,7 @@ _MARK = re.compile(r"[\[(]?\s*(?:\d{1,4}|[a-z]|[*†‡§¶‖#]{1,3})\s*[\])]?"
 _ENCLOSED = re.compile(r"[\[(].*[\])]|[*†‡§¶‖#]+")
 _UNSEEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+_FIGURES = re.compile(FIGURES_SHIFTED)
 _STOP = re.compile(r"[.,;:!?…。！？،؛؟]\W*\Z")
 
 
@@ -121,6 +123,15 @@ def _has_class(element: Element, wanted: re.Pattern[str]) -> bool:
     return any(wanted.fullmatch(word) for word in attribute(element, "class").lower().split())
 
 
+def _text_of(element: Element) -> str | None:
+    """What stands at the beginning of an element; figures in `sup` and `sub` stay what they are."""
+    name = tag(element)
+    text: str | None = element.text
+    if name in ("sup", "sub") and not len(element) and text and _FIGURES.fullmatch(text.strip()):
+        return shifted(text.strip(), name)
+    return text
+
+
 class _Walk:
     """Goes through a body once, however deep it is."""
 
@@ -143,7 +154,7 @@ class _Walk:
         for event, element in etree.iterwalk(body, events=events):
             if event == "start":
                 self._start(element)
-                self._add(element.text)
+                self._add(_text_of(element))
                 continue
             if event == "end":
                 self._end(element)
