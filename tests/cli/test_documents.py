@@ -1,12 +1,14 @@
 """What a reader can paste works where only voxcli is installed: README, docs and examples of help.
 
-What is pasted together runs together, in a folder that begins empty: a page's blocks of shell in
-their order, and the examples of a command. What no test runs is named in `NOT_RUN`, with a reason.
+What is pasted together runs together, in a folder that begins empty: a page's blocks of shell and
+Python in their order, and the examples of a command. Files that a page shows can be read. What no
+test runs is named in `NOT_RUN`, with a reason.
 The `voxcli` on the path is one whose processes need not import; others prove what those that do.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -26,6 +28,8 @@ from shell import VOXCLI
 from typer.main import get_command
 
 from voxcli import cli
+from voxcli.config import load_settings
+from voxcli.text.pronunciations import load_lexicon
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -63,12 +67,14 @@ def reasons_not_to_run(line: str) -> list[str]:
 
 
 def scripts_of(page: str) -> list[str]:
-    """The page's blocks of shell without the lines that no test runs."""
-    blocks = [
-        "\n".join(line for line in text.splitlines() if not reasons_not_to_run(line))
-        for language, text in fences(page)
-        if language == "sh"
-    ]
+    """The page's blocks of shell without the lines that no test runs, and those of Python."""
+    blocks = []
+    for language, text in fences(page):
+        if language == "sh":
+            lines = text.splitlines()
+            blocks.append("\n".join(line for line in lines if not reasons_not_to_run(line)))
+        elif language == "python":
+            blocks.append(f"python - << 'END'\n{text}END")
     return [block for block in blocks if block.strip()]
 
 
@@ -177,6 +183,19 @@ def test_what_looks_like_shell_is_a_block_of_shell(page: str) -> None:
         assert language in LANGUAGES
         if language not in ("sh", "console"):
             assert not re.search(r"^(\$|voxcli|curl|pip|make) ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_shows_can_be_read(page: str, tmp_path: Path) -> None:
+    for language, text in fences(page):
+        path = tmp_path / f"shown.{language}"
+        path.write_text(text, "utf-8")
+        if language == "toml":
+            load_settings({"VOXCLI_CONFIG": str(path)})
+        elif language == "csv":
+            load_lexicon(path)
+        elif language == "json":
+            json.loads(text)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "console" in dict(fences(page))])
