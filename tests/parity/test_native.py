@@ -15,10 +15,11 @@ from replay import Replay, replay
 from torch import Tensor
 
 from voxcli.engine.native.device import resolve_device
-from voxcli.kernels import native
+from voxcli.kernels import native, structs
 from voxcli.kernels import native_vocoder as kernels
 from voxcli.kernels.native_product import Panels
 from voxcli.kernels.structs import LANES
+from voxcli.layers import cores
 from voxcli.models.voxcpm2.loading import load
 from voxcli.models.voxcpm2.native import NativeDecoder, supports_vocoder
 from voxcli.models.voxcpm2.vae import Decoder
@@ -137,6 +138,32 @@ def test_snake_is_finite_exactly_where_its_argument_is() -> None:
     found = snake(u)
     assert torch.equal(found.isfinite(), u.isfinite())
     assert found[~u.isfinite()].isnan().all(), "infinity must not pass as a number"
+
+
+@pytest.mark.instructions("AVX2", "AVX512")
+@pytest.mark.parametrize(("B", "T", "C"), [(1, 1, 18), (1, 20, 48), (2, 700, 18), (3, 40, 100)])
+def test_threads_do_not_show_in_residual_units(
+    monkeypatch: pytest.MonkeyPatch, B: int, T: int, C: int
+) -> None:
+    parts = [
+        kernels.Unit(
+            kernels.table(random(2, C, seed=1)),
+            kernels.filter_table(random(7, C, seed=2), random(C, seed=4)),
+            dilation,
+            Panels.of(random(C, C, seed=5) / C**0.5, random(C, seed=6), torch.float32),
+        )
+        for dilation in (1, 3, 9)
+    ]
+    units, slots, x = kernels.Units(parts), some_slots(B), random(B, T, C)
+    monkeypatch.setattr(structs, "MIN_THREADED", 0)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(cores, "num_threads", lambda own=threads: own)
+        contexts = [random(NUM_SLOTS, 6 * part.dilation, C, seed=3) for part in parts]
+        samples = [units(x.clone(), contexts, slots) for _ in range(2)]
+        found.append(torch.cat([each.flatten() for each in (*samples, *contexts)]))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
 
 
 def test_a_row_has_the_same_bits_alone_in_a_batch_and_in_parts() -> None:

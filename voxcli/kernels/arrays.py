@@ -21,6 +21,7 @@ from voxcli.kernels.native import load, loaded
 from voxcli.kernels.structs import (
     LANES,
     MIN_THREADED,
+    MOST_UNITS,
     PART,
     Heads,
     LayerStruct,
@@ -35,6 +36,7 @@ from voxcli.kernels.structs import (
     num_taken,
     solver_scratch,
     table_repeats,
+    unit_threads,
     whole,
 )
 from voxcli.layers import cores
@@ -522,6 +524,7 @@ class Units:
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._units = units  # read by address
+        assert len(units) <= MOST_UNITS, len(units)
         W = units[0].taps.shape[0] * LANES
         C = units[0].product.out_features
         for unit in units:
@@ -551,12 +554,14 @@ class Units:
         assert [context.shape[1] for context in contexts] == self._past, self._past
         for context in contexts:
             _check_vocoder(x, context, slots, x, 0)
-        padded, inner = empty(max(self._past) * C + self._part), empty(self._part)
+        num_threads, num_cuts = unit_threads(B, T, C, cores.num_threads())
+        longest = max(self._past) * C
+        scratch = empty(B * num_cuts * longest + num_threads * (longest + 2 * self._part))
         addresses = (ctypes.c_void_p * len(contexts))(*map(address, contexts))
         loaded().vox_units(
             address(x), ctypes.addressof(self._structs), ctypes.addressof(addresses),
-            address(slots), address(padded), address(inner), len(contexts), B, T, C,
-            self._table, self._part, self._vector,
+            address(slots), address(scratch), parallel(), len(contexts), B, T, C, self._table,
+            self._part, longest, num_cuts, self._vector, num_threads,
         )  # fmt: skip
         return x
 

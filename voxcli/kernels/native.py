@@ -27,7 +27,7 @@ PARAMETERS = {
     "vox_depthwise": [*[POINTER] * 8, *[NUMBER] * 5],
     "vox_pairs": [*[POINTER] * 7, *[NUMBER] * 4],
     "vox_last": [*[POINTER] * 6, FLOAT, *[POINTER] * 2, *[NUMBER] * 4],
-    "vox_units": [*[POINTER] * 6, *[NUMBER] * 7],
+    "vox_units": [*[POINTER] * 6, *[NUMBER] * 10],
     "vox_norm": [*[POINTER] * 4, *[FLOAT] * 2, *[NUMBER] * 2],
     "vox_swiglu": [*[POINTER] * 2, *[NUMBER] * 2],
     "vox_local_attention": [*[POINTER] * 5, FLOAT, *[NUMBER] * 7],

@@ -1,46 +1,21 @@
 /* All layers of few rows in one call, whose products are shared out to threads.
 
-   The threads go through the same phases side by side. A phase is cut into parts, which whoever is
-   free takes, and ends when all are done. Nobody waits for a thread that is late: it finds that
-   others have done the work. Who waits for a part that somebody has begun spins, since a part takes
-   microseconds. No sum is ever cut, so bits do not depend on who did what.
+   The threads go through phases side by side, as native_phases.h says. No sum is ever cut, so bits do
+   not depend on who did what.
 
    Letters: as in native_layers.h; R rows, W width of queries, keys and values. */
 
-#define _GNU_SOURCE
 #include "native_layers.h"
+#include "native_phases.h"
 
 #if HAS_TWINS
-#include <sched.h>
-
-enum { MOST_LAYERS = 128, PHASES = 10, PARTS = 4, SPINS = 20000 };
-
-/* The first part of a phase that nobody has taken, and how many are done. */
-typedef struct {
-    int64_t next, num_done;
-    char alone[48]; /* in a cache line */
-} Phase;
+enum { MOST_LAYERS = 128, PHASES = 10, PARTS = 4 };
 
 /* What the threads of a call share. */
 typedef struct {
     int64_t num_threads, num_joined;
     Phase phases[MOST_LAYERS * PHASES];
 } Team;
-
-static int64_t take_part(Phase *phase) {
-    return __atomic_fetch_add(&phase->next, 1, __ATOMIC_RELAXED);
-}
-
-static void end_part(Phase *phase) { __atomic_fetch_add(&phase->num_done, 1, __ATOMIC_RELEASE); }
-
-static void wait_for(Phase *phase, int64_t num) {
-    for (int i = 0; __atomic_load_n(&phase->num_done, __ATOMIC_ACQUIRE) < num; i++)
-        i < SPINS ? __builtin_ia32_pause() : (void)sched_yield();
-}
-
-/* Has the statement behind it run for the parts from 0 to `num` that this thread takes. */
-#define TAKE(part, phase, num)                                                                     \
-    for (int64_t part; (part = take_part(phase)) < (num); end_part(phase))
 
 /* Into how many parts `num` things are cut. */
 static int64_t parts_of(const Team *team, int64_t num) {

@@ -7,6 +7,7 @@
    Letters: B rows, T time steps, C channels, J context length, K taps, W table length. */
 
 #include "native_panels.h"
+#include "native_phases.h"
 
 enum { K = 7 };
 
@@ -175,58 +176,98 @@ typedef struct {
     int64_t dilation;
 } Unit;
 
+enum { MOST_UNITS = 16 };
+
+/* A call of `vox_units`; each row's T time steps are cut into `num_cuts`. */
+typedef struct {
+    float *x;
+    const Unit *units;
+    float *const *contexts;
+    const int64_t *slots;
+    float *scratch;
+    int64_t num_units, B, T, C, W, part, longest, num_cuts, num_joined;
+    Phase phases[2 * MOST_UNITS];
+} UnitsCall;
+
+/* What stands before time step `start` of a row once it went through Snake. */
+ALWAYS_INLINE void look_back(
+    int fused, float *past, const float *x, const Unit *unit, const float *context, int64_t start,
+    int64_t C, int64_t W) {
+    const int64_t size = (K - 1) * unit->dilation * C, there = least(size, start * C);
+    memcpy(past, context + there, (size - there) * sizeof(float));
+    past += size - there;
+    x += start * C - there;
+    for (int64_t i = 0; i < there; i += W)
+        snake(fused, past + i, x + i, unit->scale, unit->shift, least(W, there - i));
+}
+
 /* `depthwise_rows` of a part of a row at a time, and each part's product added to x, so that all of
    it stays in the near caches. */
-ALWAYS_INLINE void unit_row(
-    int fused, Multiply *multiply, float *x, const Unit *unit, float *context, float *padded,
+ALWAYS_INLINE void unit_steps(
+    int fused, Multiply *multiply, float *x, const Unit *unit, const float *past, float *padded,
     float *inner, int64_t size, int64_t C, int64_t W, int64_t part) {
-    const int64_t step = unit->dilation * C, past = (K - 1) * step;
-    memcpy(padded, context, past * sizeof(float));
+    const int64_t step = unit->dilation * C, before = (K - 1) * step;
+    memcpy(padded, past, before * sizeof(float));
     for (int64_t start = 0; start < size; start += part) {
         const int64_t length = least(part, size - start);
         depthwise_part(
             fused, inner, x + start, unit->scale, unit->shift, unit->taps, padded, length, W, step);
         multiply(&unit->product, inner, x + start, length / C, 0, C);
-        memmove(padded, padded + length, past * sizeof(float));
+        memmove(padded, padded + length, before * sizeof(float));
     }
-    memcpy(context, padded, past * sizeof(float));
 }
 
-ALWAYS_INLINE void unit_rows(
-    int fused, Multiply *multiply, float *x, const Unit *units, float *const *contexts,
-    const int64_t *slots, float *padded, float *inner, int64_t num_units, int64_t B, int64_t size,
-    int64_t C, int64_t W, int64_t part) {
-    for (int64_t b = 0; b < B; b++, x += size)
-        for (int64_t i = 0; i < num_units; i++)
-            unit_row(
-                fused, multiply, x, units + i,
-                contexts[i] + slots[b] * (K - 1) * units[i].dilation * C, padded, inner, size, C, W,
-                part);
+ALWAYS_INLINE void unit_rows(int fused, Multiply *multiply, UnitsCall *call) {
+    const int64_t B = call->B, T = call->T, C = call->C, cuts = call->num_cuts, num = B * cuts;
+    const int64_t own = __atomic_fetch_add(&call->num_joined, 1, __ATOMIC_RELAXED);
+    float *pasts = call->scratch;
+    float *padded = pasts + num * call->longest + own * (call->longest + 2 * call->part);
+    float *inner = padded + call->longest + call->part;
+    for (int64_t i = 0; i < call->num_units; i++) {
+        const Unit *unit = call->units + i;
+        const int64_t before = (K - 1) * unit->dilation * C;
+        Phase *phase = call->phases + 2 * i;
+        TAKE(j, phase, num) {
+            const int64_t b = j / cuts, start = T * (j % cuts) / cuts;
+            look_back(
+                fused, pasts + j * call->longest, call->x + b * T * C, unit,
+                call->contexts[i] + call->slots[b] * before, start, C, call->W);
+        }
+        wait_for(phase++, num); /* x is added to from here on */
+        TAKE(j, phase, num) {
+            const int64_t b = j / cuts, cut = j % cuts;
+            const int64_t start = T * cut / cuts, stop = T * (cut + 1) / cuts;
+            unit_steps(
+                fused, multiply, call->x + (b * T + start) * C, unit, pasts + j * call->longest,
+                padded, inner, (stop - start) * C, C, call->W, call->part);
+            if (cut == cuts - 1)
+                memcpy(
+                    call->contexts[i] + call->slots[b] * before, padded, before * sizeof(float));
+        }
+        wait_for(phase, num);
+    }
 }
 
 #define DEFINE_UNITS(twin, target)                                                                 \
-    target static void units_##twin(                                                               \
-        float *x, const Unit *units, float *const *contexts, const int64_t *slots, float *padded,  \
-        float *inner, int64_t num_units, int64_t B, int64_t size, int64_t C, int64_t W,            \
-        int64_t part) {                                                                            \
-        unit_rows(                                                                                 \
-            1, multiply_columns_##twin, x, units, contexts, slots, padded, inner, num_units, B,    \
-            size, C, W, part);                                                                     \
-    }
+    target static void units_##twin(void *call) { unit_rows(1, multiply_columns_##twin, call); }
 DEFINE_UNITS(avx2, AVX2)
 DEFINE_UNITS(avx512, AVX512)
 #endif
 
 /* What `vox_depthwise` makes of x, times a weight, plus bias, added to x in place; one `Unit` of
-   `num_units` behind the other, row by row. x: [B, T, C]; contexts: of each unit [slots, J, C];
-   weights in fp32 panels of vectors of `vector` numbers, as many as `vox_vector` said; padded:
-   scratch of the largest J C + part; inner: scratch of `part`, a multiple of W. */
+   `num_units`, no more than MOST_UNITS, behind the other. x: [B, T, C], each row's time cut into
+   `num_cuts` for the threads; contexts: of each unit [slots, J, C], the longest with `longest`
+   numbers a slot; weights in fp32 panels of vectors of `vector` numbers, as many as `vox_vector`
+   said; part: numbers that a thread has in work, a multiple of W; scratch: B num_cuts longest, and
+   for each thread longest + 2 part. */
 API void vox_units(
-    float *x, const void *units, float *const *contexts, const int64_t *slots, float *padded,
-    float *inner, int64_t num_units, int64_t B, int64_t T, int64_t C, int64_t W, int64_t part,
-    int64_t vector) {
+    float *x, const void *units, float *const *contexts, const int64_t *slots, float *scratch,
+    Parallel *parallel, int64_t num_units, int64_t B, int64_t T, int64_t C, int64_t W, int64_t part,
+    int64_t longest, int64_t num_cuts, int64_t vector, int64_t num_threads) {
 #if HAS_TWINS
-    (vector == 16 ? units_avx512 : units_avx2)(
-        x, units, contexts, slots, padded, inner, num_units, B, T * C, C, W, part);
+    UnitsCall call = {
+        x, units, contexts, slots, scratch, num_units, B, T, C, W, part, longest, num_cuts, 0,
+        {{0}}};
+    run_in(parallel, num_threads, vector == 16 ? units_avx512 : units_avx2, &call);
 #endif
 }

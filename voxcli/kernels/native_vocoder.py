@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli.kernels.native import loaded
-from voxcli.kernels.native_product import Panels
-from voxcli.kernels.structs import LANES, PART, UnitStruct, table_repeats
+from voxcli.kernels.native_product import Panels, parallel
+from voxcli.kernels.structs import LANES, MOST_UNITS, PART, UnitStruct, table_repeats, unit_threads
+from voxcli.layers import cores
 
 
 def bump(u: Tensor) -> Tensor:
@@ -179,6 +180,7 @@ class Units:
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._units = units  # read by address
+        assert len(units) <= MOST_UNITS, len(units)
         W = units[0].taps.shape[0] * LANES
         C = units[0].panels.out_features
         for unit in units:
@@ -218,12 +220,15 @@ class Units:
         assert [context.shape[1] for context in contexts] == self._past, self._past
         for context in contexts:
             _check(x, context, slots)
-        padded, inner = x.new_empty(max(self._past) * C + self._part), x.new_empty(self._part)
+        num_threads, num_cuts = unit_threads(B, T, C, cores.num_threads())
+        longest = max(self._past) * C
+        num_of_threads = num_threads * (longest + 2 * self._part)
+        scratch = x.new_empty(B * num_cuts * longest + num_of_threads)
         addresses = (ctypes.c_void_p * len(contexts))(*(c.data_ptr() for c in contexts))
         loaded().vox_units(
             x.data_ptr(), ctypes.addressof(self._structs), ctypes.addressof(addresses),
-            slots.data_ptr(), padded.data_ptr(), inner.data_ptr(), len(contexts), B, T, C,
-            self._table, self._part, self._vector,
+            slots.data_ptr(), scratch.data_ptr(), parallel(), len(contexts), B, T, C, self._table,
+            self._part, longest, num_cuts, self._vector, num_threads,
         )  # fmt: skip
         return x
 

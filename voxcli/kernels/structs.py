@@ -79,6 +79,12 @@ class Heads:
         return self.num_heads // self.num_kv_heads
 
 
+def unit_threads(B: int, T: int, C: int, num_threads: int) -> tuple[int, int]:
+    """Threads of residual units, and into how many parts they cut the time of a row."""
+    num_threads = num_threads if B * T * C * C >= MIN_THREADED else 1
+    return num_threads, num_threads if num_threads > B else 1
+
+
 def num_taken(num_positions: int, num_threads: int) -> int:
     """Positions that a thread takes at once."""
     return max(MIN_TAKEN, min(MAX_TAKEN, -(-num_positions // (PARTS * num_threads))))
@@ -90,6 +96,7 @@ def whole(N: int) -> int:
 
 
 MOST_LAYERS = 128  # in one call, as `native_stacks.c` says
+MOST_UNITS = 16  # the same, as `native_vocoder.c` says
 
 
 def check_stack(layers: ctypes.Array[LayerStruct]) -> None:
