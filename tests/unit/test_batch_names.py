@@ -114,6 +114,26 @@ def test_a_template_whose_cells_are_empty_gives_no_name(tmp_path: Path) -> None:
     assert problem.message.startswith("is empty")
 
 
+@pytest.mark.parametrize(
+    ("template", "title", "name"),
+    [
+        ("{title}", "1. The Sea", "1. The Sea.wav"),
+        ("{line} {title}", "Mr.Fox", "2 Mr.Fox.wav"),
+        ("v1.0 {title}", "The End...", "v1.0 The End....wav"),
+        ("{title}", "b.mp3", "b.mp3"),
+        ("{title}.flac", "1. The Sea", "1. The Sea.flac"),
+        ("{title}.xyz", "1. The Sea", ""),
+        ("a.b/{title}", "Sea", "a.b/Sea.wav"),
+    ],
+)
+def test_a_dot_in_a_cell_begins_no_suffix(
+    tmp_path: Path, template: str, title: str, name: str
+) -> None:
+    row = Row(1, 2, "Hello.", extra={"title": title})
+    found, problems = Namer(tmp_path, Template(template, ["title"])).name(row, has_output=False)
+    assert [found] * (not problems) == [name] * bool(name)
+
+
 def test_rows_without_names_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("One.\nTwo.\n", "utf-8")
     session = checked(tmp_path / "t.txt", tmp_path / "out")

@@ -59,6 +59,12 @@ class Template(string.Formatter):
             if re.search(rf"{{|\d{{{MAX_WIDTH_DIGITS + 1}}}", spec or ""):
                 raise ValueError(f"the format '{spec}'")
 
+    @property
+    def has_suffix(self) -> bool:
+        """Whether its own words end in a suffix: dots of cells, as in "1. The Sea", make none."""
+        *_, (last, name, _, _) = (("", None, None, None), *self.parse(self.template))
+        return name is None and "." in last
+
     def name_of(self, row: Row, index: int) -> str:
         """The name of a row; what is unsafe in its cells becomes a dash."""
         cells = {**row.extra, **row.parameters}
@@ -126,19 +132,26 @@ class Namer:
 
     def _asked(self, row: Row, *, has_output: bool) -> tuple[str, str]:
         if self.template is not None:
-            return "name", self._with_suffix(self.template.name_of(row, row.number))
+            name = self.template.name_of(row, row.number)
+            return "name", self._with_suffix(name, is_sure=self.template.has_suffix)
         if row.output:
             return "output", self._with_suffix(row.output)
         if row.id:
             return "id", f"{row.id}{self.suffix}"
         return "output", "" if has_output else f"{row.number:04d}{self.suffix}"
 
-    def _with_suffix(self, name: str) -> str:
-        """Empty where nothing but a suffix is left, as of a template whose cells are empty."""
+    def _with_suffix(self, name: str, *, is_sure: bool = True) -> str:
+        """Empty where nothing but a suffix is left, as of a template whose cells are empty.
+
+        Args:
+            is_sure: what follows the last dot is a suffix, of a format or not: the user wrote it.
+        """
         last = name.rpartition("/")[2]
         if not last or last.lower().removeprefix(".") in FORMATS:
             return ""
-        return name if suffix_of(name) else f"{name}{self.suffix}"
+        suffix = suffix_of(name)
+        has_suffix = bool(suffix) and (is_sure or suffix.lower().removeprefix(".") in FORMATS)
+        return name if has_suffix else f"{name}{self.suffix}"
 
     def _format_problem(self, name: str) -> str:
         suffix = suffix_of(name).lower()
