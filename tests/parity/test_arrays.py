@@ -327,15 +327,30 @@ def test_a_damaged_checkpoint_is_refused_in_the_same_words(
     def has_a_scale_for_nothing(found: dict[str, np.ndarray]) -> None:
         found["stop_proj.weight_scale"] = found[scale]
 
-    for part in ("audiovae.safetensors", "config.json", "tokenizer.json"):
-        (tmp_path / part).write_bytes((folder / part).read_bytes())
-    for damage in (
+    def lacks_a_bias(found: dict[str, np.ndarray]) -> None:
+        del found["decoder.model.1.bias"]
+
+    def has_a_gain_of_another_shape(found: dict[str, np.ndarray]) -> None:
+        found["decoder.model.2.block.1.weight_g"] = np.ones((1, 1, 1), np.float16)
+
+    def has_a_direction_that_is_no_number(found: dict[str, np.ndarray]) -> None:
+        found["decoder.model.2.block.1.weight_v"][1, 0, 1] = -np.inf
+
+    layers = (
         lacks, has_more, is_no_number, has_another_shape, has_another_scale,
         has_a_scale_that_is_no_number, is_too_large, has_a_scale_for_nothing,
-    ):  # fmt: skip
-        tensors = load_file(folder / "model.safetensors")
+    )  # fmt: skip
+    vocoder = (
+        lacks_a_bias, has_more, has_a_gain_of_another_shape, has_a_direction_that_is_no_number,
+    )  # fmt: skip
+    parts = ("model.safetensors", "audiovae.safetensors", "config.json", "tokenizer.json")
+    damages = [(parts[0], each) for each in layers] + [(parts[1], each) for each in vocoder]
+    for name, damage in damages:
+        for part in parts:
+            (tmp_path / part).write_bytes((folder / part).read_bytes())
+        tensors = load_file(folder / name)
         damage(tensors)
-        save_file(tensors, tmp_path / "model.safetensors")
+        save_file(tensors, tmp_path / name)
         said = []
         for loading in (
             array_model.load,

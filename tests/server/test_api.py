@@ -208,6 +208,23 @@ def test_a_mistake_is_a_400_that_says_what(client: httpx.Client, name: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("inputt", "'input' is missing; was it meant by \"inputt\"?"),
+        ("imput", "'input' is missing; was it meant by \"imput\"?"),
+        ("words", "'input' is missing"),
+    ],
+)
+def test_a_misspelt_field_is_named_with_the_one_that_is_missing(
+    client: httpx.Client, name: str, words: str
+) -> None:
+    answer = client.post("/v1/audio/speech", json={"model": "fake", name: TEXT, "seed": 1})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["message"], error["param"]) == (words, "input")
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"max_seconds": 0.1}, "max_seconds"),

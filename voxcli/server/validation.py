@@ -5,6 +5,7 @@ it may hold.
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import Any
 
 from voxcli.server.failures import error_body
@@ -80,9 +81,17 @@ def _sentence(problem: dict[str, Any], param: str | None) -> str:
         return f"{what} must be {PATTERNS[limits['pattern']]}, but is {_shown(given)}"
     if kind in _MUST:
         return f"{what} must be {_MUST[kind].format_map(limits)}, but is {_shown(given)}"
+    if kind == "missing" and isinstance(given, dict) and path:
+        return f"{what} is missing{_instead(path[-1], given)}"
     if kind in _TEXTS:
         return f"{what} {_TEXTS[kind].format_map(limits)}"
     return f"{what}: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
+
+
+def _instead(name: str, given: dict[str, Any]) -> str:
+    """What may be the field by another name, of those that were given."""
+    near = get_close_matches(name, [key for key in given if isinstance(key, str)], n=1, cutoff=0.7)
+    return f"; was it meant by {_shown(near[0])}?" if near else ""
 
 
 def _plain(limit: Any) -> str:

@@ -237,7 +237,7 @@ def load(folder: Path) -> ArrayVoxCPM2 | None:
     """
     if not kernels.is_available() or not all((folder / name).is_file() for name in (MODEL, VAE)):
         return None
-    source, vae = ArraySource(folder / MODEL), ArraySource(folder / VAE)
+    source, vae = ArraySource(folder / MODEL), ArraySource(folder / VAE, host.VAE_PREFIX)
     if not (source.is_readable and vae.is_readable):
         return None
     config = VoxCPM2Config.load(folder)

@@ -46,6 +46,7 @@ class ArraySource:
 
     Args:
         path: of a safetensors file.
+        prefix: of its names in messages.
 
     Attributes:
         num_parameters: in all that was taken.
@@ -54,8 +55,9 @@ class ArraySource:
         CheckpointError: as `models.sources.CheckpointSource`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, prefix: str = "") -> None:
         self._path = path
+        self._prefix = prefix
         self.num_parameters = 0
         with self._read():
             self._file: Any = safe_open(str(path), framework="np")
@@ -140,7 +142,8 @@ class ArraySource:
     def finish(self) -> None:
         """Refuse a file with weights that nothing asked for."""
         if self._unused:
-            raise refusals.unused(self._path.parent, self._unused)
+            names = {self._prefix + name for name in self._unused}
+            raise refusals.unused(self._path.parent, names)
 
     def _stored(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """float16, or int8 that has its scales: the file `is_readable`."""
@@ -161,7 +164,7 @@ class ArraySource:
         with self._read():
             scale: np.ndarray = self._file.get_tensor(beside)
         if scale.shape != (len(weight), 1):
-            raise refusals.no_scale(self._path.parent, name, "torch.int8")
+            raise refusals.no_scale(self._path.parent, self._prefix + name, "torch.int8")
         self._unused.discard(beside)
         return scale.ravel().astype(np.float32)
 
@@ -169,16 +172,16 @@ class ArraySource:
         is_half = array.dtype == np.float16  # numpy is slow with those
         is_bad = (array.view(np.uint16) & INFINITE) == INFINITE if is_half else ~np.isfinite(array)
         if is_bad.any():
-            raise refusals.no_number(self._path.parent, name)
+            raise refusals.no_number(self._path.parent, self._prefix + name)
 
     def _find(self, name: str, shape: tuple[int, ...]) -> None:
         if name not in self._unused:
-            raise refusals.no_weight(self._path.parent, name)
+            raise refusals.no_weight(self._path.parent, self._prefix + name)
         self._unused.discard(name)
         with self._read():
             found = self._file.get_slice(name).get_shape()
         if tuple(found) != shape:
-            raise refusals.other_shape(self._path.parent, name, found, shape)
+            raise refusals.other_shape(self._path.parent, self._prefix + name, found, shape)
 
     @contextmanager
     def _read(self) -> Iterator[None]:

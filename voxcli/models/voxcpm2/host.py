@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+VAE_PREFIX = "audio_vae."  # of names of the AudioVAE's weights
 TIME_SCALE = 1000  # diffusion time in [0, 1] is embedded as [0, 1000]
 ZERO_INIT_SHARE = 0.04  # of the schedule's points: steps whose velocity is taken as zero
 KERNEL = 7  # of the AudioVAE's depthwise convolutions and of its decoder's last one

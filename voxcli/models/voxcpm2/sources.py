@@ -13,10 +13,10 @@ import torch
 
 from voxcli.models import sources
 from voxcli.models.sources import Source
+from voxcli.models.voxcpm2.host import VAE_PREFIX
 
 __all__ = ["VAE_PREFIX", "CheckpointSource", "RandomSource", "ShapeSource", "Source"]
 
-VAE_PREFIX = "audio_vae."  # of the AudioVAE, which is always fp32
 FILES = {
     "": ("model.safetensors", "pytorch_model.bin"),
     VAE_PREFIX: ("audiovae.safetensors", "audiovae.pth"),
