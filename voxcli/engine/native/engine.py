@@ -200,12 +200,13 @@ class NativeEngine(SpeechEngine):
 
     def _start_arrays(self, files: ModelFiles, began_s: float) -> bool:
         """Run a model in arrays; False where it has none."""
+        self.prepare()
+        from voxcli.engine.native import session  # noqa: F401  # beside the loading
         from voxcli.engine.native.core import EngineCore
         from voxcli.kernels import native
         from voxcli.layers import cores
 
         started_s = time.perf_counter()
-        self.prepare()
         assert self._loading is not None
         model = self._loading.result()
         self._loading = None
