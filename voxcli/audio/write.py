@@ -18,6 +18,7 @@ import numpy as np
 
 from voxcli.audio import encode, files
 from voxcli.audio.formats import FORMATS, AudioFormat, resolve_format
+from voxcli.audio.held import HeldFile, sweep
 from voxcli.audio.names import free_name
 from voxcli.audio.pcm import as_mono
 from voxcli.audio.resample import Resampler, Samples
@@ -179,6 +180,7 @@ class AudioWriter:
         self._is_found_again = bool(token)
         self._resampler = Resampler(source_rate, self.sample_rate)
         self._encoder: encode.Encoder | None = None
+        self._held: HeldFile | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -186,7 +188,11 @@ class AudioWriter:
                 raise files.exists_error(self.path)
             if self._is_found_again:
                 files.clear(self._temp)
-            files.create(self._temp)
+                files.create(self._temp)
+            else:
+                sweep(self._target.parent)
+                self._held = HeldFile(self._target)
+                self._temp = self._held.path
             self._encoder = encode.open_encoder(
                 self._temp, self.sample_rate, self.format, self._tags
             )
@@ -248,6 +254,8 @@ class AudioWriter:
                 encoder.discard()
         finally:
             self._temp.unlink(missing_ok=True)
+            if self._held is not None:
+                self._held.release()
 
     def _publish(self) -> None:
         while True:
