@@ -20,13 +20,15 @@ from types import ModuleType
 _FOR_TRACING = "torch._meta_registrations"
 _CARDS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the second is WSL's
 
-# Objects that are made and not freed before garbage is looked for. Importing makes tens of
-# thousands, and Python's 700 take a tenth of a short command's time.
+# Until `started`, objects that are made and not freed before garbage is looked for. Importing makes
+# tens of thousands, and Python's 700 take a tenth of a short command's time.
 _MANY_OBJECTS = 200_000
 
 # A thread that packs weights asks for the interpreter between two short calls of C, beside one that
 # imports; by itself Python lets it wait 5 ms each time.
 _SWITCH_S = 0.0002
+
+_PYTHONS = gc.get_threshold(), sys.getswitchinterval()
 
 _is_own = False
 _exit_code: int | None = None
@@ -41,6 +43,14 @@ def own() -> None:
     # numpy's BLAS starts threads that spin when it is imported, and is asked for little
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     atexit.register(_leave)  # before all others, so that it is called after them
+
+
+def started() -> None:
+    """Say that the quick start is over: a process that may run for days has Python's own rules."""
+    if _is_own:
+        thresholds, switch_s = _PYTHONS
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(switch_s)
 
 
 def end_with(exit_code: int) -> int:

@@ -80,7 +80,7 @@ MAY_IMPORT |= {name: set(BELOW) for name in ("streaming", "batch", "bench")}
 # the server speaks the wire and holds the place that clients look for
 MAY_IMPORT["server"] = BELOW | {"engine.remote", "engine.fleet"}
 MAY_IMPORT["cli"] = BELOW | {"engine.remote", "engine.vllm_omni", "kernels"}
-MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server"}
+MAY_IMPORT["cli"] |= {"streaming", "batch", "bench", "server", "process"}
 MAY_IMPORT["__main__"] = {"cli", "errors", "process"}
 
 WITHOUT_TORCH = {

@@ -52,6 +52,21 @@ def test_a_bug_ends_the_program_as_python_does() -> None:
 
 
 @pytest.mark.parametrize("is_own", [True, False])
+def test_what_hastens_the_start_of_the_program_ends_with_the_start(is_own: bool) -> None:
+    done = _run(
+        "import gc, sys\n"
+        "from voxcli import process\n"
+        "def rules(): return gc.get_threshold(), round(sys.getswitchinterval(), 6)\n"
+        "before = rules()\n"
+        f"if {is_own}: process.own()\n"
+        "during = rules()\n"
+        "process.started()\n"
+        "print(during != before, rules() == before)"
+    )
+    assert done.stdout == f"{is_own} True\n", done.stderr
+
+
+@pytest.mark.parametrize("is_own", [True, False])
 def test_only_the_program_leaves_out_a_part_of_torch(is_own: bool) -> None:
     done = _run(
         "import sys\n"

@@ -13,6 +13,7 @@ from voxcli.cli.options import ENGINE, MaxSlotsOption, OfflineOption, model_name
 from voxcli.config import EngineConfig, UserSettings, load_settings, seconds_of
 from voxcli.errors import UsageError
 from voxcli.parameters import Values
+from voxcli.process import started
 
 if TYPE_CHECKING:
     from voxcli.engine.base import SpeechEngine
@@ -220,6 +221,7 @@ def start(engine: SpeechEngine, wanted: Iterable[Values], *, is_quiet: bool) -> 
     """Start who speaks; shows on a terminal what that takes its time for, then what is doubtful."""
     with output.Spinner("starting", is_quiet=is_quiet):
         engine.start(wanted)
+    started()
     if engine.setup.warning and not is_quiet:
         output.warn(engine.setup.warning)
 

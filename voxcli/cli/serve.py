@@ -30,6 +30,7 @@ from voxcli.errors import (
     kind_of,
 )
 from voxcli.extras import require
+from voxcli.process import started
 
 if TYPE_CHECKING:
     from voxcli.engine.remote.place import Hold, Place
@@ -197,6 +198,7 @@ def serve(
             hint="drop --no-socket to serve other voxcli commands, or --no-port to serve HTTP",
         )
     require("'voxcli serve'", *NEEDED)
+    started()
     from voxcli.server.layout import devices_of
     from voxcli.server.limits import Listening, WorkerLimits, wyoming_at
     from voxcli.server.replicas import Order
