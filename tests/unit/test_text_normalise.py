@@ -334,3 +334,22 @@ def test_every_letter_is_said_or_in_a_recorded_change(text: str, language: str) 
     kept = letters(done.text) + sum((letters(c.before) for c in done.changes), Counter())
     # Entities and broken encodings appear in changes as written, so nothing else may be missing.
     assert not letters(text) - kept
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "said"),
+    [
+        ("3. Oktober war schön.", "de", None),
+        ("Gestern.\n1. FC Köln gewinnt.", "de", None),
+        ("2. Weltkrieg\n\n1. Mai", "de", "2, Weltkrieg.\n\n1, Mai."),  # as a list is written
+        ("1. Brot kaufen\n2. Milch kaufen", "de", "1, Brot kaufen.\n2, Milch kaufen."),
+        ("3) Milch kaufen", "de", "3, Milch kaufen."),
+        ("5. juni er en fridag", "da", None),
+        ("17. listopadu 1989", "cs", None),
+        ("6. joulukuuta juhlitaan", "fi", None),
+        ("3. pomme rouge", "fr", "3, pomme rouge."),
+        ("3. Apples are red", "en", "three, Apples are red."),
+    ],
+)
+def test_an_ordinal_begins_no_list_by_itself(text: str, language: str, said: str | None) -> None:
+    assert normalise(text, language).text == (text if said is None else said)

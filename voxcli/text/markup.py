@@ -120,14 +120,20 @@ _ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
 _ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
+# Languages whose ordinals are figures and a stop: "3. Oktober" begins no list by itself.
+_ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "no", "pl",
+                            "sk", "sl", "sr", "tr"))  # fmt: skip
+
+
 _LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 
-def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
+def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = False) -> None:
     """Take Markdown and HTML away and keep the words; list items and headings get a full stop.
 
     Args:
+        language: ISO 639-1.
         is_document: of SSML, in which a tag that nobody knows is a direction that is not followed.
     """
     if "-->" in draft.text:
@@ -150,7 +156,7 @@ def strip_markup(draft: Draft, *, is_document: bool = False) -> None:
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
-        _lines(draft)
+        _lines(draft, language)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
@@ -175,7 +181,7 @@ def _untagged(match: re.Match[str]) -> str:
     return " " if before and before in ".,;:!?" and after.isalnum() else ""
 
 
-def _lines(draft: Draft) -> None:
+def _lines(draft: Draft, language: str) -> None:
     draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
     draft.sub(_TABLE_ROW, _row, "markup")
@@ -183,7 +189,20 @@ def _lines(draft: Draft) -> None:
     draft.sub(_QUOTED, "", "markup")
     draft.sub(_HEADING, lambda m: f"\n\n{_ended(m.group('text').rstrip(' #'))}\n\n", "markup")
     draft.sub(_BULLET, lambda m: _ended(m.group("text")), "markup")
-    draft.sub(_NUMBERED, lambda m: f"{m.group('number')}, {_ended(m.group('text'))}", "markup")
+    _numbered(draft, language)
+
+
+def _numbered(draft: Draft, language: str) -> None:
+    numbers = {int(match["number"]) for match in _NUMBERED.finditer(draft.text)}
+
+    def item(match: re.Match[str]) -> str | None:
+        number = int(match["number"])
+        is_alone = not numbers & {number - 1, number + 1}
+        if is_alone and language in _ORDINALS_STOP and match.string[match.end("number")] == ".":
+            return None
+        return f"{match['number']}, {_ended(match['text'])}"
+
+    draft.sub(_NUMBERED, item, "markup")
 
 
 def _ended(text: str) -> str:

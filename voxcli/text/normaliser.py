@@ -98,7 +98,7 @@ def normalise(
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)
     directions.directions(draft)
     notes.citations(draft, language)
-    markup.strip_markup(draft, is_document=is_document)
+    markup.strip_markup(draft, language, is_document=is_document)
     characters.emoji(draft, language)
     pages.join_cut_words(draft, language)
     draft.text = markup.reflow(draft.text)

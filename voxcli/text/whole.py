@@ -88,7 +88,7 @@ def says_nothing(text: str, language: str = "en") -> bool:
         return False
     draft = Draft(text)
     clean(draft, language)
-    strip_markup(draft)
+    strip_markup(draft, language)
     return not (has_word(draft.text) or is_pictures(draft.text, language))
 
 
