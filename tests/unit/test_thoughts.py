@@ -12,7 +12,10 @@ from voxcli.text.prepared import PreparedText
 from voxcli.text.preparer import prepare
 from voxcli.text.thoughts import Thoughts, outside_thoughts
 
-PIECES = ["<think>", "</think>", "[THINK]", "[/THINK]", "<thinking >", "\n", " ", "Hi. ", "<", "x"]
+PIECES = [
+    *("<think>", "</think>", "[THINK]", "[/THINK]", "<thinking >", "◁think▷", "◁/think▷"),
+    *("<|begin_of_thought|>", "<|end_of_thought|>", "<|", "\n", " ", "Hi. ", "<", "x"),
+]
 
 
 def prepared(text: str, *, rewrite: bool = True) -> PreparedText:
@@ -39,6 +42,13 @@ def in_pieces(text: str, sizes: list[int]) -> str:
         ("They said hi.\n</think>\n\nHello!", "Hello!", ("</think>",)),
         ("They said hi.</think>\nHello!", "Hello!", ("</think>",)),
         ("Hello!\n<think>It was cut he", "Hello!", ("<think>",)),
+        ("◁think▷Hm.◁/think▷\nHello!", "Hello!", ("◁think▷",)),
+        ("<reason>Hm.</reason>Hello!", "Hello!", ("<reason>",)),
+        (
+            "<|begin_of_thought|>\nHm.\n<|end_of_thought|>\nHello!",
+            "Hello!",
+            ("<|begin_of_thought|>",),
+        ),
         ("他说你好，我应该问候他。\n</think>\nHello!", "Hello!", ("</think>",)),
     ],
 )
@@ -57,6 +67,7 @@ def test_a_thought_is_left_out_and_named(
         "The `<think>` tag begins a thought.",
         "Use <think> and </think> around it.",
         "I think so. <b>Think!</b> [thinks]",
+        "[Thought] It is late.\n[Reason] So it goes.",
         "A <thinker> has </thinks> thoughts.",
     ],
 )
@@ -97,7 +108,7 @@ def test_a_thought_without_end_takes_no_memory_and_a_flush_does_not_end_it() -> 
     assert thoughts.feed("<think>") == ""
     assert all(thoughts.feed("and so on " * 1000) == "" for _ in range(10))
     assert thoughts.flush() == ""
-    assert len(thoughts._held) < 20
+    assert len(thoughts._held) < 40
     assert thoughts.feed("it is.</think>Yes.") == "Yes."
 
 

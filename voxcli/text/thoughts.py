@@ -13,13 +13,13 @@ from collections.abc import Callable
 from voxcli.text.changes import DIRECTION, Change, Draft
 from voxcli.text.patterns import pattern_of
 
-NAMES = "think thinking thought thoughts reasoning"
+NAMES = "think thinking thought thoughts reason reasoning"
 KIND = "thought"
 
 _NAME = f"(?:{NAMES.replace(' ', '|')})"
-_OPENING = rf"(?:<{_NAME} ?>|\[{_NAME}\])"
-_CLOSING = rf"(?:</{_NAME} ?>|\[/{_NAME}\])"
-_MAX_CLOSING = max(len(f"</{name} >") for name in NAMES.split())
+_OPENING = rf"(?:<{_NAME} ?>|(?-i:\[THINK\])|◁{_NAME}▷|<\|begin_of_{_NAME}\|>)"
+_CLOSING = rf"(?:</{_NAME} ?>|(?-i:\[/THINK\])|◁/{_NAME}▷|<\|end_of_{_NAME}\|>)"
+_MAX_CLOSING = max(len(f"<|end_of_{name}|>") for name in NAMES.split())
 _THOUGHT = pattern_of(
     rf"^[ \t]{{0,8}}(?P<tag>{_OPENING})(?P<words>[\s\S]*?)(?:{_CLOSING}|\Z)", re.I | re.M
 )
@@ -28,12 +28,12 @@ _ANY_OPENING = pattern_of(_OPENING, re.I)
 _ANY = pattern_of(rf"{_OPENING}|{_CLOSING}", re.I)
 _ANY_CLOSING = pattern_of(_CLOSING, re.I)
 _AT_LINE = pattern_of(rf"[ \t]{{0,8}}(?P<tag>{_OPENING}|{_CLOSING})", re.I)
-_MAY_BE_TAG = pattern_of(r"[ \t]{0,8}(?:[<\[]/?[A-Za-z]{0,9} ?)?")
+_MAY_BE_TAG = pattern_of(r"[ \t]{0,8}(?:[<\[◁]/?[A-Za-z]{0,9} ?|<\|[A-Za-z_]{0,18}\|?)?")
 
 
 def thoughts(draft: Draft) -> None:
     """Take thoughts out; each is a change, and its tag a direction that is not followed."""
-    if not ("<" in draft.text or "[" in draft.text) or not _ANY.search(draft.text):
+    if not any(sign in draft.text for sign in "<[◁") or not _ANY.search(draft.text):
         return
 
     def take(match: re.Match[str]) -> str:
@@ -87,7 +87,7 @@ class Thoughts:
                 self._held, self._is_line_begun = self._held[size:], not end
             elif tag := _AT_LINE.match(self._held):
                 self._held = self._held[tag.end() :]
-                self._is_open = "/" not in tag["tag"]
+                self._is_open = _ANY_CLOSING.match(tag["tag"]) is None
                 self._tell(tag["tag"])
             elif _MAY_BE_TAG.fullmatch(self._held):
                 break
