@@ -31,7 +31,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from voxcli.audio.guard import ProblemKind, check_audio, max_audio_seconds
-from voxcli.audio.joins import QUIET, PauseFitter, fade, silences
+from voxcli.audio.joins import FADE_S, QUIET, PauseFitter, fade, silences
 from voxcli.audio.resample import EMPTY
 from voxcli.audio.stretch import TimeStretch
 from voxcli.engine.base import Speech
@@ -133,6 +133,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             self._max_frames = math.ceil(max_seconds * speed / frame_s) + 1
         self._is_cut = False
         self._pauses = PauseFitter()
+        self._held = EMPTY  # the last samples that may leave, which a cut would fade
         self._lead_s = plan.text.silence_s  # of silence that has not left
         self._stretch: TimeStretch | None = None
         self._begin_stretch()
@@ -322,13 +323,15 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
 
     def _emit_speech(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
         """Let samples of a segment leave, and note where in the audio they sound."""
-        run, start = self._runs[index], self._time_s
-        if len(samples) and run.span is None:
-            start += int(np.argmax(np.abs(samples) >= QUIET)) / self._pushed_rate
-            run.span = (start, start)
+        run = self._runs[index]
+        if len(samples):
+            if run.span is None:
+                start_s = self._time_s(int(np.argmax(np.abs(samples) >= QUIET)))
+            else:
+                start_s, _ = run.span
+            # told before they leave: where the audio is cut, it is cut in them
+            run.span = start_s, self._time_s(len(samples))
         yield from self._emit(samples, index)
-        if len(samples) and run.span is not None:
-            run.span = (run.span[0], self._time_s)
 
     def _emit_silence(self, seconds: float, index: int) -> Iterator[AudioChunk]:
         """Let exact silence leave, which no tempo changes."""
@@ -345,13 +348,12 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         speed = self.plan.utterance.speed
         self._stretch = TimeStretch(self.sample_rate, speed) if speed != 1.0 else None
         self._pushed_rate = self.sample_rate * speed
-        self._begun_s = self.num_samples / self.sample_rate
+        self._begun_s = (self.num_samples + len(self._held)) / self.sample_rate
         self._num_pushed = 0
 
-    @property
-    def _time_s(self) -> float:
-        """How long the audio will be of all that was pushed."""
-        return self._begun_s + self._num_pushed / self._pushed_rate
+    def _time_s(self, num_more: int) -> float:
+        """How long the audio will be of all that was pushed, and of so many samples more."""
+        return self._begun_s + (self._num_pushed + num_more) / self._pushed_rate
 
     def _emit(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
         """Let samples leave at the tempo of the speech."""
@@ -363,12 +365,17 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         yield from self._leave(samples, index)
 
     def _leave(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
+        samples = np.concatenate((self._held, samples)) if len(self._held) else samples
+        self._held = EMPTY
         room = self._max_samples - self.num_samples
         if len(samples) > room:
             lost = samples[room:]
             samples = fade(samples[:room], self.sample_rate, in_s=0.0)
             if not self.is_done or np.abs(lost).max() >= QUIET:
                 self._cut(index)
+        elif not self.is_done:
+            free = max(0, room - round(FADE_S * self.sample_rate))
+            samples, self._held = samples[:free], samples[free:]
         self.num_samples += len(samples)
         if self.is_done:
             self.wall_s = time.perf_counter() - self.started_s
