@@ -69,7 +69,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (["--ref", EMMA, "--ref-text", "a", "--prompt-audio", EMMA, "--prompt-text", "a"], "drop"),
         (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "has no style mode"),
         (["--ref", EMMA, "--style", "warm"], "'mini' has no style mode; it is in: openbmb/VoxCPM2"),
-        (["--ref", EMMA, "--voice", "ada"], "No such option: --voice"),
+        (["--ref", EMMA, "--voice", "ada"], "no option '--voice'"),
         (["--ref", EMMA, "--verify", "-o", "-"], "--verify needs a file"),
         (["--ref", EMMA, "--pause", "11"], "--pause is 11"),
         (["--ref", str(INPUTS / "ref_0p3s.wav")], "0.30 s long, at least 1 s"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -78,6 +79,47 @@ def test_a_text_that_begins_with_a_dash_says_what_to_do(text: str, run: Any) -> 
     if text != "--so it is":  # an option by all appearance
         assert "put -- before a text that begins with a dash" in err
     assert run("speak", "--dry-run", "--", text)[0] == EXIT_OK
+
+
+@pytest.mark.parametrize("text", ["Good morning.", "It's $5, is it?"])
+def test_a_text_without_a_command_gets_one_that_works(text: str, run: Any) -> None:
+    code, _, err = run(text)
+    assert code == EXIT_USAGE
+    command = err.strip().partition("run: voxcli ")[2]
+    assert shlex.split(command) == ["speak", text]
+
+
+def test_options_behind_two_dashes_are_named(run: Any) -> None:
+    code, _, err = run("speak", "--", "-5 degrees", "--dry-run")
+    assert code == EXIT_USAGE
+    assert "'--dry-run' is behind --" in err
+    assert "put options before --" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("speak Hello. --voce x", "no option '--voce'; did you mean '--voice'?"),
+        (
+            "speak Hello. --speed fast",
+            "--speed is 'fast'; give a number; see 'voxcli speak --help'",
+        ),
+        ("speak Hello. --seed 1.5", "--seed is '1.5'; give a whole number"),
+        (
+            "speak Hello. --voice",
+            "option '--voice' requires an argument; see 'voxcli speak --help'",
+        ),
+        ("voices lst", "no command 'lst'; did you mean 'list'? see 'voxcli voices --help'"),
+        ("help models inf", "no command 'inf'; did you mean 'info'? see 'voxcli models --help'"),
+        ("completion", "missing argument 'bash|zsh|fish'; see 'voxcli completion --help'"),
+    ],
+)
+def test_misspelt_words_and_values_are_told_what_was_meant(
+    words: str, message: str, run: Any
+) -> None:
+    code, out, err = run(*words.split())
+    assert (code, out) == (EXIT_USAGE, "")
+    assert f"voxcli: error: {message}" in err
 
 
 # Voices

@@ -120,13 +120,16 @@ def test_json_puts_the_error_with_its_data_on_stdout(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fake", "--nope"], "No such option: --nope; see 'voxcli fake --help'"),
-        (["fake", "--number", "x"], "Invalid value for '--number'"),
+        (["fake", "--nope"], "no option '--nope'; see 'voxcli fake --help'"),
+        (
+            ["fake", "--number", "x"],
+            "--number is 'x'; give a whole number; see 'voxcli fake --help'",
+        ),
         (["fake", "extra"], "unexpected extra argument"),
         (["fak"], "no command 'fak'; did you mean 'fake'? see 'voxcli --help'"),
-        (["--nope"], "No such option: --nope; see 'voxcli --help'"),
-        (["fake", "-5"], "No such option: -5; put -- before a text that begins with a dash"),
-        (["fake", "-²"], "No such option: -²; put -- before a text that begins with a dash"),
+        (["--nope"], "no option '--nope'; see 'voxcli --help'"),
+        (["fake", "-5"], "no option '-5'; put -- before a text that begins with a dash"),
+        (["fake", "-²"], "no option '-²'; put -- before a text that begins with a dash"),
         (["fake", "-so it began"], "put -- before a text that begins with a dash"),
     ],
 )

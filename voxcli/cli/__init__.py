@@ -13,8 +13,9 @@ import errno
 import logging
 import os
 import re
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import takewhile
 from typing import Annotated, Any
@@ -74,6 +75,10 @@ def examples_text(examples: Sequence[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
+def _no_command(name: str, known: Iterable[str], path: str) -> UsageError:
+    return UsageError(f"no command '{name}'", hint=f"{nearest(name, known)}see '{path} --help'")
+
+
 def panels_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     """Arguments, then options by panel, in the order in which the panels first occur."""
     panels: dict[str, list[tuple[str, str]]] = {}
@@ -105,6 +110,11 @@ class PlainCommand(TyperCommand):
 
 class PlainGroup(TyperGroup):
     """The same for a command with commands below it."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            raise _no_command(cmd_name, self.list_commands(ctx), ctx.command_path)
+        return super().get_command(ctx, cmd_name)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
@@ -141,8 +151,10 @@ class LazyCommands(PlainGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
-            hint = f"{nearest(cmd_name, COMMANDS)}see 'voxcli --help'"
-            raise UsageError(f"no command '{cmd_name}'", hint=hint)
+            if len(cmd_name.split()) > 1:
+                hint = f"to speak this text, run: voxcli speak {shlex.quote(cmd_name)}"
+                raise UsageError("no command was given", hint=hint)
+            raise _no_command(cmd_name, COMMANDS, "voxcli")
         if cmd_name not in self.commands:
             command = _load(cmd_name)
             take_plain_values(command)
@@ -305,18 +317,36 @@ def _report_wording(error: Any, words: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         output.note(error.message)
         return EXIT_USAGE
-    path = error.ctx.command_path if error.ctx else "voxcli"
+    path = error.ctx.command_path if error.ctx else " ".join(["voxcli", *_command_in(words)])
+    help_hint = f"see '{path} --help'"
     message = str(error.format_message()).rstrip(".")
-    if message.startswith("No such option: -") and any(map(_DASHED_TEXT.match, words)):
-        hint = f"put -- before a text that begins with a dash, or see '{path} --help'"
-        return _report(UsageError(message, hint=hint), words)
-    if message.startswith("Got unexpected extra argument") and _takes_text(error.ctx):
-        name = path.split()[-1]
-        rest = words[words.index(name) + 1 :] if name in words else []
-        text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
-        hint = f'put it in quotes: {path} "{text or "TEXT"}"'
-        return _report(UsageError("the text is several words", hint=hint), words)
-    return _report(UsageError(message, hint=f"see '{path} --help'"), words)
+    message = message[:1].lower() + message[1:]
+    option = getattr(error, "option_name", None)
+    if option and message.startswith("no such option"):
+        hint = nearest(option, error.possibilities or ()) + help_hint
+        if option.startswith("-") and any(map(_DASHED_TEXT.match, words)):
+            hint = f"put -- before a text that begins with a dash, or {help_hint}"
+        return _report(UsageError(f"no option '{option}'", hint=hint), words)
+    if message.startswith("got unexpected extra argument") and _takes_text(error.ctx):
+        return _report(_text_in_pieces(words, path), words)
+    return _report(UsageError(message, hint=help_hint), words)
+
+
+def _command_in(words: list[str]) -> list[str]:
+    """The command, as a list of one word, if there is one."""
+    return [word for word in words if word in COMMANDS][:1]
+
+
+def _text_in_pieces(words: list[str], path: str) -> UsageError:
+    behind = words[words.index("--") + 1 :] if "--" in words else []
+    if option := next((word for word in behind[1:] if word.startswith("-")), None):
+        message = f"'{option}' is behind --, where all words are text"
+        return UsageError(message, hint="put options before --, and the text in quotes behind it")
+    name = path.split()[-1]
+    rest = words[words.index(name) + 1 :] if name in words else []
+    text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
+    hint = f'put it in quotes: {path} "{text or "TEXT"}"'
+    return UsageError("the text is several words", hint=hint)
 
 
 def _takes_text(context: Any) -> bool:

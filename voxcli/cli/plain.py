@@ -16,6 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from voxcli.errors import UsageError
+
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,15}(\.\d{1,15})?", re.ASCII)
 
@@ -33,6 +37,7 @@ def _path(text: str) -> Path | None:
     return Path(text) if is_plain else None
 
 
+_NUMBERS = {int: "a whole number", float: "a number"}
 _KINDS: dict[Any, Callable[[str], Any]] = {int: _integer, float: _decimal, Path: _path}
 
 
@@ -58,7 +63,14 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     plain = _KINDS[kind](value) if isinstance(value, str) and kind in _KINDS else None
     if plain is not None or (value is None and not parameter.required):
         return plain
-    return typers_own(ctx, value)
+    try:
+        return typers_own(ctx, value)
+    except typer.BadParameter:
+        if kind not in _NUMBERS:
+            raise
+        name = max(parameter.opts, key=len)
+        hint = f"give {_NUMBERS[kind]}; see '{ctx.command_path} --help'"
+        raise UsageError(f"{name} is '{value}'", hint=hint) from None
 
 
 def _process_list(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:
