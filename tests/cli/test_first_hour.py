@@ -18,7 +18,8 @@ from shell import VOXCLI
 
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.cli import output
-from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_USAGE
+from voxcli.engine.base import Setup
+from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_OUTPUT, EXIT_USAGE
 from voxcli.hub import encoder_checksum, resolve_model
 from voxcli.voices import VoiceStore
 from voxcli.voices.store import bundled_folder
@@ -285,7 +286,49 @@ def test_verbose_works_wherever_it_stands(place: int) -> None:
     done = subprocess.run(
         [VOXCLI, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
-    assert " ms  voxcli.engine.choose: engine: native, model mini in " in done.stderr
+    assert " ms  voxcli.engine.choose: engine: native, model mini\n" in done.stderr
+    assert str(bundled_folder().parent) not in done.stderr
+
+
+def test_the_step_of_loading_is_told_in_words() -> None:
+    setup = Setup("mini", "a card", "cuda:0", "bf16", 1, 1.5, 0.25, 3, 0.5, 2_000_000_000)
+    assert str(setup) == (
+        "mini is ready on a card (cuda:0), bf16, 1 thread, 3 CUDA graphs in 0.50 s, 2.00 GB; "
+        "imports 0.25 s, loading 1.50 s"
+    )
+    assert "2 threads, kernels AVX2;" in str(Setup("m", "a", "cpu", "fp32", 2, 0, kernels="AVX2"))
+
+
+# Outputs that cannot be
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("batch rows.csv -o a.wav", "a.wav is a file, not a folder; choose another -o"),
+        ("batch rows.csv -o a.wav/in", "a.wav is a file, not a folder; choose another -o"),
+        ("voices export emma -o .", ". is a folder; give a file in it: voice.safetensors"),
+        ("voices export emma -o . --overwrite", ". is a folder; give a file in it"),
+        ("voices export emma -o no/emma.bin", "the folder no does not exist; run: mkdir -p 'no'"),
+        ("voices export emma -o a.wav/in", "a.wav is a file, not a folder"),
+    ],
+)
+def test_files_for_folders_and_folders_for_files_are_told_apart(
+    words: str, message: str, run: Any
+) -> None:
+    Path("rows.csv").write_text("text\nHello.\n")
+    Path("a.wav").write_bytes(b"mine")
+    code, out, err = run(*words.split())
+    assert (code, out) == (EXIT_OUTPUT, "")
+    assert f"voxcli: error: {message}" in err
+    assert Path("a.wav").read_bytes() == b"mine"
+
+
+def test_what_is_no_voice_is_told_in_voxclis_own_words(run: Any) -> None:
+    Path("letter.txt").write_text("Dear all.")
+    code, _, err = run("voices", "import", "letter.txt")
+    assert code == EXIT_USAGE
+    assert "letter.txt is damaged, or not a voice profile; add the voice again" in err
 
 
 # Completion

@@ -72,6 +72,20 @@ def exists_error(path: Path) -> OutputExistsError:
     )
 
 
+def folder_error(path: str | Path, example: Path) -> OutputError:
+    """For a folder where a file is wanted, such as `example`."""
+    return OutputError(f"{path} is a folder", hint=f"give a file in it: {example}")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise OutputError for what is no folder, or not there."""
+    if folder.is_dir():
+        return
+    if folder.exists():
+        raise OutputError(f"{folder} is a file, not a folder", hint="choose another folder")
+    raise OutputError(f"the folder {folder} does not exist", hint=f"run: mkdir -p '{folder}'")
+
+
 def check_regular(path: Path, hint: str = "give the name of a file") -> None:
     """Raise OutputError for a pipe, a device or a socket: a file cannot take its place.
 

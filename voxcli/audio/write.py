@@ -84,15 +84,13 @@ def check_output(
         raise UsageError(message, hint="give -o NAME.wav")
     try:
         if target.is_dir() or str(path).endswith(("/", os.sep)):
-            raise OutputError(
-                f"{path} is a folder", hint=f"give a file in it: {target / 'out.wav'}"
-            )
+            raise files.folder_error(path, target / "out.wav")
         files.check_regular(target, STDOUT_HINT)
         _check_name(target)
         audio_format = resolve_format(target, bits)
         if rate is not None:
             audio_format.choose_rate(rate, rate)
-        _check_folder(target.parent)
+        files.check_folder(target.parent)
         if os.path.lexists(target):
             _check_existing(target, overwrite=overwrite)
         files.probe_folder(_final_path(target))
@@ -109,14 +107,6 @@ def _check_name(target: Path) -> None:
         f"the output path '{target}' has no name before its suffix",
         hint=f"give -o {target.with_name('NAME.' + target.name.lstrip('. '))}",
     )
-
-
-def _check_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    if folder.exists():
-        raise OutputError(f"{folder} is a file, not a folder", hint="choose another folder")
-    raise OutputError(f"the folder {folder} does not exist", hint=f"run: mkdir -p '{folder}'")
 
 
 def _check_existing(target: Path, *, overwrite: bool) -> None:

@@ -39,10 +39,10 @@ class OutputFolder:
         Raises:
             OutputError: see above.
         """
-        if self.root.exists() and not self.root.is_dir():
-            raise OutputError(f"{self.root} is a file, not a folder", hint="choose another -o")
-        there = next(each for each in (self.root, *self.root.absolute().parents) if each.is_dir())
         try:
+            there = next(each for each in (self.root, *self.root.parents, Path()) if each.exists())
+            if not there.is_dir():
+                raise OutputError(f"{there} is a file, not a folder", hint="choose another -o")
             probe_folder(there / WORK_FOLDER)
         except OSError as err:
             raise output_error(err, self.root) from err

@@ -56,7 +56,7 @@ class Manifest:
         """Take in every whole line; returns how many bytes those are."""
         try:
             data = self.path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # the output folder refuses a file
             return 0
         except OSError as err:
             raise output_error(err, self.path) from err

@@ -108,7 +108,10 @@ class TargetOptions:
         from voxcli.audio.formats import STREAM_FORMATS, resolve_format
 
         if self.format not in STREAM_FORMATS:
-            raise UsageError(f"--format is '{self.format}'", hint="use wav or raw")
+            hint = (
+                "use wav or raw, which are for '-o -'; a file's format is its suffix: -o NAME.mp3"
+            )
+            raise UsageError(f"--format is '{self.format}'", hint=hint)
         if self.format == "raw" and self.out != STDOUT:
             raise UsageError(
                 "--format raw is only for '-o -'", hint="name the file .wav, or use -o -"

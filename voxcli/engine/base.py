@@ -74,6 +74,18 @@ class Setup:
     kernels: str | None = None
     warning: str | None = None
 
+    def __str__(self) -> str:
+        parts = [f"{self.model} is ready on {self.device} ({self.device_type}), {self.precision}"]
+        parts.append(f"{self.threads} thread{'s' if self.threads != 1 else ''}")
+        if self.kernels:
+            parts.append(f"kernels {self.kernels}")
+        if self.num_captures:
+            gigabytes = self.capture_bytes / 1e9
+            parts.append(
+                f"{self.num_captures} CUDA graphs in {self.capture_s:.2f} s, {gigabytes:.2f} GB"
+            )
+        return f"{', '.join(parts)}; imports {self.import_s:.2f} s, loading {self.load_s:.2f} s"
+
 
 @dataclass(frozen=True)
 class EngineFacts:

@@ -118,7 +118,8 @@ def open_engine(
             config.model, offline=settings.offline, cache_dir=settings.cache_dir,
             is_hashed_beside=spec != VLLM_OMNI,
         )  # fmt: skip
-    logger.info("engine: %s, model %s in %s", spec, files.name, files.folder)
+    logger.info("engine: %s, model %s", spec, files.name)
+    logger.debug("the model's files are in %s", files.folder)
     if spec == VLLM_OMNI:
         from voxcli.engine.vllm_omni.engine import VllmOmniEngine
 

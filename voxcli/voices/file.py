@@ -178,9 +178,7 @@ def _read_safetensors(
         reason = (err.strerror or str(err)).lower()
         raise VoiceFileError(f"cannot read {what}: {reason}", hint="check the path") from err
     except (SafetensorError, ValueError, TypeError) as err:
-        raise VoiceFileError(
-            f"{what} is damaged, or not a voice profile: {err}", hint=WAY_OUT
-        ) from err
+        raise VoiceFileError(f"{what} is damaged, or not a voice profile", hint=WAY_OUT) from err
 
 
 def _from_version_1(
