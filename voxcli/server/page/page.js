@@ -268,7 +268,10 @@ function finish(run, state, text) {
 
 // ---------------------------------------------------------------- result
 
-const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+const clock = (seconds) => {
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+};
 
 function showPosition(run) {
   const rate = page.model.sample_rate;
