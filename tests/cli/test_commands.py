@@ -20,7 +20,7 @@ from shell import VOXCLI
 from typer.main import get_command
 
 from voxcli import cli
-from voxcli.cli import docs, doctor
+from voxcli.cli import docs, doctor, output
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
 from voxcli.hub import files as hub
 from voxcli.hub.catalog import known_models
@@ -257,3 +257,12 @@ def test_every_model_that_families_publish_is_listed_once(run: Any) -> None:
     assert len(names) == len(set(names))
     assert set(names) == published | known_models().keys()
     assert all(row["languages"] and row["size_bytes"] and row["title"] for row in rows)
+
+
+def test_sizes_in_the_readme_are_those_of_the_list(run: Any) -> None:
+    rows = json.loads(run("models", "list", "--json")[1])["models"]
+    table = (ROOT / "README.md").read_text("utf-8").partition("## Models")[2].partition("\n##")[0]
+    for row in rows:
+        size, (name, _, _) = output.size(row["size_bytes"]), row["name"].partition("Hz-")
+        line = next(line for line in table.splitlines() if f"[`{name}" in line)
+        assert size.split()[0] in line, row["name"]

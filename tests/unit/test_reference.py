@@ -279,8 +279,8 @@ def test_words_cut_at_either_end_are_found(voice: Audio) -> None:
     region = find_speech(voice.samples, voice.sample_rate)[0]
     middle = Preparation(start_s=region.start_s + 0.35, end_s=region.start_s + 2.5)
     found = warnings_of(voice, middle)
-    assert "runs into its start" in found
-    assert "runs into its end" in found
+    assert "sound up to its very start" in found
+    assert "sound up to its very end" in found
     assert "only 1." in found
 
 

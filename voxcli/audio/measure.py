@@ -163,7 +163,8 @@ def doubts(report: ReferenceReport) -> tuple[str, ...]:
         found.append(f"{report.sample_rate} Hz: it has nothing above {report.sample_rate // 2} Hz")
     for is_cut, end in ((report.is_cut_at_start, "start"), (report.is_cut_at_end, "end")):
         if is_cut:
-            found.append(f"sound runs into its {end}: a word may be cut (--ref-{end}, --ref-auto)")
+            where = f"there is sound up to its very {end}, so a word may be cut"
+            found.append(f"{where} (--ref-{end}, --ref-auto)")
     return tuple(found)
 
 

@@ -177,7 +177,8 @@ def batch(
         session.check()
         if not all(job.row.style for job in session.jobs):
             warn_undescribed(rows.style, speaker.facts)
-        read = f"{len(session.jobs)} rows, read as {session.table.how}"
+        num_rows = len(session.jobs)
+        read = f"{num_rows} row{'s' if num_rows != 1 else ''}, read as {session.table.how}"
         output.note(f"{input}: {read}", is_quiet=quiet)
         judges = verify.judges(speech.retries, settings.threads)
         if dry_run:

@@ -45,10 +45,13 @@ PRESETS = ("vivian", "serena", "uncle_fu", "dylan", "eric", "ryan", "aiden", "on
 NAME = "Qwen/Qwen3-TTS-12Hz-"
 
 
+_SPEECH_TOKENIZER_GB = 0.68  # in every checkpoint, beside its own weights
+
+
 def _published(
     tail: str, modes: tuple[Mode, ...], what: str, size_gb: float, voices: tuple[str, ...] = ()
 ) -> Published:
-    size, languages = round(size_gb * 1e9), tuple(LANGUAGES)
+    size, languages = round((size_gb + _SPEECH_TOKENIZER_GB) * 1e9), tuple(LANGUAGES)
     title = f"Qwen3-TTS, {tail.partition('B-')[0]} billion parameters, {what}"
     return Published(f"{NAME}{tail}", modes, title, "Apache-2.0", size, languages, voices)
 
