@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -322,6 +324,27 @@ def test_files_for_folders_and_folders_for_files_are_told_apart(
     assert (code, out) == (EXIT_OUTPUT, "")
     assert f"voxcli: error: {message}" in err
     assert Path("a.wav").read_bytes() == b"mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may open all")
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("speak Hello. --model shut/model --dry-run", EXIT_USAGE),
+        ("speak Hello. --subtitles shut/a.srt --dry-run", EXIT_OUTPUT),
+        ("clone Hello. --ref shut/a.wav --dry-run", EXIT_USAGE),
+        ("batch shut/a.csv -o out", EXIT_USAGE),
+        ("voices export emma -o shut/in/a.bin", EXIT_OUTPUT),
+    ],
+)
+def test_a_folder_that_may_not_be_opened_is_told_in_one_line(words: str, code: int) -> None:
+    rights = "-dac_override,-dac_read_search"
+    as_others = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"]
+    command = [*(as_others if os.geteuid() == 0 else ()), VOXCLI, *words.split()]
+    Path("shut").mkdir(mode=0)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(r"voxcli: error: cannot \w+ shut/.*: permission denied; .*\n", done.stderr)
 
 
 def test_what_is_no_voice_is_told_in_voxclis_own_words(run: Any) -> None:

@@ -164,15 +164,13 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     """
     if not path.name:
         raise UsageError("a report has an empty file name", hint="give FILE, such as bench.html")
-    if path.is_dir():
-        raise OutputError(f"{path} is a folder", hint="give a file in it")
-    if not path.parent.is_dir():
-        hint = f"run: mkdir -p '{path.parent}'"
-        raise OutputError(f"the folder {path.parent} does not exist", hint=hint)
-    files.check_regular(path, "give the name of a file; --json - writes to stdout")
-    if path.exists() and not overwrite:
-        raise files.exists_error(path)
     try:
+        if path.is_dir():
+            raise OutputError(f"{path} is a folder", hint="give a file in it")
+        files.check_folder(path.parent)
+        files.check_regular(path, "give the name of a file; --json - writes to stdout")
+        if path.exists() and not overwrite:
+            raise files.exists_error(path)
         files.probe_folder(path)
     except OSError as err:
         raise files.output_error(err, path) from err

@@ -240,6 +240,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if sys.getfilesystemencoding() == "utf-8":
                 raise
             return _report(_not_a_name(err), words)
+        except PermissionError as err:
+            if not err.filename:
+                raise
+            return _report(_not_allowed(err), words)
         except ModuleNotFoundError as err:
             if not err.name or err.name.partition(".")[0] == "voxcli":
                 raise
@@ -311,6 +315,16 @@ def _not_a_name(error: UnicodeEncodeError) -> UsageError:
         f"the locale's encoding is {error.encoding}",
         hint="set LC_ALL=C.UTF-8, and unset PYTHONUTF8",
     )
+
+
+def _not_allowed(error: PermissionError) -> UsageError:
+    """For what is read; whoever writes reports an OutputError."""
+    report = UsageError(
+        f"cannot open {os.fsdecode(error.filename)}: permission denied",
+        hint="give a file that you may read, in a folder that you may open",
+    )
+    report.__cause__ = error
+    return report
 
 
 def _report_wording(error: Any, words: list[str]) -> int:

@@ -297,7 +297,12 @@ def _server() -> Check:
 
 def _disk() -> Check:
     folder = data_dir()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+    except OSError as err:
+        advice = "set XDG_DATA_HOME to a folder of yours, or unset it"
+        detail = f"{folder} cannot be used: {(err.strerror or str(err)).lower()}"
+        return Check("disk", WARN, detail, advice, {"folder": str(folder), "free_bytes": None})
     free_gb = shutil.disk_usage(existing).free / 1e9
     data = {"folder": str(folder), "free_bytes": round(free_gb * 1e9)}
     if free_gb < LOW_DISK_GB:

@@ -202,12 +202,15 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _write(path: Path, data: bytes, *, overwrite: bool) -> Path:
-    files.check_regular(path)
-    if path.is_dir():
-        raise files.folder_error(path, path / f"voice{SUFFIX}")
-    files.check_folder(path.parent)
-    if path.exists() and not overwrite:
-        raise files.exists_error(path)
+    try:
+        files.check_regular(path)
+        if path.is_dir():
+            raise files.folder_error(path, path / f"voice{SUFFIX}")
+        files.check_folder(path.parent)
+        if path.exists() and not overwrite:
+            raise files.exists_error(path)
+    except OSError as err:
+        raise files.output_error(err, path) from err
     temporary = files.hidden_name(path)
     try:
         files.create(temporary)
