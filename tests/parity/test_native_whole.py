@@ -13,6 +13,7 @@ from voxcli.kernels import structs
 from voxcli.kernels.native_layers import Layer
 from voxcli.kernels.native_product import Panels
 from voxcli.kernels.structs import Heads
+from voxcli.layers import cores
 from voxcli.models.voxcpm2 import native_layers
 from voxcli.models.voxcpm2.backbone import CausalStack, Repeats
 from voxcli.models.voxcpm2.host import MIN_SHARED
@@ -30,7 +31,7 @@ pytestmark = [
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many, and few rows for each at once, so that there is something to share out."""
-    monkeypatch.setattr(kernels.cores, "num_threads", lambda: request.param)
+    monkeypatch.setattr(cores, "num_threads", lambda: request.param)
     monkeypatch.setattr(structs, "MIN_TAKEN", 3)
 
 

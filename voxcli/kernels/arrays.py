@@ -14,6 +14,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -85,6 +86,18 @@ class Matrix:
 
     values: np.ndarray
     scale: np.ndarray | None = None
+
+
+class Product(Protocol):
+    """A weight in panels, as layers and solvers take it: `Linear`, and `Panels` of tensors."""
+
+    @property
+    def vector(self) -> int: ...
+    @property
+    def out_features(self) -> int: ...
+    @property
+    def in_features(self) -> int: ...
+    def as_struct(self) -> PanelsStruct: ...
 
 
 class Linear:
@@ -190,7 +203,7 @@ class Layer:
     """
 
     def __init__(
-        self, products: tuple[Linear, Linear, Linear, Linear],
+        self, products: tuple[Product, Product, Product, Product],
         norms: tuple[np.ndarray, np.ndarray, np.ndarray], rotation: np.ndarray | None,
         heads: Heads, *, residual_scale: float, eps: float,
     ) -> None:  # fmt: skip
@@ -351,7 +364,7 @@ class Stack:
 class Solver:
     """LocDiT's Euler steps in one call, without guidance; see `native_layers.Solver`."""
 
-    def __init__(self, layers: Stack, products: tuple[Linear, Linear, Linear]) -> None:
+    def __init__(self, layers: Stack, products: tuple[Product, Product, Product]) -> None:
         self._products, self._layers = products, layers  # read by address
         self._struct = SolverStruct(*(product.as_struct() for product in products))
         check_solver(self._struct, layers.structs[0])

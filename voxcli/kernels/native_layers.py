@@ -9,29 +9,17 @@ heads, `G` key/value heads, `C` head width.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from voxcli.kernels import arrays
 from voxcli.kernels.native import loaded
-from voxcli.kernels.native_product import Panels, parallel
-from voxcli.kernels.structs import (
-    Heads,
-    LayerStruct,
-    SolverStruct,
-    causal_stack_scratch,
-    changing_positions,
-    check_solver,
-    check_stack,
-    local_stack_scratch,
-    solver_scratch,
-    whole,
-)
-from voxcli.kernels.structs import num_taken as taken_at_once
-from voxcli.layers import cores
+from voxcli.kernels.native_product import Panels
+from voxcli.kernels.structs import Heads, whole
 from voxcli.layers.rope import rotate_
 
 
@@ -199,7 +187,7 @@ class Layer:
         residual_scale: of what attention and feed-forward add.
 
     Attributes:
-        struct: as C reads it.
+        over_arrays: the same layer; tensors on a CPU are arrays without a copy.
     """
 
     def __init__(
@@ -207,20 +195,10 @@ class Layer:
         norms: tuple[Tensor, Tensor, Tensor], rotation: Tensor | None, heads: Heads, *,
         residual_scale: float, eps: float,
     ) -> None:  # fmt: skip
-        qkv, output, gate_up, down = products
-        self._kept = products, norms, rotation  # read by address
-        self._heads = heads
-        self.vector = qkv.vector
-        self._width, self._hidden = output.out_features, down.in_features
-        self._num_rotations = None if rotation is None else len(rotation)
-        _check(*norms)
-        assert all(len(norm) == self._width for norm in norms), [norm.shape for norm in norms]
-        assert qkv.out_features == heads.width, (qkv.out_features, heads)
-        assert gate_up.out_features == 2 * self._hidden, (gate_up.out_features, self._hidden)
-        self.struct = LayerStruct(
-            *(panels.as_struct() for panels in products),
-            *(norm.data_ptr() for norm in norms), _address(rotation), self._width, self._hidden,
-            heads.num_heads, heads.num_kv_heads, heads.head_dim, heads.scale, residual_scale, eps,
+        before, between, behind = (norm.numpy() for norm in norms)
+        self.over_arrays = arrays.Layer(
+            products, (before, between, behind), _array(rotation), heads,
+            residual_scale=residual_scale, eps=eps,
         )  # fmt: skip
 
     def local(
@@ -240,24 +218,10 @@ class Layer:
         Returns:
             what is read behind the layer and the next norm of it, `[B, M, D]` each.
         """
-        B, N, D = x.shape
-        first, stop, _ = keep.indices(N)
-        M = stop - first
-        heads = self._heads
-        assert (normed is None) != (known is None)
-        self.check_local(x, normed, known, changed)
-        sums, out = x.new_empty(B, M, D), x.new_empty(B, M, D)
-        num_threads = cores.num_threads()
-        num_taken = max(1, taken_at_once(B * N, num_threads) // N)
-        size = num_taken * N * self._scratch + whole(N) * (heads.head_dim + M * heads.group)
-        scratch = x.new_empty(num_threads * size)
-        loaded().vox_local_layer(
-            ctypes.addressof(self.struct), x.data_ptr(), _address(normed), _address(known),
-            _address(changed), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
-            B, N, 0 if changed is None else len(changed), first, M, num_taken, size, self.vector,
-            num_threads,
-        )  # fmt: skip
-        return sums, out
+        sums, out = self.over_arrays.local(
+            x.numpy(), _array(normed), keep, _array(known), _array(changed)
+        )
+        return torch.from_numpy(sums), torch.from_numpy(out)
 
     def causal(
         self, x: Tensor, normed: Tensor, keys: Tensor, values: Tensor, slots: Tensor,
@@ -273,57 +237,11 @@ class Layer:
         Returns:
             what is read behind the layer and the next norm of it, `[E, D]` each.
         """
-        B, D = x.shape
-        heads = self._heads
-        N = keys.shape[2]
-        self.check_causal(x, keys, values, slots, positions)
-        _check(normed)
-        assert normed.shape == x.shape, (normed.shape, x.shape)
-        assert kept is None or kept.dtype == torch.int64, kept.dtype
-        E = B if kept is None else len(kept)
-        qkv, sums, out = x.new_empty(B, heads.width), x.new_empty(E, D), x.new_empty(E, D)
-        num_threads = cores.num_threads()
-        num_taken = taken_at_once(B, num_threads)
-        size = num_taken * (self._scratch + D) + whole(N)
-        scratch = x.new_empty(num_threads * size)
-        loaded().vox_causal_layer(
-            ctypes.addressof(self.struct), x.data_ptr(), normed.data_ptr(), keys.data_ptr(),
-            values.data_ptr(), slots.data_ptr(), positions.data_ptr(), _address(kept),
-            qkv.data_ptr(), sums.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
-            B, N, E, num_taken, size, self.vector, num_threads,
-        )  # fmt: skip
-        return sums, out
-
-    def check_local(
-        self, x: Tensor, normed: Tensor | None, known: Tensor | None, changed: Tensor | None
-    ) -> None:
-        """What a call over all positions of each row relies on."""
-        B, N, D = x.shape
-        _check(x, *(tensor for tensor in (normed, known) if tensor is not None))
-        assert normed is None or normed.shape == x.shape, (normed.shape, x.shape)
-        assert known is None or known.shape == (B, N, self._heads.width), (known.shape, self._heads)
-        assert changed is None or changed.dtype == torch.int64, changed.dtype
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
-
-    def check_causal(
-        self, x: Tensor, keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor
-    ) -> None:
-        """What a call over one position of each row relies on."""
-        B, D = x.shape
-        N = keys.shape[2]
-        _check(x, keys, values)
-        _check_cache(keys, values, slots, positions, self._heads)
-        assert len(slots) == len(positions) == B, (slots.shape, positions.shape, B)
-        assert self._width == D, (self._width, x.shape)
-        assert self._num_rotations is None or self._num_rotations >= N, (self._num_rotations, N)
-
-    @property
-    def _scratch(self) -> int:
-        """Numbers of a position, as `native_layers.c` says."""
-        heads, D, F = self._heads, self._width, self._hidden
-        attended = heads.num_heads * heads.head_dim
-        return heads.width + attended + max(2 * D + 3 * F, D + heads.width)
+        places = arrays.Places(slots.numpy(), positions.numpy())
+        sums, out = self.over_arrays.causal(
+            x.numpy(), normed.numpy(), keys.numpy(), values.numpy(), places, _array(kept)
+        )
+        return torch.from_numpy(sums), torch.from_numpy(out)
 
 
 class LayerStack:
@@ -333,13 +251,11 @@ class LayerStack:
         layers: each with the norm of the next one.
 
     Attributes:
-        structs: as C reads them.
+        over_arrays: the same, as of `Layer`.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self._layers = layers  # read by address
-        self.structs = (LayerStruct * len(layers))(*(layer.struct for layer in layers))
-        check_stack(self.structs)
+        self.over_arrays = arrays.Stack([layer.over_arrays for layer in layers])
 
     def local(
         self, x: Tensor, keep: slice, known: Tensor | None = None, changed: Tensor | None = None
@@ -354,19 +270,9 @@ class LayerStack:
         Returns:
             `[B, len(keep), D]`, normed.
         """
-        B, N, D = x.shape
-        first, stop, _ = keep.indices(N)
-        layer = self._layers[0]
-        layer.check_local(x, None, known, changed)
-        out = x.new_empty(B, stop - first, D)
-        scratch = x.new_empty(local_stack_scratch(layer.struct, B, N))
-        loaded().vox_local_stack(
-            ctypes.addressof(self.structs), x.data_ptr(), _address(known), _address(changed),
-            out.data_ptr(), scratch.data_ptr(), parallel(), len(self._layers), B, N,
-            0 if changed is None else len(changed), first, stop - first, layer.vector,
-            cores.num_threads(),
-        )  # fmt: skip
-        return out
+        return torch.from_numpy(
+            self.over_arrays.local(x.numpy(), keep, _array(known), _array(changed))
+        )
 
     def causal(
         self, x: Tensor, keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor
@@ -381,18 +287,10 @@ class LayerStack:
         Returns:
             `[B, D]`, normed.
         """
-        layer = self._layers[0]
-        layer.check_causal(x, keys[0], values[0], slots, positions)
-        _check(keys, values)
-        N, num_threads = keys.shape[3], cores.num_threads()
-        out = torch.empty_like(x)
-        scratch = x.new_empty(causal_stack_scratch(layer.struct, len(x), N, num_threads))
-        loaded().vox_causal_stack(
-            ctypes.addressof(self.structs), x.data_ptr(), keys.data_ptr(), values.data_ptr(),
-            slots.data_ptr(), positions.data_ptr(), out.data_ptr(), scratch.data_ptr(), parallel(),
-            len(self._layers), len(x), N, keys[0].numel(), layer.vector, num_threads,
-        )  # fmt: skip
-        return out
+        places = arrays.Places(slots.numpy(), positions.numpy())
+        return torch.from_numpy(
+            self.over_arrays.causal(x.numpy(), keys.numpy(), values.numpy(), places)
+        )
 
 
 class Solver:
@@ -404,9 +302,7 @@ class Solver:
     """
 
     def __init__(self, layers: LayerStack, products: tuple[Panels, Panels, Panels]) -> None:
-        self._products, self._layers = products, layers  # read by address
-        self._struct = SolverStruct(*(panels.as_struct() for panels in products))
-        check_solver(self._struct, layers.structs[0])
+        self._over_arrays = arrays.Solver(layers.over_arrays, products)
 
     def __call__(
         self, noise: Tensor, mu: Tensor, cond: Tensor, times: Tensor, sizes: Sequence[float]
@@ -422,25 +318,13 @@ class Solver:
         Returns:
             `[B, P, D]`.
         """
-        B, P, D = noise.shape
-        fixed, W = mu.shape[1:]
-        _check(noise, mu, cond, times)
-        assert cond.shape == noise.shape, (cond.shape, noise.shape)
-        assert mu.shape == (B, fixed, self._struct.in_proj.N), (mu.shape, noise.shape)
-        assert self._struct.in_proj.K == D, (self._struct.in_proj.K, noise.shape)
-        assert times.shape == (len(sizes), W), (times.shape, mu.shape)
-        layer, layers = self._layers.structs[0], self._layers
-        changed, moves = changing_positions(fixed, P), (ctypes.c_float * len(sizes))(*sizes)
-        out = torch.empty_like(noise)
-        scratch = noise.new_empty(solver_scratch(self._struct, layer, B, P, fixed))
-        loaded().vox_solve(
-            ctypes.addressof(self._struct), ctypes.addressof(layers.structs), noise.data_ptr(),
-            mu.data_ptr(), cond.data_ptr(), times.data_ptr(),
-            ctypes.addressof(moves), ctypes.addressof(changed),
-            out.data_ptr(), scratch.data_ptr(), parallel(), len(layers.structs), B, P, fixed,
-            len(changed), len(sizes), self._products[0].vector, cores.num_threads(),
-        )  # fmt: skip
-        return out
+        return torch.from_numpy(
+            self._over_arrays(noise.numpy(), mu.numpy(), cond.numpy(), times.numpy(), sizes)
+        )
+
+
+def _array(tensor: Tensor | None) -> np.ndarray | None:
+    return None if tensor is None else tensor.numpy()
 
 
 def _address(tensor: Tensor | None) -> int:

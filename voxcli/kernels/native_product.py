@@ -9,16 +9,15 @@ Letters: `M` rows, `K` in, `N` out.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from voxcli.kernels import arrays
 from voxcli.kernels.native import load, loaded
 from voxcli.kernels.structs import MIN_THREADED, VECTORS, PanelsStruct
 from voxcli.layers import cores
@@ -88,12 +87,9 @@ def product(x: Tensor, panels: Panels) -> Tensor:
     return y
 
 
-@cache
 def parallel() -> int | None:
     """Address of the call that runs a function in the kernels' own threads, where they have any."""
-    if sys.platform != "linux":
-        return None
-    return ctypes.cast(loaded().vox_parallel, ctypes.c_void_p).value
+    return arrays.parallel() if sys.platform == "linux" else None
 
 
 def is_available() -> bool:
