@@ -7,16 +7,14 @@ CUDA graph; without one it is the same function.
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from recipes.train_mini.captured import Captured, capturing_stream, restart_without_graphs
 from recipes.train_mini.codec import AudioVae
 from recipes.train_mini.judges import (
     Discriminators,
@@ -27,7 +25,7 @@ from recipes.train_mini.judges import (
     split_rows,
 )
 from recipes.train_mini.pool import SAMPLE_RATE, Pool, Samples
-from recipes.train_mini.progress import SECONDS_LEFT, Budget, Log, append_json, save
+from recipes.train_mini.progress import Budget, Log, append_json, save
 from recipes.train_mini.resample import ToEncoderRate
 from recipes.train_mini.settings import Codec, Settings
 
@@ -36,7 +34,6 @@ CLIP_VAE, CLIP_DISCRIMINATORS = 200.0, 50.0
 NAMES = ("mel", "fooling", "features", "judged", "peak", "divergence")
 HELD_ROWS = 24
 STATE = "codec.pt"
-NO_GRAPHS = "TRAIN_MINI_NO_GRAPHS"
 
 
 class Trainer:
@@ -206,42 +203,6 @@ class Trainer:
         return float(distance)
 
 
-class Captured:
-    """A step as a CUDA graph over one input; on a CPU the step itself."""
-
-    def __init__(self, trainer: Trainer, step: Callable[[Tensor], None], like: Tensor) -> None:
-        self._input, self._step = like.clone(), step
-        self._graph: torch.cuda.CUDAGraph | None = None
-        if trainer.device.type != "cuda" or os.environ.get(NO_GRAPHS):
-            return
-        for rate in trainer.rates:
-            rate.zero_()  # so that nothing moves
-        for _ in range(3):  # allocations, autotuning and the optimisers' states
-            step(self._input)
-        torch.cuda.synchronize()
-        for optimiser in trainer.optimisers:
-            optimiser.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-            step(self._input)
-        torch.cuda.synchronize()
-        self._graph = graph
-
-    def __call__(self, samples: Tensor) -> None:
-        self._input.copy_(samples)
-        if self._graph is None:
-            self._step(self._input)
-        else:
-            self._graph.replay()
-
-
-def _restart_without_graphs(log: Log, budget: Budget, why: Exception) -> None:
-    """A failed capture leaves a process that cannot go on."""
-    log(f"no graph could be captured, so steps run one kernel at a time: {why!r}")
-    os.environ |= {NO_GRAPHS: "1", SECONDS_LEFT: str(budget.left)}
-    os.execv(sys.executable, [sys.executable, "-m", "recipes.train_mini", *sys.argv[1:]])
-
-
 def _wait_for_speech(pool: Pool, settings: Codec, budget: Budget) -> bool:
     while not budget.is_spent:
         pool.take_in()
@@ -259,7 +220,7 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
-        torch.cuda.set_stream(torch.cuda.Stream())  # what a graph captures must not be the default
+    capturing_stream(device)
     trainer = Trainer(codec, device)
     if (folder / STATE).is_file():
         trainer.load(torch.load(folder / STATE, map_location=device))
@@ -289,11 +250,11 @@ def _train(trainer: Trainer, pool: Pool, folder: Path, budget: Budget, log: Log)
             if trainer.step:
                 save(trainer.state(), folder / STATE)
             try:
-                runner = Captured(trainer, function, like)
+                runner = Captured(function, [like], trainer.rates, trainer.optimisers)
             except RuntimeError as error:
                 if device.type != "cuda":
                     raise
-                _restart_without_graphs(log, budget, error)
+                restart_without_graphs(log, budget, error)
             log(f"step {trainer.step}: {function.__name__}")
             reported, at = trainer.step, time.monotonic()
         if trainer.step % 50 == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from recipes.train_mini.captured import Captured, capturing_stream, restart_without_graphs
 from recipes.train_mini.language import LanguageModel, PhoneHead, losses
-from recipes.train_mini.packing import Steps, Store, to_device
+from recipes.train_mini.packing import Steps, Store, on_device, packed_rows
 from recipes.train_mini.progress import Budget, Log, append_json, save
 from recipes.train_mini.settings import Settings
 from recipes.train_mini.tokens import Tokens, vocabulary
 
 STATE = "language.pt"
+NAMES = ("diffusion", "stop", "phone", "right")
 CLIP = 1.0
 NUM_WORKERS = 5  # that pack rows, beside a card
 EMBEDDING = "base_lm.embed_tokens.weight"
@@ -51,29 +54,40 @@ def take_over(model: LanguageModel, folder: Path) -> list[str]:
 
 
 class Trainer:
-    """Weights, optimiser and one step."""
+    """Weights, optimiser and one step.
 
-    def __init__(self, settings: Settings, device: torch.device) -> None:
+    Args:
+        settings: of all steps.
+        store: lines whose patches and phones are on the device.
+        device: where it is trained.
+    """
+
+    def __init__(self, settings: Settings, store: Store, device: torch.device) -> None:
         torch.manual_seed(settings.language.seed)
-        self.settings, self.device = settings.language, device
+        self.settings, self.store, self.device = settings.language, store, device
+        self.is_card = device.type == "cuda"
         self.model = LanguageModel(settings.language, settings.codec).to(device)
         self.heads = PhoneHead(settings.language.hidden, settings.language.patch).to(device)
         both = nn.ModuleList((self.model, self.heads))
         matrices = [p for p in both.parameters() if p.ndim >= 2]
         vectors = [p for p in both.parameters() if p.ndim < 2]
+        self.learning_rate = torch.zeros((), device=device)
         self.optimiser = torch.optim.AdamW(
             [
                 {"params": matrices, "weight_decay": settings.language.weight_decay},
                 {"params": vectors, "weight_decay": 0.0},
             ],
-            betas=(0.9, 0.98), fused=device.type == "cuda",
+            lr=self.learning_rate, betas=(0.9, 0.98), fused=self.is_card,
+            capturable=self.is_card, foreach=False,
         )  # fmt: skip
         weights = self.model.state_dict()
         self.average = {name: value.clone() for name, value in weights.items()}
         self._weights = list(weights.values())
         self._all = [*matrices, *vectors]
+        self._runner: Captured | None = None
+        self.shown = torch.zeros(len(NAMES), device=device)
         self.step = self.optimiser_age = 0
-        if device.type == "cuda":
+        if self.is_card:
             for module in self.model.modules():
                 if type(module).__name__ == "Layer":
                     module.compile(dynamic=False)
@@ -96,43 +110,63 @@ class Trainer:
         self.step, self.optimiser_age = state["ages"]
         if "optimiser" in state:
             self.optimiser.load_state_dict(state["optimiser"])
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.learning_rate  # one tensor, which a graph has captured
 
-    def rate(self) -> float:
+    def rate(self, least_done: float) -> float:
+        """Of the step that comes, where at least so much of the course counts as done."""
         settings = self.settings
-        done = 0.5 * (1 + math.cos(math.pi * min(1.0, self.step / settings.steps)))
-        rate = settings.last_rate + (settings.learning_rate - settings.last_rate) * done
+        done = min(1.0, max(least_done, self.step / settings.steps))
+        fallen = 0.5 * (1 + math.cos(math.pi * done))
+        rate = settings.last_rate + (settings.learning_rate - settings.last_rate) * fallen
         return rate * min(1.0, (self.optimiser_age + 1) / settings.warm_steps)
 
-    def move(self, store: Store, item: Any) -> dict[str, Tensor]:
-        """One step."""
-        settings, is_card = self.settings, self.device.type == "cuda"
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate()
-        if not is_card:
-            torch.manual_seed(settings.seed + self.step)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_card):
-            made = losses(self.model, self.heads, to_device(store, item, self.device))
+    def _step(self, *item: Tensor) -> None:
+        settings = self.settings
+        # without its cache: what is cached in a capture would be read by no later step
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.is_card, cache_enabled=False
+        ):
+            made = losses(self.model, self.heads, packed_rows(self.store, item))
         loss = made["diffusion"] + settings.stop_weight * made["stop"]
         loss = loss + settings.phone_weight * made["phone"]
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._all, CLIP)
         self.optimiser.step()
+        self.shown.copy_(torch.stack([made[name].detach().float() for name in NAMES]))
+
+    def capture(self, like: Sequence[Tensor]) -> None:
+        """Make the step a graph over inputs like these.
+
+        Raises:
+            RuntimeError: it cannot be captured.
+        """
+        self._runner = Captured(self._step, like, [self.learning_rate], [self.optimiser])
+
+    def move(self, item: Sequence[Tensor], least_done: float) -> None:
+        """One step."""
+        assert self._runner is not None
+        self.learning_rate.fill_(self.rate(least_done))
+        if not self.is_card:
+            torch.manual_seed(self.settings.seed + self.step)
+        self._runner(*item)
         self.step += 1
         self.optimiser_age += 1
-        share = 1 - min(settings.ema, (1 + self.step) / (20 + self.step))
+        share = 1 - min(self.settings.ema, (1 + self.step) / (20 + self.step))
         torch._foreach_lerp_(list(self.average.values()), self._weights, share)
-        return {name: value.detach() for name, value in made.items()}
 
 
 def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     """Train until the steps are done or the budget is spent; True when done."""
     language, folder = settings.language, settings.work
     log = Log("language", folder / "logs")
+    capturing_stream(device)
     store = Store.read(folder / "latents", Tokens(language.vocabulary))
     steps = Steps(store, language)
+    store = replace(store, patches=store.patches.to(device), phones=store.phones.to(device))
     torch.manual_seed(language.seed)
-    trainer = Trainer(settings, device)
+    trainer = Trainer(settings, store, device)
     if (folder / STATE).is_file():
         trainer.load(torch.load(folder / STATE, map_location=device))
         log(f"goes on from step {trainer.step}")
@@ -146,13 +180,22 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
         steps, batch_size=None, sampler=range(trainer.step, language.steps),
         num_workers=NUM_WORKERS if device.type == "cuda" else 0,
     )  # fmt: skip
-    on_device = replace(store, patches=store.patches.to(device), phones=store.phones.to(device))
+    begun = trainer.step / language.steps
+    if begun < 1:
+        try:
+            trainer.capture(on_device(steps[trainer.step], device))
+        except RuntimeError as error:
+            if device.type != "cuda":
+                raise
+            restart_without_graphs(log, budget, error)
     saved = at = time.monotonic()
     reported = trainer.step
-    for item in loader:
-        values = trainer.move(on_device, item)
+    for arrays in loader:
+        is_timed = language.ends_with_seconds
+        least_done = begun + (1 - begun) * budget.share if is_timed else 0.0
+        trainer.move(on_device(arrays, device), least_done)
         if trainer.step % language.report_steps == 0:
-            record = {name: float(value) for name, value in values.items()}
+            record = dict(zip(NAMES, trainer.shown.tolist(), strict=True))
             pace = (trainer.step - reported) / max(1e-9, time.monotonic() - at)
             if not all(map(math.isfinite, record.values())):
                 raise SystemExit(f"step {trainer.step} is not finite: {record}")

@@ -9,6 +9,7 @@ Letters: `B` rows, `N` positions, `P` latents a patch, `D` latent width.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +102,16 @@ class Layout:
         return tokens, places, flags
 
 
+def _any(lines: Sequence[int], random: np.random.Generator) -> int:
+    return lines[random.integers(len(lines))]  # `choice` would copy all of them
+
+
+def _another(lines: Sequence[int], line: int, random: np.random.Generator) -> int:
+    """Any of them but `line`, which is one of them, unless there is no other."""
+    chosen = lines[random.integers(max(1, len(lines) - 1))]
+    return lines[-1] if chosen == line else chosen
+
+
 class Steps(Dataset[tuple[np.ndarray, ...]]):
     """Item `step` is what that step is trained on."""
 
@@ -124,15 +135,14 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
             not self._others or random.random() < self._settings.default_share
         )
         if is_default:
-            line, mode = int(random.choice(self._default)), "alone"
+            line, mode = _any(self._default, random), "alone"
             mates = self._default
         else:
             as_default = bool(self._default) and random.random() < DEFAULT_AS_REFERENCE
-            line = int(random.choice(self._default if as_default else self._others))
+            line = _any(self._default if as_default else self._others, random)
             mates = self._default if as_default else self._mates[line]
             mode = str(random.choice(MODES, p=MODE_SHARES))
-        mate = int(random.choice([each for each in mates if each != line] or [line]))
-        other = int(random.choice([each for each in mates if each != line] or [line]))
+        mate, other = _another(mates, line, random), _another(mates, line, random)
         tokens, layout = store.tokens[line], Layout()
         if random.random() < UNKNOWN_SHARE:
             tokens = np.insert(tokens, random.integers(1, len(tokens) + 1), 0)
@@ -188,11 +198,14 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
         return tokens, places, flags, utterances, positions, np.concatenate((repeats, rest))
 
 
-def to_device(store: Store, item: tuple[np.ndarray, ...], device: torch.device) -> Packed:
-    """A step's rows with their patches; the store's tensors are on the device."""
-    tokens, places, flags, utterances, positions, draws = (
-        torch.as_tensor(each).to(device, non_blocking=True) for each in item
-    )
+def on_device(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
+    """A step's arrays as tensors there."""
+    return [torch.as_tensor(each).to(device) for each in arrays]
+
+
+def packed_rows(store: Store, item: Sequence[Tensor]) -> Packed:
+    """A step's rows with their patches; all tensors are on one device."""
+    tokens, places, flags, utterances, positions, draws = item
     return Packed(
         tokens=tokens,
         patches=store.patches[places].float(),

@@ -19,6 +19,7 @@ class Budget:
     """Seconds that a call of a step may take, from the start of the process's clock."""
 
     def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._end = time.monotonic() + seconds
 
     @property
@@ -29,6 +30,13 @@ class Budget:
     def left(self) -> float:
         """Seconds."""
         return self._end - time.monotonic()
+
+    @property
+    def share(self) -> float:
+        """How much of it is spent, 0 to 1; of one without an end nothing is."""
+        if self._seconds == float("inf"):
+            return 0.0
+        return min(1.0, max(0.0, 1 - self.left / max(self._seconds, 1e-9)))
 
 
 class Log:

@@ -39,7 +39,7 @@ class Speech:
         hibari: folder of the unpacked wheel `hibari-tts`.
         kokoro: folder with `kokoro.int8.onnx` and `voices.npz`.
         held_voices: Kokoro's voices that no training speech may contain.
-        hibari_processes, kokoro_processes: how many speak at once.
+        hibari_processes, kokoro_processes: how many speak at once; Kokoro's share all cards.
         hibari_hours, kokoro_hours: when to stop; 0 leaves that teacher out.
         utterances: lines in one file of speech.
         lines_a_speaker: lines that one made-up speaker says.
@@ -128,6 +128,8 @@ class Language:
         draws: patches a step whose diffusion is trained.
         default_share: part of the utterances in the default voice, without a reference.
         steps: in all; the learning rate is a cosine over them after `warm_steps`.
+        ends_with_seconds: the learning rate has fallen when the seconds of the call end, if that is
+            sooner.
         guidance_drop: part of the draws without condition.
         history_noise, history_share: standard deviation of noise on what the models read back, and
             on which part of the patches.
@@ -158,6 +160,7 @@ class Language:
     draws: int = 8192
     default_share: float = 0.4
     steps: int = 20_000
+    ends_with_seconds: bool = False
     warm_steps: int = 400
     learning_rate: float = 1e-3
     last_rate: float = 3e-5

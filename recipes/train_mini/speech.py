@@ -197,6 +197,13 @@ def work(settings: Settings, kind: str, worker: int, workers: int, hours: float,
         write_file(teacher, chosen, random, stem, settings.speech.max_seconds)
 
 
+def places(device: torch.device) -> list[str]:
+    """All cards where any is asked for, else the device."""
+    if device != torch.device("cuda"):
+        return [str(device)]
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+
+
 def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     """Speak until the hours are full or the budget is spent; True when full."""
     speech, folder = settings.speech, settings.work / "speech"
@@ -204,16 +211,17 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     log = Log("speech", settings.work / "logs")
     held_hours = 0.0 if not speech.held_voices or not speech.kokoro_hours else 1e-6
     plans = {
-        "held": (held_hours, 1, str(device)),
-        "kokoro": (speech.kokoro_hours, speech.kokoro_processes, str(device)),
-        "hibari": (speech.hibari_hours, speech.hibari_processes, "cpu"),
+        "held": (held_hours, 1, places(device)),
+        "kokoro": (speech.kokoro_hours, speech.kokoro_processes, places(device)),
+        "hibari": (speech.hibari_hours, speech.hibari_processes, ["cpu"]),
     }
     context = multiprocessing.get_context("spawn")
     processes = []
-    for kind, (hours, workers, place) in plans.items():
+    for kind, (hours, workers, devices) in plans.items():
         if spoken_hours(folder, kind) >= hours:
             continue
         for worker in range(workers):
+            place = devices[worker % len(devices)]
             given = (settings, kind, worker, workers, hours, budget.left, place)
             processes.append((kind, context.Process(target=work, args=given)))
     for _, process in processes:
