@@ -19,6 +19,9 @@ LOWEST_HZ = 55.0
 CENTRE_HZ = 800.0  # where a tilt changes nothing
 NUM_BANDS = 8
 MAX_PHONES = 510  # for which Kokoro has styles
+HALF_STYLE = 128  # numbers for the timbre, and as many behind them for pitch and durations
+BEYOND_SHARE, MAX_BEYOND = 0.5, 0.35  # of the pairs of voices, and how far
+OTHER_PROSODY_SHARE = 0.5
 SMOOTH_BINS = 5  # 100 Hz: wider than a harmonic, narrower than a formant
 
 
@@ -27,34 +30,51 @@ class Mixture:
     """A speaker of Kokoro.
 
     Attributes:
-        weights: of the voices whose styles are summed.
+        timbre, prosody: weights of the voices whose styles are summed, for each half of a style.
+            They sum to 1, and may be negative.
         speed: pace, 1 is the voices' own.
         rate: the speech is read so much faster: pitch and formants move, the pace is kept.
     """
 
-    weights: Mapping[str, float]
-    speed: float
-    rate: float
+    timbre: Mapping[str, float]
+    prosody: Mapping[str, float]
+    speed: float = 1.0
+    rate: float = 1.0
 
     def style(self, styles: Mapping[str, Array], num_phones: int) -> Array:
         """`[256]`, for a line of `num_phones` phones; tables may leave out rows, evenly."""
         place = min(max(num_phones - 1, 0), MAX_PHONES - 1) / MAX_PHONES
-        parts = [
-            weight * styles[name][int(place * len(styles[name]))].astype(np.float32)
-            for name, weight in self.weights.items()
-        ]
-        return np.sum(parts, axis=0)
+
+        def summed(weights: Mapping[str, float]) -> Array:
+            parts = [
+                weight * styles[name][int(place * len(styles[name]))].astype(np.float32)
+                for name, weight in weights.items()
+            ]
+            return np.sum(parts, axis=0)
+
+        timbre, prosody = summed(self.timbre), summed(self.prosody)
+        return np.concatenate((timbre[:HALF_STYLE], prosody[HALF_STYLE:]))
+
+
+def _weights(random: np.random.Generator, voices: Sequence[str]) -> dict[str, float]:
+    """One voice, one a little further from another than it is, or a mixture of two or three."""
+    count = min(len(voices), int(random.choice([1, 1, 2, 2, 3])))
+    names = random.choice(len(voices), count, replace=False)
+    if count == 2 and random.random() < BEYOND_SHARE:
+        further = float(random.uniform(0, MAX_BEYOND))
+        weights = np.array([1 + further, -further])
+    else:
+        weights = random.dirichlet(np.full(count, 2.0))
+    return {voices[int(i)]: float(w) for i, w in zip(names, weights, strict=True)}
 
 
 def mixture(random: np.random.Generator, voices: Sequence[str]) -> Mixture:
-    """One to three voices, sometimes resampled."""
-    count = min(len(voices), int(random.choice([1, 2, 2, 3])))
-    names = random.choice(len(voices), count, replace=False)
-    weights = random.dirichlet(np.full(count, 2.0))
+    """A speaker, often with the prosody of another, sometimes resampled."""
+    timbre = _weights(random, voices)
+    prosody = _weights(random, voices) if random.random() < OTHER_PROSODY_SHARE else timbre
     rate = float(random.uniform(0.86, 1.1)) if random.random() < 0.35 else 1.0
     speed = float(np.clip(np.exp(random.normal(0, 0.08)), 0.82, 1.2))
-    chosen = {voices[int(i)]: float(w) for i, w in zip(names, weights, strict=True)}
-    return Mixture(chosen, speed, rate)
+    return Mixture(timbre, prosody, speed, rate)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class KokoroSpeech:
         count = -(-settings.utterances // settings.lines_a_speaker)
         if self._is_held:
             names = [self._voices[i % len(self._voices)] for i in range(count)]
-            made = [speakers.Mixture({name: 1.0}, 1.0, 1.0) for name in names]
+            made = [speakers.Mixture({name: 1.0}, {name: 1.0}) for name in names]
         else:
             made = [speakers.mixture(random, self._voices) for _ in range(count)]
         cast = [each for each in made for _ in range(settings.lines_a_speaker)]

@@ -299,10 +299,13 @@ def test_templates_are_the_same_for_the_same_seed() -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_a_mixture_is_of_the_voices_that_may_be_heard(seed: int) -> None:
     chosen = speakers.mixture(np.random.default_rng(seed), ["a", "b", "c", "d"])
-    assert set(chosen.weights) <= {"a", "b", "c", "d"}
-    assert sum(chosen.weights.values()) == pytest.approx(1)
     styles = {name: np.full((510, 256), i, np.float16) for i, name in enumerate("abcd")}
-    assert 0 <= chosen.style(styles, 40).min() <= chosen.style(styles, 40).max() <= 3.01
+    style = chosen.style(styles, 40)
+    for half, weights in zip(np.split(style, 2), (chosen.timbre, chosen.prosody), strict=True):
+        assert set(weights) <= {"a", "b", "c", "d"}
+        assert sum(weights.values()) == pytest.approx(1)
+        expected = sum(weight * "abcd".index(name) for name, weight in weights.items())
+        assert half == pytest.approx(np.full(128, expected), abs=1e-4)
 
 
 def dominant_hz(samples: np.ndarray, rate: int) -> float:
