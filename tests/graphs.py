@@ -41,13 +41,13 @@ class RecordedGraph:
     def __init__(self, function: Callable[[], None]) -> None:
         with _Recorder() as recorder:
             function()
-        self._calls = recorder.calls
+        self.calls = recorder.calls
         self.num_replays = 0
 
     @torch.inference_mode()
     def replay(self) -> None:
         self.num_replays += 1
-        for func, args, kwargs, output in self._calls:
+        for func, args, kwargs, output in self.calls:
             again = func(*args, **kwargs)
             for there, here in zip(_tensors(output), _tensors(again), strict=True):
                 if there.untyped_storage().data_ptr() != here.untyped_storage().data_ptr():
@@ -105,10 +105,12 @@ class RecordingCard:
     def branch(self) -> _Branch:
         return _Branch()
 
-    def capture(self, function: Callable[[], None]) -> RecordedGraph:
+    def capture(
+        self, function: Callable[[], None], ready: Callable[[], None] | None = None
+    ) -> RecordedGraph:
         if self._failure is not None and len(self.graphs) + 1 == self._fail_at:
             raise self._failure
-        function()
+        (ready or function)()
         self.graphs.append(RecordedGraph(function))
         return self.graphs[-1]
 

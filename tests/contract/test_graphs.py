@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graphs import RecordingCard
+from graphs import RecordedGraph, RecordingCard
 from subjects import Subject
 
 from voxcli.config import EngineConfig
@@ -28,17 +28,15 @@ TEXTS = ("Hello there.", "One two three four.", "Why not?", "The birch canoe sli
 TOLERANCE = 2e-3  # fp32, other orders of summation, fed back over the frames of a request
 
 
-def keys_of(subject: Subject) -> list[Any]:
-    """Two keys of a family: of its defaults, and of other parameters."""
+def keys_of(subject: Subject) -> dict[Any, Any]:
+    """Two keys of a family, of its defaults and of other parameters; for each its cheapest."""
     family = subject.family
-    found = [family.graph_key(family.parameters())]
+    asked = [family.parameters()]
     for each in family.declaration:
         value = not each.default if each.minimum is None else each.type(each.minimum)
-        key = family.graph_key(
-            family.parameters_of({**vars(family.parameters()), each.name: value})
-        )
-        found.append(key)
-    return list(dict.fromkeys(found))[:2]
+        asked.append(family.parameters_of({**vars(family.parameters()), each.name: value}))
+    found = {family.graph_key(each): family.graph_key(family.cheapest(each)) for each in asked}
+    return dict(list(found.items())[:2])
 
 
 class Captured:
@@ -46,10 +44,11 @@ class Captured:
 
     def __init__(self, subject: Subject, **given: Any) -> None:
         self.card = RecordingCard(**given)
-        self.keys = keys_of(subject)
+        cheapest = keys_of(subject)
+        self.keys = list(cheapest)
         model, device = subject.model, torch.device("cpu")
         self.runner = GraphRunner(
-            model, self.card, NUM_SLOTS, NUM_POSITIONS, self.keys, lambda: True
+            model, self.card, NUM_SLOTS, NUM_POSITIONS, cheapest, lambda: True
         )
         config = EngineConfig(max_slots=NUM_SLOTS, max_positions=NUM_POSITIONS, threads=1)
         self.core = EngineCore(model, device, config, runner=self.runner)
@@ -152,9 +151,9 @@ def test_everything_is_captured_before_the_first_request_largest_first(subject: 
     order: list[int] = []
 
     class Ordering(RecordingCard):
-        def capture(self, function: Any) -> Any:
+        def capture(self, function: Any, ready: Any = None) -> Any:
             order.append(function.args[0] if len(function.args) == 2 else -1)
-            return super().capture(function)
+            return super().capture(function, ready)
 
     card = Ordering()
     keys = keys_of(subject)
@@ -167,6 +166,31 @@ def test_everything_is_captured_before_the_first_request_largest_first(subject: 
     core = EngineCore(subject.model, torch.device("cpu"), config, runner=runner)
     run(core, [request(subject, number) for number in range(5)], joins=[0, 0, 2, 3, 5])
     assert runner.graph_captures == len(order), "nothing is captured under load"
+
+
+def test_what_runs_before_a_capture_launches_all_that_the_step_does(subject: Subject) -> None:
+    launched: list[tuple[set[Any], set[Any]]] = []
+
+    class Comparing(RecordingCard):
+        def capture(self, function: Any, ready: Any = None) -> Any:
+            if ready is not None:
+                launched.append(
+                    (operations(RecordedGraph(ready)), operations(RecordedGraph(function)))
+                )
+            return super().capture(function, ready)
+
+    def operations(graph: RecordedGraph) -> set[Any]:
+        calls = [(func, args) for func, args, _, _ in graph.calls if not func.is_view]
+        return {(func, tuple(map(shape_of, args))) for func, args in calls}
+
+    def shape_of(value: Any) -> Any:
+        return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+
+    keys = keys_of(subject)
+    GraphRunner(subject.model, Comparing(), NUM_SLOTS, NUM_POSITIONS, keys, lambda: True)
+    assert len(launched) == len(keys) * (NUM_SLOTS - 1), "the largest runs as it is"
+    for before, step in launched:
+        assert step <= before
 
 
 def test_results_come_one_step_late_and_none_is_left(subject: Subject, captured: Captured) -> None:

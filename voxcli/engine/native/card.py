@@ -90,8 +90,13 @@ class Card(Protocol):
 
     def branch(self) -> Branch: ...
 
-    def capture(self, function: Callable[[], None]) -> Graph:
-        """Run a function once, then record it; all recordings share one pool of memory.
+    def capture(
+        self, function: Callable[[], None], ready: Callable[[], None] | None = None
+    ) -> Graph:
+        """Record a function; all recordings share one pool of memory.
+
+        Args:
+            ready: runs before, and makes all its kernels ready; None for the function itself.
 
         Raises:
             torch.OutOfMemoryError, RuntimeError: as the device does.
@@ -133,11 +138,13 @@ class CudaCard:
     def branch(self) -> Branch:
         return _CudaBranch(self.device)
 
-    def capture(self, function: Callable[[], None]) -> Graph:
+    def capture(
+        self, function: Callable[[], None], ready: Callable[[], None] | None = None
+    ) -> Graph:
         warm = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         warm.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(warm):
-            function()  # loads kernels and makes the libraries' workspaces
+            (ready or function)()  # loads kernels and makes the libraries' workspaces
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._main):

@@ -49,6 +49,12 @@ def keys_of(family: ModelFamily, config: EngineConfig) -> tuple[GraphKey, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+def cheapest_of(family: ModelFamily, config: EngineConfig) -> dict[GraphKey, GraphKey]:
+    """For each captured key the one that launches the same kernels, and fewest."""
+    wanted = map(family.parameters_of, config.graphs or ({},))
+    return {family.graph_key(each): family.graph_key(family.cheapest(each)) for each in wanted}
+
+
 def make_runner(
     model: Any,
     device: torch.device | None,
@@ -68,9 +74,9 @@ def make_runner(
     from voxcli.engine.native.card import CudaCard
     from voxcli.engine.native.graph import GraphRunner
 
-    keys = keys_of(model.family, config)
+    cheapest = cheapest_of(model.family, config)
     card = CudaCard(device)
-    return GraphRunner(model, card, config.max_slots, num_positions, keys, is_compiled)
+    return GraphRunner(model, card, config.max_slots, num_positions, cheapest, is_compiled)
 
 
 @dataclass(frozen=True)

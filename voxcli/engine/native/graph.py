@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -73,7 +74,8 @@ class GraphRunner:
         card: where it is.
         num_slots: requests that run at once.
         num_positions: static length of a slot.
-        keys: graph keys to capture steps for.
+        cheapest: graph keys to capture steps for; for each the one that launches the same kernels,
+            and fewest, which makes them ready.
         is_compiled: asked before the first kernel is needed; True where all of them are in Triton's
             cache.
     """
@@ -84,10 +86,10 @@ class GraphRunner:
         card: Card,
         num_slots: int,
         num_positions: int,
-        keys: Sequence[GraphKey],
+        cheapest: Mapping[GraphKey, GraphKey],
         is_compiled: Callable[[], bool],
     ) -> None:
-        self.keys: tuple[GraphKey, ...] | None = tuple(keys)
+        self.keys: tuple[GraphKey, ...] | None = tuple(cheapest)
         self.graph_captures = 0
         self.capture_s = 0.0
         self.compile_s = 0.0
@@ -109,23 +111,30 @@ class GraphRunner:
         self._prefilling = Prefilling(self.program, lambda shape: graphs[shape].replay())
         self.prefixes = self._prefilling.prefixes
         self._host_free: list[HostRows] = []
-        self._capture(keys, is_compiled)
+        self._capture(cheapest, is_compiled)
 
     # ------------------------------------------------------------ capture
 
     @torch.inference_mode()
-    def _capture(self, keys: Sequence[GraphKey], is_compiled: Callable[[], bool]) -> None:
+    def _capture(
+        self, cheapest: Mapping[GraphKey, GraphKey], is_compiled: Callable[[], bool]
+    ) -> None:
         """Capture every bucket under every key: the largest first, into one pool."""
         started = time.perf_counter()
         reserved = self._card.reserved_bytes()
         self.program.rows.inputs[0].fill_(self.program.dummy_slot)
-        steps, prompts = list(self.program.steps(keys)), list(self.program.prompts())
+        program = self.program
+        steps, prompts = list(program.steps(tuple(cheapest))), list(program.prompts())
         try:
             with self._card.current():
                 if not is_compiled():
-                    self._compile(self.program.with_all_kernels(keys))
-                for function, key in steps:
-                    self._graphs[key] = self._capture_one(function)
+                    self._compile(program.with_all_kernels(tuple(dict.fromkeys(cheapest.values()))))
+                for function, (key, num_rows) in steps:
+                    cheap = partial(program.step, num_rows, cheapest[key])
+                    # the first run of a key makes what the model keeps for it
+                    is_first = num_rows == program.buckets[-1]
+                    graph = self._capture_one(function, None if is_first else cheap)
+                    self._graphs[key, num_rows] = graph
                 for function, shape in prompts:
                     self._prompt_graphs[shape] = self._capture_one(function)
         except torch.OutOfMemoryError as err:
@@ -157,8 +166,10 @@ class GraphRunner:
                 function()
         self.compile_s = time.perf_counter() - started
 
-    def _capture_one(self, function: Callable[[], None]) -> Graph:
-        graph = self._card.capture(function)
+    def _capture_one(
+        self, function: Callable[[], None], ready: Callable[[], None] | None = None
+    ) -> Graph:
+        graph = self._card.capture(function, ready)
         self.graph_captures += 1
         return graph
 
