@@ -22,6 +22,7 @@ from typing import Any, Self
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.driver import CudaLauncher, CudaUtils
+from triton.compiler import make_backend
 from triton.runtime import driver
 from triton.runtime.cache import triton_key
 
@@ -91,7 +92,10 @@ class Compilers:
     def _fork_all(self, jobs: socket.socket) -> bool:
         """The children's parent: whether all of them end well."""
         self._jobs.close()
-        triton_key()  # a hash of all of Triton: once, not in every child
+        # what every child would do: hash all of Triton, ask the assembler's version, import
+        triton_key()
+        make_backend(driver.active.get_current_target()).hash()
+        import_module("triton.compiler.code_generator")
         children = [_fork(_build_utilities)]
         children += [_fork(lambda: _compile_all(jobs)) for _ in range(self._num_processes)]
         jobs.close()

@@ -28,7 +28,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +39,7 @@ from typing import IO, Self
 from voxcli.closing import Closing
 from voxcli.config import EngineConfig, num_cores
 from voxcli.engine.native import stand_ins
+from voxcli.engine.native.beside import Beside
 from voxcli.models.base import ModelFamily
 
 logger = logging.getLogger(__name__)
@@ -107,15 +110,51 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("TRITON_CACHE_DIR") or Path(home) / ".triton" / "cache")
 
 
-class Ahead(Closing):
-    """The second process, or nothing where there is no card for it."""
+@dataclass(frozen=True)
+class _Process:
+    """The second process and what it says."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes] | None, errors: IO[bytes] | None, *, is_ready: bool
-    ) -> None:
-        self._process = process
-        self._errors = errors
-        self._is_ready = is_ready
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+
+    def has_compiled(self) -> bool:
+        """Wait for its end; whether Triton's cache holds the kernels now."""
+        try:
+            return self.process.wait(PATIENCE_S) == 0
+        except subprocess.TimeoutExpired:
+            logger.info("compiling kernels ahead took more than %d s", PATIENCE_S)
+            return False
+
+    def close(self) -> None:
+        """End it if it still runs."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
+        self.errors.seek(0)
+        if said := self.errors.read().decode(errors="replace").strip():
+            logger.info("compiling kernels ahead: %s", said.rsplit("\n", 1)[-1])
+            logger.debug("%s", said)
+        self.errors.close()
+
+
+def _has_marks() -> bool:
+    """Whether anything was ever compiled ahead."""
+    try:
+        return any(_cache_folder().glob("voxcli-*"))
+    except (OSError, RuntimeError):  # no home, no folder
+        return False
+
+
+class Ahead(Closing):
+    """The second process, or nothing where there is no card for it.
+
+    Args:
+        begin: makes it, beside what the caller does; or says whether the kernels are there.
+    """
+
+    def __init__(self, begin: Callable[[], _Process | bool]) -> None:
+        self._begun = Beside(begin)
+        self._is_ready: bool | None = None
 
     @classmethod
     def begin(cls, folder: Path, family: ModelFamily, config: EngineConfig) -> Self:
@@ -124,55 +163,55 @@ class Ahead(Closing):
         Args:
             config: with the parameters that graphs are captured for.
         """
-        nothing = cls(None, None, is_ready=False)
-        if config.eager or find_spec("triton") is None or not hasattr(os, "fork"):
-            return nothing
-        card = _Card.find(config.device)
-        if card is None:
-            return nothing
-        card.make_context()
-        try:
-            order = Order.of(folder, family, config, card.capability)
-            if order.mark.exists():
-                return cls(None, None, is_ready=True)
-            errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
-            process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, order.to_json(), *sys.path],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            )
-        except (OSError, RuntimeError, PackageNotFoundError) as err:  # no home, no file, no disk
-            logger.info("kernels are not compiled ahead: %s", err)
-            return nothing
-        return cls(process, errors, is_ready=False)
+        begun = cls(partial(_begin, folder, family, config))
+        if not _has_marks():  # a process comes first: imports here would only let it wait
+            begun._begun.wait()
+        return begun
 
     def is_ready(self) -> bool:
         """Wait for the process; whether Triton's cache holds the kernels now."""
-        if self._process is None:
-            return self._is_ready
-        try:
-            self._is_ready = self._process.wait(PATIENCE_S) == 0
-        except subprocess.TimeoutExpired:
-            logger.info("compiling kernels ahead took more than %d s", PATIENCE_S)
-        self.close()
+        if self._is_ready is None:
+            begun = self._begun.result()
+            self._is_ready = begun if isinstance(begun, bool) else begun.has_compiled()
+            self._end(begun)
         return self._is_ready
 
     def close(self) -> None:
         """End the process if it still runs; always safe."""
-        if self._process is None or self._errors is None:
-            return
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, 9)
-            self._process.wait()
-        self._errors.seek(0)
-        if said := self._errors.read().decode(errors="replace").strip():
-            logger.info("compiling kernels ahead: %s", said.rsplit("\n", 1)[-1])
-            logger.debug("%s", said)
-        self._errors.close()
-        self._process = None
+        if self._is_ready is None:
+            self._is_ready = False
+            self._end(self._begun.result())
+
+    def _end(self, begun: _Process | bool) -> None:
+        if isinstance(begun, _Process):
+            begun.close()
+
+
+def _begin(folder: Path, family: ModelFamily, config: EngineConfig) -> _Process | bool:
+    """The process, or whether the kernels are there without one."""
+    if config.eager or find_spec("triton") is None or not hasattr(os, "fork"):
+        return False
+    card = _Card.find(config.device)
+    if card is None:
+        return False
+    card.make_context()
+    try:
+        order = Order.of(folder, family, config, card.capability)
+        if order.mark.exists():
+            return True
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, order.to_json(), *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+    except (OSError, RuntimeError, PackageNotFoundError) as err:  # no home, no file, no disk
+        logger.info("kernels are not compiled ahead: %s", err)
+        return False
+    return _Process(process, errors)
 
 
 @dataclass(frozen=True)
@@ -236,16 +275,17 @@ def main(text: str) -> int:
     kernels.stand_in(order.capability)
     config = order.config
     dtype = resolve_dtype(config.precision, torch.device("meta"), 0)
-    with torch.inference_mode():
+    # the children make themselves ready beside the model
+    with torch.inference_mode(), Compilers(order.capability, num_cores()) as compilers:
         family = family_named(order.family)
         model = family.load_shapes(Path(order.folder), dtype)
         program = Program(
             model, torch.device("meta"), config.max_slots, num_positions_of(model.info, config)
         )
-        with Compilers(order.capability, num_cores()) as compilers, naming():
+        with naming():
             for function in program.with_all_kernels(keys_of(family, config)):
                 function()
-            named = time.perf_counter()
+        named = time.perf_counter()
     logger.info(
         "%d kernels: imports %.1f s, named in %.1f s, compiled %.1f s later",
         compilers.num_kernels, imported - started, named - imported, time.perf_counter() - named,

@@ -25,9 +25,13 @@ class Beside(Generic[T]):
         except BaseException as err:
             self._error = err
 
+    def wait(self) -> None:
+        """Until it has ended, well or not."""
+        self._thread.join()
+
     def result(self) -> T:
         """What it returned, or raises what it raised; waits for it."""
-        self._thread.join()
+        self.wait()
         if self._error is not None:
             raise self._error
         return self._found  # type: ignore[return-value]
