@@ -25,6 +25,7 @@ if DEVICE.type == "cuda" and torch.cuda.get_device_capability() < (8, 9):
 
 from voxcli.config import EngineConfig  # noqa: E402
 from voxcli.engine.native.core import EngineCore  # noqa: E402
+from voxcli.engine.native.request import Request  # noqa: E402
 from voxcli.kernels import fp8, fp8_rows, linear  # noqa: E402
 from voxcli.kernels.fp8_rows import MAX_PAIRED_ROWS, Fp8Rows  # noqa: E402
 from voxcli.kernels.patch_attention import local_attention, local_attention_fp8  # noqa: E402
@@ -193,13 +194,17 @@ def test_a_fused_stack_is_the_plain_one_over_widened_weights(model: VoxCPM2, B: 
 
 
 def spoken(engine: EngineCore, num_rows: int) -> Tensor:
+    """All requests' samples, one request behind the other: they may start in any step."""
+    pieces: dict[Request, list[Tensor]] = {}
     for seed in range(num_rows):
         prompt = engine.model.encode_prompt("Hello there.")
-        engine.add_request(new_request(prompt, seed, 6, 2.0, max_frames=6, min_frames=6))
-    pieces = []
+        request = new_request(prompt, seed, 6, 2.0, max_frames=6, min_frames=6)
+        engine.add_request(request)
+        pieces[request] = []
     while engine.has_work:
-        pieces += [torch.from_numpy(output.samples) for output in engine.step()]
-    return torch.cat(pieces)
+        for output in engine.step():
+            pieces[output.request].append(torch.from_numpy(output.samples))
+    return torch.cat([piece for each in pieces.values() for piece in each])
 
 
 @on_a_card

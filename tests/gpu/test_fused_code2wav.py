@@ -201,6 +201,8 @@ def config() -> DecoderConfig:
         latent_dim=64, codebook_dim=32, codebook_size=64, decoder_dim=256, hidden_size=64,
         intermediate_size=96, head_dim=32, num_attention_heads=2, num_key_value_heads=2,
         num_hidden_layers=2, sliding_window=16, upsample_rates=(2, 3, 2, 2),
+        upsampling_ratios=(2, 2), num_quantizers=16, rms_norm_eps=1e-5, rope_theta=10_000.0,
+        vector_quantization_hidden_dimension=512,
     )  # fmt: skip
 
 

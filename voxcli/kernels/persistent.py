@@ -280,7 +280,6 @@ class Solver(_Persistent):
         super().__init__(
             weights.layers, weights.num_layers, weights.norm, weights.turns, weights.eps, folder
         )
-        self._sizes: dict[tuple[float, ...], Tensor] = {}
         self._tensors |= {
             "out_weights": pack_output(weights.out_weight, weights.norm),
             "in_weight": weights.in_weight, "in_bias": weights.in_bias,
@@ -288,15 +287,8 @@ class Solver(_Persistent):
             "out_bias": weights.out_bias,
         }  # fmt: skip
 
-    def step_sizes(self, sizes: Sequence[float]) -> Tensor:
-        """Step sizes on the card; the first time not while a graph is captured."""
-        key = tuple(sizes)
-        if key not in self._sizes:
-            self._sizes[key] = torch.tensor(key, device=self.device)
-        return self._sizes[key]
-
     def solve(
-        self, noise: Tensor, mu: Tensor, cond: Tensor, cfg: Tensor | None, sizes: Sequence[float],
+        self, noise: Tensor, mu: Tensor, cond: Tensor, cfg: Tensor | None, sizes: Tensor,
         times: Tensor,
     ) -> Tensor:  # fmt: skip
         """One patch; see `LocalDiT.solve`.
@@ -305,7 +297,7 @@ class Solver(_Persistent):
             noise, cond: `[1, PATCH, LATENT]`.
             mu: `[1, 2, D]`.
             cfg: fp32 `[1]` or None.
-            sizes: of the E steps.
+            sizes: fp32 `[E]`, of the steps.
             times: `[E, D]`, their time tokens.
 
         Returns:
@@ -319,7 +311,7 @@ class Solver(_Persistent):
         given = {name: tensor.contiguous() for name, tensor in given.items()}
         assert all(tensor.dtype == torch.bfloat16 for tensor in given.values())
         out = torch.empty_like(given["noise"])
-        given |= {"sizes": self.step_sizes(sizes), "out": out}
+        given |= {"sizes": sizes, "out": out}
         if cfg is not None:
             given["cfg"] = cfg
         self._launch(given, len(sizes))

@@ -68,10 +68,12 @@ class Schedule:
 
     Attributes:
         step_sizes: how far each evaluated step moves, fp32.
+        sizes: the same on the device, `[evaluations]`.
         embeddings: `[evaluations, W]`, the time token of each.
     """
 
     step_sizes: list[float]
+    sizes: Tensor
     embeddings: Tensor
 
 
@@ -128,7 +130,9 @@ class LocalDiT:
 
             times, deltas = told
             embeddings = self.time_mlp(embed(times)) + self.delta_time_mlp(embed(deltas))
-            self._schedules[num_steps] = Schedule(sizes, embeddings)
+            self._schedules[num_steps] = Schedule(
+                sizes, torch.tensor(sizes, device=norm.device), embeddings
+            )
         return self._schedules[num_steps]
 
     def velocity(

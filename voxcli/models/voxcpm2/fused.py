@@ -225,7 +225,7 @@ class FusedLocalDiT(LocalDiT):
     ) -> Tensor:
         schedule = self.schedule(num_steps)
         if solver := self._solver(len(noise)):
-            return solver.solve(noise, mu, cond, cfg, schedule.step_sizes, schedule.embeddings)
+            return solver.solve(noise, mu, cond, cfg, schedule.sizes, schedule.embeddings)
         from voxcli.kernels.linear import linear
         from voxcli.kernels.solver import euler_step, write_tokens
 
