@@ -20,7 +20,7 @@ from voxcli.engine.native.core import EngineCore
 from voxcli.engine.native.graph import GraphRunner
 from voxcli.engine.native.request import Request
 from voxcli.errors import EngineError, UsageError
-from voxcli.models.data import PromptParts
+from voxcli.models.data import PromptParts, Rows
 from voxcli.utterance import Use
 
 NUM_SLOTS, NUM_POSITIONS, NUM_FRAMES = 3, 96, 5
@@ -109,6 +109,25 @@ def test_captured_steps_are_the_eager_ones(
         close(
             run(captured.core, [request(subject, number)]), run(eager, [request(subject, number)])
         )
+
+
+def test_what_eager_rows_hold_lies_without_gaps(
+    subject: Subject, eager: EngineCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels read a row's number right behind that of the row before."""
+    seen: list[Rows] = []
+    decode = subject.model.decode
+
+    def watched(state: Any, rows: Rows) -> Any:
+        seen.append(rows)
+        return decode(state, rows)
+
+    monkeypatch.setattr(subject.model, "decode", watched)
+    run(eager, [request(subject, number) for number in range(3)])
+    assert max(len(rows.slots) for rows in seen) == 3
+    for rows in seen:
+        for each in (rows.slots, rows.positions, rows.seeds, rows.steps, *rows.inputs.values()):
+            assert each.is_contiguous()
 
 
 def test_neighbours_that_come_and_go_change_buckets_and_no_sample(

@@ -50,6 +50,8 @@ def _normal(seeds, steps, out, NUM_BLOCKS: tl.constexpr, BLOCK: tl.constexpr, EA
 def normal(seeds: Tensor, steps: Tensor, size: int) -> Tensor:
     """Standard normal noise, float32 `[B, size]`; see `layers.noise.normal`."""
     assert size % 4 == 0, size
+    assert seeds.is_contiguous()
+    assert steps.is_contiguous()
     out = torch.empty(len(seeds), size, device=seeds.device)
     blocks = size // 4
     launch(

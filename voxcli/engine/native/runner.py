@@ -57,13 +57,14 @@ class ModelRunner(EagerRunner):
             HostRow(slot_of(request), request.position, request.seed, request.step)
             for request in requests
         ]
-        slots, positions, seeds, steps = self._tensor(host, torch.int64).unbind(1)
+        columns = self._tensor(list(zip(*host, strict=True)), torch.int64)
+        slots, positions, seeds, steps = columns  # `[B]` each, as kernels read them: without gaps
         own = [model.row_values(each.prompt, each.parameters, each.step) for each in requests]
         output = model.decode(
             self.state,
             Rows(
-                slots=slots.contiguous(),
-                positions=positions.contiguous(),
+                slots=slots,
+                positions=positions,
                 seeds=seeds,
                 steps=steps,
                 inputs={
