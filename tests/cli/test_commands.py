@@ -22,6 +22,7 @@ from typer.main import get_command
 from voxcli import cli
 from voxcli.cli import docs, doctor, output
 from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, EXIT_USAGE
+from voxcli.extras import missing
 from voxcli.hub import files as hub
 from voxcli.hub.catalog import known_models
 from voxcli.models import FAMILIES
@@ -194,6 +195,22 @@ def test_doctor_says_that_the_bundled_voice_can_speak(run: Any) -> None:
     assert checks["bundled voice"]["status"] == "ok"
     assert all(check["status"] in ("ok", "warn", "missing") for check in checks.values())
     assert run("doctor")[0] == 0
+
+
+def test_doctor_warns_of_nothing_that_a_machine_need_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unavailable() -> None:
+        raise missing("sounddevice")
+
+    monkeypatch.setattr("voxcli.audio.sound.list_devices", unavailable)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    checks = (doctor._gpu(), doctor._sound(), doctor._ffmpeg())
+    assert [check.status for check in checks] == ["ok", "ok", "ok"]
+    assert "none found" in checks[0].detail
+    assert all("(optional)" in check.detail for check in checks[1:])
 
 
 def test_doctor_names_a_quota_of_the_container(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,13 @@ from voxcli import __version__
 from voxcli.cli import output
 from voxcli.cli.options import JsonOption
 from voxcli.config import EngineConfig, config_path, cpu_quota, data_dir, load_settings, num_cores
-from voxcli.errors import EXIT_DEVICE, EXIT_MODEL, ModelNotFoundError, VoxError
+from voxcli.errors import (
+    EXIT_DEVICE,
+    EXIT_MODEL,
+    MissingPackageError,
+    ModelNotFoundError,
+    VoxError,
+)
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
 
@@ -33,7 +39,7 @@ class Check:
     """One line of the report.
 
     Attributes:
-        status: "ok", "warn" (works, but not as well as it could) or "missing".
+        status: "ok", "warn" (works, but not as well as this machine could) or "missing".
         advice: what to type, where something can be done.
         data: the same for programs.
     """
@@ -145,7 +151,7 @@ def _gpu() -> Check:
     if driver:
         detail = f"driver {driver} does not work with torch's CUDA {cuda}"
         return Check("GPU", WARN, detail, "update the driver", data)
-    return Check("GPU", WARN, "none found, no CUDA graphs; voxcli runs on the CPU", data=data)
+    return Check("GPU", OK, "none found; the bundled voice needs none", data=data)
 
 
 def _sound() -> Check:
@@ -153,11 +159,13 @@ def _sound() -> Check:
 
     try:
         outputs = in_time(list_devices)
+    except MissingPackageError as err:
+        return Check("loudspeaker", OK, "not installed (optional)", f"to use it, {err.hint}")
     except VoxError as err:
         detail = f"{err.message}; files work without it"
         return Check("loudspeaker", WARN, detail, err.hint or "")
     if not outputs:
-        return Check("loudspeaker", WARN, "no output device; files work without one")
+        return Check("loudspeaker", OK, "none found; files need none")
     first = next((device for device in outputs if device.is_default), outputs[0])
     detail = f"{len(outputs)} devices, default: {first.printable_name}"
     data = {"devices": [device.name for device in outputs]}
@@ -184,8 +192,8 @@ def _ffmpeg() -> Check:
     path = shutil.which("ffmpeg")
     if path:
         return Check("ffmpeg", OK, path, data={"path": path})
-    detail = "not found; only m4a, m4b, aac and wma need it"
-    return Check("ffmpeg", WARN, detail, "install ffmpeg with the system's package manager")
+    detail = "not installed (optional); only m4a, m4b, aac and wma files need it"
+    return Check("ffmpeg", OK, detail, "install it with the system's package manager")
 
 
 def _word_times() -> Check:
