@@ -74,7 +74,7 @@ def test_samples_arrive_before_the_request_has_ended(running: Running, browser: 
     running.model.gate.set()
     browser.until("document.body.dataset.samples > 100000")
     assert re.fullmatch(r"\d+ ms", shown(browser, "ttfa"))
-    assert re.fullmatch(r"\d+\.\d\d", shown(browser, "rtf"))
+    assert re.fullmatch(r"\d+\.\d\d s", shown(browser, "made-in"))
     assert browser.run("document.getElementById('download').href").startswith("blob:")
     browser.run("document.getElementById('stop').click()")
     browser.until(f"{STATE} === 'done' && {PLAYING} === 'false'")

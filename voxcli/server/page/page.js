@@ -173,7 +173,7 @@ async function speak() {
   page.run = run;
   showResult(null);
   showPosition(run);
-  for (const id of ["ttfa", "length", "rtf", "gaps", "used-seed"]) $(id).textContent = "–";
+  for (const id of ["ttfa", "length", "made-in", "gaps", "used-seed"]) $(id).textContent = "–";
   $("keep-seed").hidden = true;
   say("asking…");
   setState("speaking");
@@ -231,7 +231,7 @@ async function receive(run, answer, began) {
     run.add(samples, now);
     run.tell({ samples });
     $("length").textContent = `${run.audioS.toFixed(1)} s`;
-    $("rtf").textContent = ((now - began) / 1000 / run.audioS).toFixed(2);
+    $("made-in").textContent = `${((now - began) / 1000).toFixed(2)} s`;
     if (!run.isBegun) beginInTime(run, now);
   }
   run.isComplete = true;
