@@ -119,7 +119,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         if self.max_slots < 1:
-            raise UsageError(f"--max-slots is {self.max_slots}", hint="give 1 or more")
+            raise UsageError(f"--slots is {self.max_slots}", hint="give 1 or more")
         if self.threads < 0:
             raise UsageError(f"--threads is {self.threads}", hint="give 0 (automatic) or more")
         if self.precision not in PRECISIONS:
@@ -153,7 +153,7 @@ class SamplingParams:
         if self.retries < 0:
             raise UsageError(f"--retries is {self.retries}", hint="give 0 or more")
         if self.max_seconds is not None and not 0 < self.max_seconds < float("inf"):
-            raise UsageError(f"--max-seconds is {self.max_seconds}", hint="give seconds above 0")
+            raise UsageError(f"--max-seconds is {self.max_seconds:g}", hint="give seconds above 0")
 
 
 def is_device(name: str) -> bool:

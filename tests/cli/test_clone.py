@@ -68,7 +68,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (["--ref", EMMA, "--ref-auto", "--ref-end", "2"], "--ref-auto chooses"),
         (["--ref", EMMA, "--ref-text", "a", "--prompt-audio", EMMA, "--prompt-text", "a"], "drop"),
         (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "has no style mode"),
-        (["--ref", EMMA, "--style", "warm"], "'mini' has no style mode; it is in: openbmb/VoxCPM2"),
+        (
+            ["--ref", EMMA, "--style", "warm"],
+            "models with it: openbmb/VoxCPM2",
+        ),
         (["--ref", EMMA, "--voice", "ada"], "no option '--voice'"),
         (["--ref", EMMA, "--verify", "-o", "-"], "--verify needs a file"),
         (["--ref", EMMA, "--pause", "11"], "--pause is 11"),

@@ -18,6 +18,7 @@ import soundfile
 from needs import PATIENCE_S
 from shell import VOXCLI
 
+from voxcli import cli
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.cli import output
 from voxcli.engine.base import Setup
@@ -110,11 +111,20 @@ def test_options_behind_two_dashes_are_named(run: Any) -> None:
         ("speak Hello. --seed 1.5", "--seed is '1.5'; give a whole number"),
         (
             "speak Hello. --voice",
-            "option '--voice' requires an argument; see 'voxcli speak --help'",
+            "--voice needs a value: --voice VOICE; see 'voxcli speak --help'",
         ),
         ("voices lst", "no command 'lst'; did you mean 'list'? see 'voxcli voices --help'"),
         ("help models inf", "no command 'inf'; did you mean 'info'? see 'voxcli models --help'"),
-        ("completion", "missing argument 'bash|zsh|fish'; see 'voxcli completion --help'"),
+        ("completion", "bash|zsh|fish is missing; see 'voxcli completion --help'"),
+        ("batch rows.csv", "-o FOLDER is missing; see 'voxcli batch --help'"),
+        ("models info a b", "too many words: b; put a name with spaces in quotes, or see"),
+        ("voices list all", "too many words: all; see 'voxcli voices list --help'"),
+        ("speak Hello. --json=1", "--json takes no value; see 'voxcli speak --help'"),
+        ("speak Hello. --slots two", "--slots is 'two'; give a whole number"),
+        ("speak Hello. --slots 0", "--slots is 0; give 1 or more"),
+        ("clone Hello. --voice emma", "no option '--voice'; it is an option of: voxcli speak,"),
+        ("speak Hello. --ref me.wav", "no option '--ref'; it is an option of: voxcli clone,"),
+        ("--voice emma speak Hello.", "no option '--voice'; it is an option of: voxcli speak,"),
     ],
 )
 def test_misspelt_words_and_values_are_told_what_was_meant(
@@ -123,6 +133,34 @@ def test_misspelt_words_and_values_are_told_what_was_meant(
     code, out, err = run(*words.split())
     assert (code, out) == (EXIT_USAGE, "")
     assert f"voxcli: error: {message}" in err
+
+
+def test_each_option_says_what_it_needs_in_voxclis_own_words(run: Any) -> None:
+    seen = set()
+    for name in cli.COMMANDS:
+        command = cli._load(name)
+        leaves = {(name, below): each for below, each in getattr(command, "commands", {}).items()}
+        for words, each in (leaves or {(name,): command}).items():
+            for parameter in each.params:
+                option = parameter.opts[0]
+                if parameter.param_type_name == "argument" or option in seen:
+                    continue
+                seen.add(option)
+                wrong = [f"{option}=1"] if parameter.is_flag else [option]
+                code, out, err = run(*words, *wrong)
+                takes = "takes no value" if parameter.is_flag else f"needs a value: {option} "
+                assert (code, out) == (EXIT_USAGE, "")
+                assert err.startswith(f"voxcli: error: {option} {takes}")
+                assert f"see 'voxcli {' '.join(words)} --help'" in err
+
+
+@pytest.mark.parametrize(
+    "words", ["speak Hello. --subtitles", "clone Hello. --ref", "speak --file", "batch -o out"]
+)
+def test_an_empty_name_is_not_taken_for_the_present_folder(words: str, run: Any) -> None:
+    code, out, err = run(*words.split(), "")
+    assert (code, out) == (EXIT_USAGE, "")
+    assert "is empty; give the name of a file or folder" in err
 
 
 # Voices
@@ -355,6 +393,20 @@ def test_a_folder_that_may_not_be_opened_is_told_in_one_line(words: str, code: i
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (code, "")
     assert re.fullmatch(r"voxcli: error: cannot \w+ shut/.*: permission denied; .*\n", done.stderr)
+
+
+def test_bundled_voices_speak_though_saved_ones_cannot_be_read(tmp_path: Path, run: Any) -> None:
+    """A link to itself is shut to root too."""
+    saved = tmp_path / "data" / "voxcli" / "voices"
+    saved.parent.mkdir(parents=True)
+    saved.symlink_to(saved)
+    code, out, err = run("voices", "list")
+    assert (code, out.count(" bundled ")) == (EXIT_OK, 6)
+    assert f"warning: cannot read the saved voices in {saved}: " in err
+    assert run("speak", "Hello.", "--voice", "emma", "--dry-run")[0] == EXIT_OK
+    code, _, err = run("speak", "Hello.", "--voice", "reader", "--dry-run")
+    assert code == EXIT_MODEL
+    assert f"error: cannot read the saved voices in {saved}: " in err
 
 
 def test_what_is_no_voice_is_told_in_voxclis_own_words(run: Any) -> None:

@@ -125,7 +125,7 @@ def test_json_puts_the_error_with_its_data_on_stdout(
             ["fake", "--number", "x"],
             "--number is 'x'; give a whole number; see 'voxcli fake --help'",
         ),
-        (["fake", "extra"], "unexpected extra argument"),
+        (["fake", "extra"], "too many words: extra; see 'voxcli fake --help'"),
         (["fak"], "no command 'fak'; did you mean 'fake'? see 'voxcli --help'"),
         (["--nope"], "no option '--nope'; see 'voxcli --help'"),
         (["fake", "-5"], "no option '-5'; put -- before a text that begins with a dash"),

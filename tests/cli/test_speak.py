@@ -214,7 +214,7 @@ def test_a_language_the_voice_does_not_speak_names_a_model_that_does(run: Run) -
 def test_a_style_the_model_cannot_follow_names_a_model_that_can(run: Run) -> None:
     code, out, err = run("Hello.", "--style", "warm", "-o", "a.wav")
     assert (code, out) == (2, "")
-    assert "'mini' has no style mode; it is in: openbmb/VoxCPM2" in err
+    assert "'mini' has no style mode; models with it: openbmb/VoxCPM2" in err
 
 
 # Files and pipes

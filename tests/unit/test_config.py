@@ -96,7 +96,7 @@ def test_an_unknown_variable_is_told_all_that_there_are(tmp_path: Path) -> None:
 
 
 def test_the_number_of_slots_is_refused_by_the_name_of_its_option() -> None:
-    with pytest.raises(UsageError, match="--max-slots is 0"):
+    with pytest.raises(UsageError, match="--slots is 0"):
         EngineConfig(max_slots=0)
 
 

@@ -158,7 +158,7 @@ def _with_bits(entry: AudioFormat, bits: str | int | None) -> AudioFormat:
     depth = entry.depths[0] if bits is None else str(bits).lower()
     if depth not in entry.depths:
         depths = " or ".join(sorted(entry.depths, key=BIT_DEPTHS.index))
-        raise UsageError(f"{entry.name} cannot store --bits {bits}", hint=f"use {depths}")
+        raise UsageError(f"--bits is '{bits}'", hint=f"{entry.name} can have {depths}")
     codec = f"PCM_{depth}" if entry.encoder == "sndfile" else entry.codec
     return replace(entry, codec=codec, bits=depth)
 

@@ -331,24 +331,63 @@ def _report_wording(error: Any, words: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         output.note(error.message)
         return EXIT_USAGE
-    path = error.ctx.command_path if error.ctx else " ".join(["voxcli", *_command_in(words)])
+    path, command = _command_in(words)
     help_hint = f"see '{path} --help'"
     message = str(error.format_message()).rstrip(".")
     message = message[:1].lower() + message[1:]
     option = getattr(error, "option_name", None)
     if option and message.startswith("no such option"):
         hint = nearest(option, error.possibilities or ()) + help_hint
-        if option.startswith("-") and any(map(_DASHED_TEXT.match, words)):
-            hint = f"put -- before a text that begins with a dash, or {help_hint}"
+        if owners := _commands_with(option):
+            hint = f"it is an option of: {', '.join(owners)}"
+        if text := next(filter(_DASHED_TEXT.match, words), None):
+            option, hint = text, f"put -- before a text that begins with a dash, or {help_hint}"
         return _report(UsageError(f"no option '{option}'", hint=hint), words)
-    if message.startswith("got unexpected extra argument") and _takes_text(error.ctx):
-        return _report(_text_in_pieces(words, path), words)
+    if message.startswith("got unexpected extra argument"):
+        if any(parameter.name == "text" for parameter in command.params):
+            return _report(_text_in_pieces(words, path), words)
+        message = f"too many words: {message.rpartition('(')[2].rstrip(')')}"
+        if any(parameter.param_type_name == "argument" for parameter in command.params):
+            help_hint = f"put a name with spaces in quotes, or {help_hint}"
+    elif message.startswith("missing"):
+        message = f"{_as_typed(error.param)} is missing"
+    elif message.endswith("requires an argument"):
+        message = f"{option} needs a value"
+        if found := [each for each in command.params if option in each.opts]:
+            message += f": {_as_typed(found[0], str(option))}"
+    elif message.endswith("does not take a value"):
+        message = f"{option} takes no value"
     return _report(UsageError(message, hint=help_hint), words)
 
 
-def _command_in(words: list[str]) -> list[str]:
-    """The command, as a list of one word, if there is one."""
-    return [word for word in words if word in COMMANDS][:1]
+def _as_typed(parameter: Any, option: str = "") -> str:
+    """A parameter as in a command, such as "INPUT" or "-o FOLDER"."""
+    value = parameter.metavar or parameter.name.upper()
+    if parameter.param_type_name == "argument":
+        return str(value)
+    return f"{option or parameter.opts[0]} {value}"
+
+
+def _commands_with(option: str) -> list[str]:
+    """The commands that have an option of just this name; the first ones are what people mean."""
+    commands = {name: _load(name) for name in COMMANDS}
+    found = [f"voxcli {name}" for name, command in commands.items() if _has(command, option)]
+    return found[:3]
+
+
+def _has(command: Any, option: str) -> bool:
+    return any(option in getattr(parameter, "opts", ()) for parameter in command.params)
+
+
+def _command_in(words: list[str]) -> tuple[str, Any]:
+    """The command that was typed, and the words that lead to it; else voxcli itself."""
+    path, command = "voxcli", get_command(app)
+    known: Any = COMMANDS
+    for word in words:
+        if word in known:
+            command = known[word] if path != "voxcli" else _load(word)
+            path, known = f"{path} {word}", getattr(command, "commands", {})
+    return path, command
 
 
 def _text_in_pieces(words: list[str], path: str) -> UsageError:
@@ -361,10 +400,6 @@ def _text_in_pieces(words: list[str], path: str) -> UsageError:
     text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
     hint = f'put it in quotes: {path} "{text or "TEXT"}"'
     return UsageError("the text is several words", hint=hint)
-
-
-def _takes_text(context: Any) -> bool:
-    return any(parameter.name == "text" for parameter in context.command.params)
 
 
 def error_as_json(error: VoxError) -> dict[str, Any]:

@@ -60,6 +60,8 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if type(value) is kind:
         return value
+    if kind is Path and value == "":  # which pathlib takes for the present folder
+        raise UsageError(f"{_name(parameter)} is empty", hint="give the name of a file or folder")
     plain = _KINDS[kind](value) if isinstance(value, str) and kind in _KINDS else None
     if plain is not None or (value is None and not parameter.required):
         return plain
@@ -68,9 +70,15 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     except typer.BadParameter:
         if kind not in _NUMBERS:
             raise
-        name = max(parameter.opts, key=len)
         hint = f"give {_NUMBERS[kind]}; see '{ctx.command_path} --help'"
-        raise UsageError(f"{name} is '{value}'", hint=hint) from None
+        raise UsageError(f"{_name(parameter)} is '{value}'", hint=hint) from None
+
+
+def _name(parameter: Any) -> str:
+    """What a message calls it: the first long name of an option, or what help calls an argument."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name)
+    return str(next((opt for opt in parameter.opts if opt.startswith("--")), parameter.opts[0]))
 
 
 def _process_list(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:

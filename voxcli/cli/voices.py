@@ -146,6 +146,8 @@ def list_voices(
                 rows.append({**_card(store.card(name)), "kind": kind})
             except VoiceFileError as err:
                 rows.append({"name": name, "problem": str(err), "kind": kind})
+    if problem := store.problem():
+        output.warn(f"{problem.message}; {problem.hint}")
     if json:
         output.result_json({"voices": rows})
         return

@@ -538,7 +538,8 @@ class SpeechEngine(Closing, ABC):
             from voxcli.hub.catalog import models_with
 
             others = ", ".join(models_with(mode, self.facts.family)) or "none that voxcli knows"
-            raise UsageError(f"model '{self.title}' has no {mode} mode", hint=f"it is in: {others}")
+            hint = f"models with it: {others}"
+            raise UsageError(f"model '{self.title}' has no {mode} mode", hint=hint)
 
 
 def uses_of(recording: Recording) -> tuple[Use, ...]:

@@ -168,7 +168,7 @@ def _check_mode(utterance: Utterance, model: PlannedModel) -> None:
         wanted.append(Mode.BOTH if utterance.reference else Mode.CONTINUATION)
     for missing in [each for each in wanted if each not in facts.modes]:
         others = ", ".join(models_with(missing, facts.family)) or "none that voxcli knows"
-        hint = f"it is in: {others}"
+        hint = f"models with it: {others}"
         if missing is Mode.ZERO_SHOT:
             hint = "it speaks in the voice of a recording: use 'voxcli clone', or a saved --voice"
         raise UsageError(f"model '{model.name}' has no {missing} mode", hint=hint)

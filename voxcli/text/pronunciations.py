@@ -202,7 +202,7 @@ def load_lexicon(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as err:
-        why = err.strerror if isinstance(err, OSError) else err
+        why = (err.strerror or str(err)).lower() if isinstance(err, OSError) else err
         raise UsageError(f"cannot read {path}: {why}", hint="check the lexicon's name") from err
     if len(content) > MAX_BYTES:
         raise UsageError(f"{path} has more than {MAX_BYTES:,} bytes")

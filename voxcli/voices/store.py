@@ -34,8 +34,18 @@ class VoiceStore:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_dir() / "voices" if folder is None else folder
 
+    def problem(self) -> VoiceFileError | None:
+        """Why the user's profiles cannot be listed, if they cannot."""
+        try:
+            next(_entries(self.folder), None)
+        except VoiceFileError as err:
+            return err
+        return None
+
     def names(self) -> list[str]:
-        """Of the user's profiles, in order; the files are not opened."""
+        """Of the user's profiles, in order; the files are not opened. None where `problem` says."""
+        if self.problem():
+            return []
         return sorted((name for name, _ in _entries(self.folder)), key=str.casefold)
 
     def bundled(self) -> list[str]:
@@ -49,11 +59,15 @@ class VoiceStore:
 
         Raises:
             VoiceNotFoundError: none of that name, with the nearest one.
+            VoiceFileError: the user's cannot be listed, and none that is bundled has that name.
         """
-        for folder in (self.folder, bundled_folder()):
+        problem = self.problem()
+        for folder in (bundled_folder(),) if problem else (self.folder, bundled_folder()):
             for known, path in _entries(folder):
                 if same_name_key(known) == same_name_key(name):
                     return path
+        if problem:
+            raise problem
         hint = f"{nearest(name, (*self.names(), *self.bundled()))}see 'voxcli voices list'"
         raise VoiceNotFoundError(f"no voice '{name}'", hint=hint)
 
@@ -195,9 +209,22 @@ class VoiceStore:
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each profile in a folder."""
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        if not path.name.startswith("."):
+    """Name and file of each profile in a folder.
+
+    Raises:
+        VoiceFileError: the folder is there and cannot be read.
+    """
+    try:
+        paths = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as err:
+        raise VoiceFileError(
+            f"cannot read the saved voices in {folder}: {(err.strerror or str(err)).lower()}",
+            hint="make the folder yours, or set XDG_DATA_HOME to a folder of yours",
+        ) from err
+    for path in paths:
+        if path.name.endswith(SUFFIX) and not path.name.startswith("."):
             yield unicodedata.normalize("NFC", path.name.removesuffix(SUFFIX)), path
 
 
