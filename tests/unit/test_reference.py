@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voxcli.audio import read
+from voxcli.audio.joins import fade
+from voxcli.audio.measure import measure
 from voxcli.audio.read import Audio, read_audio
 from voxcli.audio.reference import Preparation, add_transcript, prepare_reference
 from voxcli.audio.resample import resample
@@ -282,6 +284,18 @@ def test_words_cut_at_either_end_are_found(voice: Audio) -> None:
     assert "sound up to its very start" in found
     assert "sound up to its very end" in found
     assert "only 1." in found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
+def test_a_word_that_begins_with_the_recording_is_not_cut(seed: int, rate: int) -> None:
+    """A hiss as long as a consonant, which rises as fast as those of the bundled voice do."""
+    hiss = np.random.default_rng(seed).standard_normal(rate).astype(np.float32) * np.float32(0.1)
+    rising = fade(hiss, rate, in_s=0.008, out_s=0.2)
+    for samples, is_cut in ((rising, False), (hiss, True)):
+        audio = Audio(samples, rate, "hiss.wav", "WAV", 1)
+        report = measure(audio, samples, [Region(0.0, 1.0)], 0.0, 1.0)
+        assert (report.is_cut_at_start, report.is_cut_at_end) == (is_cut, is_cut)
 
 
 def test_a_transcript_that_cannot_be_the_words_is_doubted(voice: Audio) -> None:

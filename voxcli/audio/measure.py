@@ -24,9 +24,12 @@ CLIPPED_RUN = 3  # samples at the rail in a row; a mere peak has one or two
 MAX_DC = 0.01  # -40 dBFS
 LOW_RATE = 16_000  # Hz; below, consonants lack their upper half
 # An end this near the level of the speech is no end of a word: finds 91 % of cuts at random places,
-# and 3 % of ends in pauses.
+# and 3 % of ends in pauses. A start may rise to its level within 5 ms, so less of it counts: finds
+# 75 % of cuts, and none of 308 starts of the bundled voice.
 CUT_DB = 25.0
 END_S = 0.02
+CUT_START_DB = 12.0
+START_S = 0.002
 
 MAX_TEXT_SHARE = 0.65  # shortest plausible time of the transcript in the time of the speech: 26/s
 MIN_TEXT_SHARE = 0.5  # longest plausible time of the transcript in the time of the speech
@@ -86,7 +89,7 @@ def measure(
     centred = (samples - np.float32(offset)).astype(np.float32)
     level = level_dbfs(centred[is_speech])
     noise = _noise_dbfs(centred, rate, is_speech)
-    size = max(1, round(END_S * rate))
+    start, end = (max(1, round(length_s * rate)) for length_s in (START_S, END_S))
     return ReferenceReport(
         path=audio.name,
         format=audio.format,
@@ -104,8 +107,8 @@ def measure(
         snr_db=round(min(level - noise, MAX_SNR_DB), 1),
         clipped_share=round(_clipped_share(samples), 5),
         dc_offset=round(offset, 4),
-        is_cut_at_start=level_dbfs(centred[:size]) > level - CUT_DB,
-        is_cut_at_end=level_dbfs(centred[-size:]) > level - CUT_DB,
+        is_cut_at_start=level_dbfs(centred[:start]) > level - CUT_START_DB,
+        is_cut_at_end=level_dbfs(centred[-end:]) > level - CUT_DB,
         key="",
     )
 

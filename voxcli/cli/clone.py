@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from voxcli.utterance import Recording
 
 EXAMPLES = (
-    'voxcli speak "This is how I sound on a good day." --voice mia -o me.wav && '
+    'voxcli speak "I read every morning before work, and in the evening I walk." --voice mia '
+    "-o me.wav && "
     'voxcli clone "See you at the harbour." --ref me.wav -o harbour.wav',
-    'voxcli speak "I read every morning before work." --voice hugo -o he.wav && '
-    'voxcli clone "See you there." --ref he.wav --ref-text "I read every morning before work." '
-    "-o there.flac",
+    'voxcli speak "I read every morning before work, and in the evening I walk." --voice hugo '
+    '-o he.wav && voxcli clone "See you there." --ref he.wav --ref-text "I read every morning '
+    'before work, and in the evening I walk." -o there.flac',
 )
 
 

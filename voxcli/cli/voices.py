@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "voxcli voices list",
-    'voxcli speak "The ferry leaves at noon." --voice emma -o ferry.wav && '
-    "voxcli voices add ferry --ref ferry.wav --consent 'a synthetic voice' && "
-    "voxcli voices rename ferry noon && voxcli voices export noon -o noon.safetensors",
+    'voxcli speak "I read every morning before work, and in the evening I walk." --voice mia '
+    "-o me.wav && "
+    "voxcli voices add me --ref me.wav --consent 'a synthetic voice' && "
+    "voxcli voices rename me reader && voxcli voices export reader -o reader.safetensors",
 )
 
 app = new_app("List, save, describe, rename and share voices.", no_args_is_help=True)
