@@ -8,10 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from needs import PATIENCE_S, need
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,3 +70,20 @@ def test_a_log_has_a_line_for_each_step(tmp_path: Path, words: list[str]) -> Non
     assert [line[:4] for line in steps] == ["1/4 ", "2/4 ", "3/4 "]
     assert "MB \n" not in done.stdout
     assert done.stderr == ""
+
+
+def test_readme_says_how_many_packages_speaking_needs() -> None:
+    """Those of the CPU; packages come and go with new versions of others."""
+    found, waiting = set(), ["voxcli"]
+    while waiting:
+        for line in metadata.requires(waiting.pop()) or ():
+            needed = Requirement(line)
+            name = canonicalize_name(needed.name)
+            is_wanted = needed.marker is None or needed.marker.evaluate({"extra": ""})
+            is_for_cards = name.startswith(("nvidia-", "cuda-", "triton"))
+            if is_wanted and not is_for_cards and name not in found:
+                found.add(name)
+                waiting.append(name)
+    said = re.search(r"\((\d+) packages,", (ROOT / "README.md").read_text("utf-8"))
+    assert said
+    assert len(found) == pytest.approx(int(said[1]), rel=0.1), sorted(found)
