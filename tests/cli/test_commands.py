@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,14 @@ def test_every_command_explains_itself(path: str, run: Any) -> None:
     code, out, err = run(*path.split()[1:], "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: {path}")
+
+
+def test_help_shows_words_as_they_are_typed() -> None:
+    """No braces around what is required, no type of Python, no second brackets at a default."""
+    for path, command in every_command():
+        context = typer.Context(command, info_name=path, terminal_width=300)
+        shown = command.get_help(context)
+        assert not re.search(r"Usage: .*[{}]|<\w+>|\[default: \(", shown), path
 
 
 def test_help_of_every_option_is_a_sentence() -> None:

@@ -138,7 +138,7 @@ def test_misspelt_words_and_values_are_told_what_was_meant(
 def test_each_option_says_what_it_needs_in_voxclis_own_words(run: Any) -> None:
     seen = set()
     for name in cli.COMMANDS:
-        command = cli._load(name)
+        command = cli.load(name)
         leaves = {(name, below): each for below, each in getattr(command, "commands", {}).items()}
         for words, each in (leaves or {(name,): command}).items():
             for parameter in each.params:
@@ -437,6 +437,9 @@ def test_there_is_completion_for_a_shell(shell: str, run: Any) -> None:
         ("voxcli speak --model min", "mini"),
         ("voxcli models info min", "mini"),
         ("voxcli completion zs", "zsh"),
+        ("voxcli voices show em", "emma"),
+        ("voxcli help mod", "models"),
+        ("voxcli help voices ren", "rename"),
         ("voxcli batch a.csv -o b --overlap sh", "shift"),
         ("voxcli batch a.csv -o b --loudness au", "audiobook"),
     ],

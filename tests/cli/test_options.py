@@ -58,7 +58,7 @@ def test_a_new_family_brings_its_options_along() -> None:
         in shown
     )
     assert "--sampled / --no-sampled Draw codes; off takes the likeliest." in shown
-    assert "--steps N Solver steps for each patch of audio, from 1 to 200." in shown
+    assert "--steps N Steps that refine each piece of audio, from 1 to 200." in shown
     assert "--heat" not in shown
 
 

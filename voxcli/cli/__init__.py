@@ -66,6 +66,8 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
 _DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
+# What Typer puts around a default that is told in words.
+_BRACKETS = re.compile(r"\[default: \((.+)\)\]", re.DOTALL)
 # The class of every error in the command's wording (no such option, missing argument, bad value).
 _WordingError: Any = typer.BadParameter.__base__
 
@@ -86,6 +88,8 @@ def panels_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         record = parameter.get_help_record(ctx)
         if record is None:
             continue
+        name, told = record
+        record = (name.partition(" <")[0], _BRACKETS.sub(r"[default: \1]", told))
         is_argument = parameter.param_type_name == "argument"
         panel = getattr(parameter, "rich_help_panel", None) or "Options"
         panels.setdefault("Arguments" if is_argument else panel, []).append(record)
@@ -103,6 +107,10 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 class PlainCommand(TyperCommand):
     """A command whose help shows options in panels, without rich."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Without braces around an argument that is required: nobody is to type them."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
@@ -156,13 +164,13 @@ class LazyCommands(PlainGroup):
                 raise UsageError("no command was given", hint=hint)
             raise _no_command(cmd_name, COMMANDS, "voxcli")
         if cmd_name not in self.commands:
-            command = _load(cmd_name)
+            command = load(cmd_name)
             take_plain_values(command)
             self.commands[cmd_name] = command
         return self.commands[cmd_name]
 
 
-def _load(name: str) -> Any:
+def load(name: str) -> Any:
     module = import_module(f"voxcli.cli.{name}")
     if hasattr(module, "app"):
         command = get_command(module.app)
@@ -370,7 +378,7 @@ def _as_typed(parameter: Any, option: str = "") -> str:
 
 def _commands_with(option: str) -> list[str]:
     """The commands that have an option of just this name; the first ones are what people mean."""
-    commands = {name: _load(name) for name in COMMANDS}
+    commands = {name: load(name) for name in COMMANDS}
     found = [f"voxcli {name}" for name, command in commands.items() if _has(command, option)]
     return found[:3]
 
@@ -385,7 +393,7 @@ def _command_in(words: list[str]) -> tuple[str, Any]:
     known: Any = COMMANDS
     for word in words:
         if word in known:
-            command = known[word] if path != "voxcli" else _load(word)
+            command = known[word] if path != "voxcli" else load(word)
             path, known = f"{path} {word}", getattr(command, "commands", {})
     return path, command
 

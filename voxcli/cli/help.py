@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from voxcli.cli import COMMANDS
+from voxcli.cli.options import one_of
+
 EXAMPLES = ("voxcli help speak", "voxcli help voices add")
+
+
+def _commands(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For a shell that completes: commands, or those below the one that was typed."""
+    from voxcli.cli import load
+
+    words: Any = ctx.params.get("words") or ()
+    known = getattr(load(words[0]), "commands", {}) if words and words[0] in COMMANDS else COMMANDS
+    return one_of(tuple(known) if len(words) < 2 else ())(incomplete)
 
 
 def help(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[COMMAND]...", help="Name of a command, such as speak or voices add."
+            metavar="[COMMAND]...",
+            help="Name of a command, such as speak or voices add.",
+            autocompletion=_commands,
         ),
     ] = None,
 ) -> None:

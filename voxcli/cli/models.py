@@ -61,7 +61,7 @@ def list_models(json: JsonOption = False) -> None:
 
 @app.command()
 def info(name: NameArgument, json: JsonOption = False) -> None:
-    """Describe a model: voices, languages, parameters, best settings, files."""
+    """Describe a model: voices, parameters, files."""
     from voxcli.hub import resolve_model
     from voxcli.hub.catalog import known_models
     from voxcli.models import family_named

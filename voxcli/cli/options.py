@@ -94,7 +94,7 @@ def _words_in(metavar: str) -> Callable[[str], list[str]] | None:
 OUTPUT, ENGINE, TEXT, VOICE = "Output", "Engine", "Text", "Voice"  # panels that commands share
 
 
-def _voice_names(incomplete: str) -> list[str]:
+def voice_names(incomplete: str) -> list[str]:
     """For a shell that completes."""
     from voxcli.voices import VoiceStore
 
@@ -113,7 +113,7 @@ VoiceOption = Annotated[
     str | None,
     typer.Option(
         "--voice",
-        autocompletion=_voice_names,
+        autocompletion=voice_names,
         metavar="VOICE",
         help="Name of a voice, such as emma. See 'voxcli voices list'.",
         show_default="the model's own",

@@ -18,7 +18,7 @@ import typer
 from voxcli.cli import output
 from voxcli.cli.background import HELD, NEEDED, spawn
 from voxcli.cli.engine_options import ModelOptions
-from voxcli.cli.options import JsonOption, LexiconOption, QuietOption, grouped
+from voxcli.cli.options import ENGINE, JsonOption, LexiconOption, QuietOption, grouped
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import (
@@ -45,6 +45,7 @@ EXAMPLES = (
     "voxcli serve --allow-origin http://localhost:3000 --background && voxcli serve --stop",
 )
 
+ADDRESS, LOAD, RUN = "Address", "Load", "Run"  # panels of its own
 START_S = 600.0  # a large model may take its time to load and to be captured
 LOOK_S = 0.3  # --stop looks so long for a server whose command was given just before
 STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
@@ -58,9 +59,13 @@ def serve(
         typer.Option(
             metavar="ADDRESS",
             help="Address to listen on. Addresses other than loopback need a key.",
+            rich_help_panel=ADDRESS,
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="TCP port. 0 selects a free port.")] = 8091,
+    port: Annotated[
+        int,
+        typer.Option(metavar="N", help="TCP port. 0 selects a free port.", rich_help_panel=ADDRESS),
+    ] = 8091,
     api_key: Annotated[
         str | None,
         typer.Option(
@@ -68,6 +73,7 @@ def serve(
             metavar="KEY",
             help="Key that clients must send. Prefer VOXCLI_API_KEY, because other users can see "
             "options.",
+            rich_help_panel=ADDRESS,
         ),
     ] = None,
     allow_origin: Annotated[
@@ -78,6 +84,7 @@ def serve(
             help="Let web pages of this origin, such as http://localhost:3000, use the server. May "
             "be repeated. '*' allows every page and needs a key.",
             show_default="only the server's own page",
+            rich_help_panel=ADDRESS,
         ),
     ] = None,
     wyoming: Annotated[
@@ -88,6 +95,7 @@ def serve(
             help="Also serve the Wyoming protocol of Home Assistant on this port, usually 10200. "
             "Wyoming has no keys, so addresses other than loopback need ADDRESS:PORT.",
             show_default="none",
+            rich_help_panel=ADDRESS,
         ),
     ] = None,
     strict_fields: Annotated[
@@ -95,13 +103,17 @@ def serve(
         typer.Option(
             "--strict-fields",
             help="Refuse requests with unknown fields. By default, a header names these fields.",
+            rich_help_panel=ADDRESS,
         ),
     ] = False,
     lexicon: LexiconOption = None,
     max_streams: Annotated[
         int,
         typer.Option(
-            "--max-streams", metavar="N", help="Texts to speak at the same time, 1 or more."
+            "--max-streams",
+            metavar="N",
+            help="Texts to speak at the same time, 1 or more.",
+            rich_help_panel=LOAD,
         ),
     ] = EngineConfig.max_slots,
     max_queue: Annotated[
@@ -110,6 +122,7 @@ def serve(
             "--max-queue",
             metavar="N",
             help="Texts that can wait, 0 or more. Further texts get 429.",
+            rich_help_panel=LOAD,
         ),
     ] = 64,
     graphs: Annotated[
@@ -120,6 +133,7 @@ def serve(
             help="On a GPU: capture graphs for these values of the model's parameters, and refuse "
             "other values. May be repeated.",
             show_default="the model's best",
+            rich_help_panel=ENGINE,
         ),
     ] = None,
     replicas: Annotated[
@@ -130,12 +144,15 @@ def serve(
             help="Processes that speak, each on its own GPU, or on the CPU; 1 or more. '--device "
             "cuda:0,cuda:1' names the GPUs. --max-streams and --threads apply to each process.",
             show_default="only this process",
+            rich_help_panel=LOAD,
         ),
     ] = None,
     grace: Annotated[
         float,
         typer.Option(
-            metavar="S", help="Seconds that running texts have to finish after Ctrl-C or --stop."
+            metavar="S",
+            help="Seconds that running texts have to finish after Ctrl-C or --stop.",
+            rich_help_panel=RUN,
         ),
     ] = 30.0,
     idle: Annotated[
@@ -145,28 +162,42 @@ def serve(
             metavar="S",
             help="Stop the server after so many seconds without a request.",
             show_default="never",
+            rich_help_panel=RUN,
         ),
     ] = None,
     no_port: Annotated[
         bool,
         typer.Option(
-            "--no-port", help="Open no TCP port: only other voxcli commands can use the server."
+            "--no-port",
+            help="Open no TCP port: only other voxcli commands can use the server.",
+            rich_help_panel=ADDRESS,
         ),
     ] = False,
     no_socket: Annotated[
-        bool, typer.Option("--no-socket", help="Do not let other voxcli commands use this server.")
+        bool,
+        typer.Option(
+            "--no-socket",
+            help="Do not let other voxcli commands use this server.",
+            rich_help_panel=ADDRESS,
+        ),
     ] = False,
     background: Annotated[
         bool,
         typer.Option(
-            "--background", help="Start the server in the background, and return when it is ready."
+            "--background",
+            help="Start the server in the background, and return when it is ready.",
+            rich_help_panel=RUN,
         ),
     ] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="Stop the running server.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the running server.", rich_help_panel=RUN)
+    ] = False,
     status: Annotated[
         bool,
         typer.Option(
-            "--status", help="Describe the running server. The exit code is 1 if none runs."
+            "--status",
+            help="Describe the running server. The exit code is 1 if none runs.",
+            rich_help_panel=RUN,
         ),
     ] = False,
     json: JsonOption = False,

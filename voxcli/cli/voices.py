@@ -11,7 +11,7 @@ import typer
 
 from voxcli.cli import new_app, output
 from voxcli.cli.engine_options import EngineOptions
-from voxcli.cli.options import JsonOption, OverwriteOption, QuietOption, grouped
+from voxcli.cli.options import JsonOption, OverwriteOption, QuietOption, grouped, voice_names
 from voxcli.cli.references import RECORDING, ReferenceOptions
 from voxcli.config import load_settings
 from voxcli.errors import UsageError, VoiceFileError
@@ -44,6 +44,12 @@ def _saved_names(incomplete: str) -> list[str]:
 NameArgument = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name of a saved voice.", autocompletion=_saved_names),
+]
+AnyNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of a bundled or saved voice.", autocompletion=voice_names
+    ),
 ]
 
 
@@ -180,7 +186,7 @@ def _presets(model: str | None) -> list[dict[str, Any]]:
 
 
 @app.command()
-def show(name: NameArgument, json: JsonOption = False) -> None:
+def show(name: AnyNameArgument, json: JsonOption = False) -> None:
     """Describe a voice and its recording."""
     from voxcli.voices import VoiceStore
 
@@ -244,7 +250,7 @@ def rename(
 
 @app.command()
 def export(
-    name: NameArgument,
+    name: AnyNameArgument,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -28,10 +28,10 @@ UNGUIDED = 1.0
 class Parameters:
     """What VoxCPM2 can be told; defaults are the official package's."""
 
-    steps: int = parameter(10, "Solver steps for each patch of audio", minimum=2, maximum=100)
+    steps: int = parameter(10, "Steps that refine each piece of audio", minimum=2, maximum=100)
     guidance_scale: float = parameter(
         2.0,
-        "Guidance of the solver",
+        "Strength of the guidance by text and voice",
         minimum=0,
         maximum=10,
         note="1 is unguided and fastest",
