@@ -53,6 +53,21 @@ def test_a_file_on_stdin_is_read_without_a_dash() -> None:
         assert "1: Words of a file." in text_of([], stdin=file).stdout
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_text_loses_no_letter_to_the_locale(locale: str) -> None:
+    environ = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    heard = "1: Naïve café."
+    if locale == "C":  # as a terminal of ASCII shows it
+        heard = heard.encode("ascii", "backslashreplace").decode()
+    assert heard in text_of(["Naïve café."], env=environ).stdout
+    latin = "Naïve café.".encode("latin-1")
+    refused = text_of([latin], env=environ)  # type: ignore[list-item]
+    assert (refused.returncode, refused.stdout) == (EXIT_USAGE, "")
+    assert "TEXT is not utf-8: 0xef at byte 2" in refused.stderr
+    said = text_of([latin, "--encoding", "latin-1"], env=environ)  # type: ignore[list-item]
+    assert heard in said.stdout
+
+
 def test_nothing_to_say_is_a_usage_error_and_waits_for_nobody() -> None:
     done = text_of([], stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (EXIT_USAGE, "")

@@ -241,6 +241,8 @@ class TextSource:
             return decode_text(sys.stdin.buffer.read(), encoding=self.encoding, source="stdin")
         if self.text is None:
             raise UsageError("no text was given", hint="give TEXT, '-' for stdin, or --file FILE")
+        if not _is_unicode(self.text):  # bytes that are no text in the locale's encoding
+            return decode_text(os.fsencode(self.text), encoding=self.encoding, source="TEXT")
         if self.encoding is not None:
             raise UsageError("--encoding is for --file and stdin, and TEXT is given")
         if _is_file(self.text):
@@ -255,6 +257,14 @@ class TextSource:
         if self.file is not None or self.text is not None:
             return self.file is None and self.text == STDIN
         return _is_piped()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_piped() -> bool:

@@ -104,7 +104,7 @@ _AUTOLINK = pattern_of(
     r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})>"
 )
 _CODE = pattern_of(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
-_STRONG = pattern_of(r"(?P<mark>\*\*\*|\*\*|~~|==)(?P<text>[^*~=\n]{1,1000})(?P=mark)")
+_STRONG = pattern_of(r"(?P<mark>\*\*\*|\*\*|~~|={2,6})(?P<text>[^*~=\n]{1,1000})(?P=mark)")
 _EMPHASIS = pattern_of(
     r"(?<![\w*])\*(?P<star>[^\s*](?:[^*\n]{0,1000}[^\s*])?)\*(?![\w*])"
     r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
