@@ -58,7 +58,7 @@ def serve(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Address to listen on. Addresses other than loopback need a key.",
+            help="Address to listen on. One that other machines can reach needs a key.",
             rich_help_panel=ADDRESS,
         ),
     ] = "127.0.0.1",
@@ -121,7 +121,7 @@ def serve(
         typer.Option(
             "--max-queue",
             metavar="N",
-            help="Texts that can wait, 0 or more. Further texts get 429.",
+            help="Texts that can wait, 0 or more. Further texts are refused with HTTP status 429.",
             rich_help_panel=LOAD,
         ),
     ] = 64,
