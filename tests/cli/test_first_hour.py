@@ -139,7 +139,17 @@ def test_options_behind_two_dashes_are_named(run: Any) -> None:
         ("speak Hello. --slots 0", "--slots is 0; give 1 or more"),
         ("clone Hello. --voice emma", "no option '--voice'; it is an option of: voxcli speak,"),
         ("speak Hello. --ref me.wav", "no option '--ref'; it is an option of: voxcli clone,"),
-        ("--voice emma speak Hello.", "no option '--voice'; it is an option of: voxcli speak,"),
+        ("speak Hello. -v emma", "-v takes no value, but 'emma' follows it; see 'voxcli speak"),
+        ("speak --text Hello.", "no option '--text'; TEXT needs none: voxcli speak TEXT"),
+        ("speak Hello. --lang en", "no option '--lang'; did you mean '--language'?"),
+        ("clone Hello. --reference a.wav", "no option '--reference'; did you mean '--ref'?"),
+        ("speak Hello. --gpu", "no option '--gpu'; see 'voxcli speak --help'"),
+        ("list", "no command 'list'; it is a command of: voxcli voices, voxcli models; see"),
+        ("speak Hello. --voice me.wav", "no voice 'me.wav'; for the voice of a recording, run: "),
+        (
+            "--voice emma speak Hello.",
+            "no option '--voice'; put it behind the command: voxcli speak --voice",
+        ),
     ],
 )
 def test_misspelt_words_and_values_are_told_what_was_meant(

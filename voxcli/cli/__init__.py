@@ -17,7 +17,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +36,6 @@ from voxcli.errors import (
     OutputError,
     UsageError,
     VoxError,
-    nearest,
 )
 
 # With what `voxcli --help` says of each: it imports none of them.
@@ -64,8 +62,6 @@ COMPLETE = "_VOXCLI_COMPLETE"  # by which a shell asks what may follow
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
-_DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
 # What Typer puts around a default that is told in words.
 _BRACKETS = re.compile(r"\[default: \((.+)\)\]", re.DOTALL)
 # The class of every error in the command's wording (no such option, missing argument, bad value).
@@ -78,7 +74,9 @@ def examples_text(examples: Sequence[str]) -> str:
 
 
 def _no_command(name: str, known: Iterable[str], path: str) -> UsageError:
-    return UsageError(f"no command '{name}'", hint=f"{nearest(name, known)}see '{path} --help'")
+    from voxcli.cli.wording import no_command
+
+    return no_command(name, known, path)
 
 
 def panels_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
@@ -339,75 +337,9 @@ def _report_wording(error: Any, words: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         output.note(error.message)
         return EXIT_USAGE
-    path, command = _command_in(words)
-    help_hint = f"see '{path} --help'"
-    message = str(error.format_message()).rstrip(".")
-    message = message[:1].lower() + message[1:]
-    option = getattr(error, "option_name", None)
-    if option and message.startswith("no such option"):
-        hint = nearest(option, error.possibilities or ()) + help_hint
-        if owners := _commands_with(option):
-            hint = f"it is an option of: {', '.join(owners)}"
-        if text := next(filter(_DASHED_TEXT.match, words), None):
-            option, hint = text, f"put -- before a text that begins with a dash, or {help_hint}"
-        return _report(UsageError(f"no option '{option}'", hint=hint), words)
-    if message.startswith("got unexpected extra argument"):
-        if any(parameter.name == "text" for parameter in command.params):
-            return _report(_text_in_pieces(words, path), words)
-        message = f"too many words: {message.rpartition('(')[2].rstrip(')')}"
-        if any(parameter.param_type_name == "argument" for parameter in command.params):
-            help_hint = f"put a name with spaces in quotes, or {help_hint}"
-    elif message.startswith("missing"):
-        message = f"{_as_typed(error.param)} is missing"
-    elif message.endswith("requires an argument"):
-        message = f"{option} needs a value"
-        if found := [each for each in command.params if option in each.opts]:
-            message += f": {_as_typed(found[0], str(option))}"
-    elif message.endswith("does not take a value"):
-        message = f"{option} takes no value"
-    return _report(UsageError(message, hint=help_hint), words)
+    from voxcli.cli.wording import usage_error
 
-
-def _as_typed(parameter: Any, option: str = "") -> str:
-    """A parameter as in a command, such as "INPUT" or "-o FOLDER"."""
-    value = parameter.metavar or parameter.name.upper()
-    if parameter.param_type_name == "argument":
-        return str(value)
-    return f"{option or parameter.opts[0]} {value}"
-
-
-def _commands_with(option: str) -> list[str]:
-    """The commands that have an option of just this name; the first ones are what people mean."""
-    commands = {name: load(name) for name in COMMANDS}
-    found = [f"voxcli {name}" for name, command in commands.items() if _has(command, option)]
-    return found[:3]
-
-
-def _has(command: Any, option: str) -> bool:
-    return any(option in getattr(parameter, "opts", ()) for parameter in command.params)
-
-
-def _command_in(words: list[str]) -> tuple[str, Any]:
-    """The command that was typed, and the words that lead to it; else voxcli itself."""
-    path, command = "voxcli", get_command(app)
-    known: Any = COMMANDS
-    for word in words:
-        if word in known:
-            command = known[word] if path != "voxcli" else load(word)
-            path, known = f"{path} {word}", getattr(command, "commands", {})
-    return path, command
-
-
-def _text_in_pieces(words: list[str], path: str) -> UsageError:
-    behind = words[words.index("--") + 1 :] if "--" in words else []
-    if option := next((word for word in behind[1:] if word.startswith("-")), None):
-        message = f"'{option}' is behind --, where all words are text"
-        return UsageError(message, hint="put options before --, and the text in quotes behind it")
-    name = path.split()[-1]
-    rest = words[words.index(name) + 1 :] if name in words else []
-    text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
-    hint = f'put it in quotes: {path} "{text or "TEXT"}"'
-    return UsageError("the text is several words", hint=hint)
+    return _report(usage_error(error, words), words)
 
 
 def error_as_json(error: VoxError) -> dict[str, Any]:

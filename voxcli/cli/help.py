@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from voxcli.cli import COMMANDS
+from voxcli import cli
 from voxcli.cli.options import one_of
 
 EXAMPLES = ("voxcli help speak", "voxcli help voices add")
@@ -14,10 +14,10 @@ EXAMPLES = ("voxcli help speak", "voxcli help voices add")
 
 def _commands(ctx: typer.Context, incomplete: str) -> list[str]:
     """For a shell that completes: commands, or those below the one that was typed."""
-    from voxcli.cli import load
-
     words: Any = ctx.params.get("words") or ()
-    known = getattr(load(words[0]), "commands", {}) if words and words[0] in COMMANDS else COMMANDS
+    known: Any = cli.COMMANDS
+    if words:
+        known = getattr(cli.load(words[0]), "commands", ()) if words[0] in known else ()
     return one_of(tuple(known) if len(words) < 2 else ())(incomplete)
 
 
@@ -32,6 +32,4 @@ def help(
     ] = None,
 ) -> None:
     """Show the help of a command, as --help does."""
-    from voxcli.cli import run
-
-    run([*(words or ()), "--help"])
+    cli.run([*(words or ()), "--help"])

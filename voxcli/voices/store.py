@@ -69,6 +69,8 @@ class VoiceStore:
         if problem:
             raise problem
         hint = f"{nearest(name, (*self.names(), *self.bundled()))}see 'voxcli voices list'"
+        if Path(name).suffix:  # what others take for their option of this name
+            hint = f"for the voice of a recording, run: voxcli clone TEXT --ref {name}"
         raise VoiceNotFoundError(f"no voice '{name}'", hint=hint)
 
     def find(self, name: str) -> Voice:
