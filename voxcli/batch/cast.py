@@ -150,7 +150,9 @@ def _filed(path: Path) -> Iterable[Role]:
         text, _ = decode_table(path.read_bytes(), None, str(path))
     except OSError as err:
         hint = "write --cast Anna=emma,Ben=george, or name a CSV"
-        raise UsageError(f"cannot read the cast {path}: {err.strerror}", hint=hint) from err
+        raise UsageError(
+            f"cannot read the cast {path}: {(err.strerror or str(err)).lower()}", hint=hint
+        ) from err
     header = text.partition("\n")[0]
     reader = csv.DictReader(
         io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=header.count), strict=True

@@ -78,7 +78,9 @@ def read_input(path: Path, encoding: str | None) -> tuple[str, str]:
     try:
         return decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
-        raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
+        raise UsageError(
+            f"cannot read {path}: {(err.strerror or str(err)).lower()}", hint="check INPUT"
+        ) from err
 
 
 def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, str]:

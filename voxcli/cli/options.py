@@ -232,7 +232,7 @@ class TextSource:
             try:
                 content = self.file.read_bytes()
             except OSError as err:
-                message = f"cannot read {self.file}: {err.strerror}"
+                message = f"cannot read {self.file}: {(err.strerror or str(err)).lower()}"
                 raise UsageError(message, hint="check --file") from err
             return decode_text(content, encoding=self.encoding, source=str(self.file))
         if self.is_stdin:

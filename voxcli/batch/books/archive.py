@@ -49,7 +49,9 @@ class Archive(Closing):
             self._zip = zipfile.ZipFile(path)
         except _BROKEN as err:
             if isinstance(err, OSError) and err.strerror:  # says nothing of what is in it
-                raise UsageError(f"cannot read {path}: {err.strerror}", hint="check INPUT") from err
+                raise UsageError(
+                    f"cannot read {path}: {(err.strerror or str(err)).lower()}", hint="check INPUT"
+                ) from err
             hint = "get the book again; a book in another format can be converted by Calibre"
             raise UsageError(f"{path} cannot be read as an EPUB: {err}", hint=hint) from err
         names = self._zip.namelist()
