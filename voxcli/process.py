@@ -7,7 +7,6 @@ done after `own` alone, which only the program calls.
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import gc
 import os
 import sys
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 # torch registers in Python how operations act on tensors without data, for its compiler; of its
 # import that is two fifths. Nothing that speaks has such tensors, on a card either.
@@ -30,10 +28,6 @@ _MANY_OBJECTS = 200_000
 # imports; by itself Python lets it wait 5 ms each time.
 _SWITCH_S = 0.0002
 
-# Methods of a dataclass that few objects are asked for, and none needs to be made. Python compiles
-# each of them when it makes the class, up to 3.12 one by one: of a short command a twentieth.
-_SELDOM = ("__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")
-
 _PYTHONS = gc.get_threshold(), sys.getswitchinterval()
 
 _is_own = False
@@ -46,7 +40,6 @@ def own() -> None:
     _is_own = True
     gc.set_threshold(_MANY_OBJECTS)
     sys.setswitchinterval(_SWITCH_S)
-    _compile_when_called()
     # numpy's BLAS starts threads that spin when it is imported, and is asked for little
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     atexit.register(_leave)  # before all others, so that it is called after them
@@ -59,28 +52,6 @@ def started() -> None:
         gc.freeze()  # what is there stays, and is not looked through once more
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(switch_s)
-
-
-def _compile_when_called() -> None:
-    """Let dataclasses compile the methods `_SELDOM` when they are first called."""
-    compiled: Any = getattr(dataclasses, "_create_fn", None)
-    if compiled is None:  # Python 3.13 and later, which compile those of a class together
-        return
-
-    def create(name: str, *definition: Any, **names: Any) -> Any:
-        if name not in _SELDOM:
-            return compiled(name, *definition, **names)
-        found: list[Any] = []
-
-        def method(*given: Any) -> Any:
-            if not found:
-                found.append(compiled(name, *definition, **names))
-            return found[0](*given)
-
-        method.__name__ = name
-        return method
-
-    dataclasses._create_fn = create  # type: ignore[attr-defined]
 
 
 def end_with(exit_code: int) -> int:

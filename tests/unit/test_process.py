@@ -81,46 +81,6 @@ def test_the_start_ends_without_a_look_at_all_that_was_imported() -> None:
     assert done.stdout == "True True\n", done.stderr
 
 
-def test_dataclasses_of_the_program_are_those_of_python() -> None:
-    script = """
-import copy, dataclasses, pickle
-if {is_own}:
-    from voxcli.process import own
-    own()
-@dataclasses.dataclass(frozen=True)
-class Frozen:
-    a: int
-    b: tuple = ()
-@dataclasses.dataclass(order=True)
-class Plain:
-    a: int
-    b: list = dataclasses.field(default_factory=list, compare=False)
-@dataclasses.dataclass(frozen=True, eq=False)
-class Below(Frozen):
-    c: str = ""
-def tried(call):
-    try:
-        return call()
-    except Exception as err:
-        return repr(err)
-one, other = Frozen(1), Frozen(1, (2,))
-print(one, other, Plain(1), Below(1, c="x"))
-print(one == Frozen(1), one == other, one != other, one == Plain(1), Plain(1) < Plain(2))
-print(hash(one) == hash(Frozen(1)), tried(lambda: hash(Plain(1))), Below(1) == Below(1))
-print(tried(lambda: setattr(one, "a", 2)), tried(lambda: delattr(one, "a")))
-print(tried(lambda: setattr(one, "new", 2)), tried(lambda: setattr(Below(1), "c", 2)))
-print(dataclasses.replace(one, a=3), copy.deepcopy(other), pickle.loads(pickle.dumps(one)))
-print(Frozen.__eq__.__name__, Frozen.__eq__.__qualname__, Frozen.__doc__, Frozen.__hash__.__name__)
-plain = Plain(1)
-plain.a = 5
-plain.b.append(plain)
-print(plain)
-"""
-    ours, pythons = (_run(script.format(is_own=is_own)) for is_own in (True, False))
-    assert (ours.stdout, ours.stderr) == (pythons.stdout, "")
-    assert ours.stdout.count("\n") == 8
-
-
 @pytest.mark.parametrize("is_own", [True, False])
 def test_only_the_program_leaves_out_a_part_of_torch(is_own: bool) -> None:
     done = _run(
