@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +16,11 @@ from voxcli.text import (
     formulas,
     lexicon,
     normalise,
+    normaliser,
     notes,
     numerals,
+    segment,
+    segmenter,
     weekdays,
 )
 
@@ -87,3 +93,57 @@ def test_a_formula_is_seen(pieces: list[str]) -> None:
     said = [rule.search(text) for rule in rules]
     said += [match for match in formulas._PLAIN.finditer(text) if formulas._plain(match, "en")]
     assert formulas._CANDIDATE.search(text) or not any(said)
+
+
+_NEVER = re.compile(r"(?!)")
+_SOURCES = sorted(Path(normaliser.__file__).parent.glob("*.py"))
+# Words that rules name, and figures of the kinds that a plain line may have
+_WORDS = sorted(
+    {
+        word
+        for path in _SOURCES
+        for word in re.findall(r"[A-Z]?[a-z]{1,14}\b", path.read_text("utf-8"))
+    }
+)
+_FIGURES = ["5", "12:30", "$1900", "£7.50", "€3,50", "1,234", "3.14", "p.m.", "A", "I", "1990"]
+_PLAIN = st.tuples(
+    st.lists(
+        st.one_of(st.sampled_from(_WORDS), st.sampled_from([*_FIGURES, "don't", "o'clock", "Bb"])),
+        min_size=1,
+        max_size=9,
+    ),
+    st.sampled_from([" ", ", "]),
+    st.sampled_from(["", ".", "?", "!"]),
+).map(lambda parts: parts[1].join([" ".join(parts[0][:3]), *parts[0][3:]]) + parts[2])
+
+
+@settings(FIXED, max_examples=150)
+@given(text=_PLAIN, language=st.sampled_from(["en", "de"]))
+def test_a_plain_line_is_said_as_if_every_rule_looked_at_it(text: str, language: str) -> None:
+    said = normalise(text, language)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normaliser, "_PLAIN_LINE", _NEVER)
+        patch.setattr(normaliser, "_WORDS_ALONE", _NEVER)
+        assert normalise(text, language) == said
+
+
+def test_lines_of_words_are_plain() -> None:
+    assert normaliser._WORDS_ALONE.fullmatch("The ferry, which I like, leaves today.")
+    assert normaliser._PLAIN_LINE.fullmatch("We pay $20 at 4:30 p.m. on weekdays!")
+    for text in ("- one", "1. one", "a  b", "one\ntwo", "(a)", "see *this*", "<b>", "a - b", "x²"):
+        assert not normaliser._PLAIN_LINE.fullmatch(text)
+
+
+@FIXED
+@given(
+    text=st.lists(st.sampled_from([*'ab .!?,\n。"', "Mr.", " Z"]), max_size=12).map("".join),
+    most=st.sampled_from([4, 300]),
+    language=st.sampled_from(["en", "zh", "ja"]),
+)
+def test_one_sentence_is_cut_as_any_text(text: str, most: int, language: str) -> None:
+    parts = [
+        part
+        for paragraph in segmenter._PARAGRAPHS.split(text.strip())
+        for part in segmenter._pack(list(segmenter._sentences(paragraph, most, language)), most)
+    ]
+    assert [part.text for part in segment(text, most, language)] == [part.text for part in parts]

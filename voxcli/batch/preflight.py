@@ -25,7 +25,7 @@ from voxcli.batch.records import Table
 from voxcli.batch.rows import Defaults, Problem, Row, parse_row, utterance_of
 from voxcli.engine.base import SpeechEngine
 from voxcli.errors import EngineError, UsageError, VoxError
-from voxcli.hub.catalog import known_models
+from voxcli.hub.catalog import models_but
 from voxcli.text import check_language, is_plain
 from voxcli.utterance import Utterance
 
@@ -166,7 +166,7 @@ def check_words(utterance: Utterance, engine: SpeechEngine) -> str:
         and not utterance.lexicon
     )
     if fits and is_plain(utterance.text):
-        others = tuple(name for name in known_models() if name != facts.model)
+        others = models_but(facts.model)
         return check_language(
             utterance.text, facts.languages, utterance.language, facts.model, others
         )

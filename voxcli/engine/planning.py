@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from voxcli.audio.pace import min_speech_seconds
 from voxcli.config import MAX_SEED, SamplingParams, random_seed
 from voxcli.errors import UsageError, VoiceNotFoundError, told_apart
-from voxcli.hub.catalog import ModelSettings, known_models, models_with, models_with_voice
+from voxcli.hub.catalog import ModelSettings, models_but, models_with, models_with_voice
 from voxcli.hub.files import ModelFiles
 from voxcli.models.base import ModelFacts, ModelFamily
 from voxcli.parameters import Value, settle
@@ -84,7 +84,7 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
             max_chars=model.settings.max_chars,
             can_say=model.can_say,
             model=model.name,
-            alternatives=_others(model.name),
+            alternatives=models_but(model.name),
             rewrite=utterance.is_normalised,
             lexicon=utterance.lexicon,
         )
@@ -110,11 +110,6 @@ def make_plan(utterance: Utterance, model: PlannedModel) -> Plan:
         parameters=parameters,
         prompt_text=prepared_text(utterance.prompt.text).text if utterance.prompt else "",
     )
-
-
-@lru_cache(maxsize=64)
-def _others(name: str) -> tuple[str, ...]:
-    return tuple(known.name for known in known_models().values() if known.name != name)
 
 
 def settled_parameters(

@@ -114,6 +114,12 @@ def _rows(path: Path) -> list[KnownModel]:
         raise CheckpointError(f"{path}: {err}", hint="reinstall voxcli") from err
 
 
+@cache
+def models_but(name: str) -> tuple[str, ...]:
+    """Names of all models that are known but this one."""
+    return tuple(known for known in known_models() if known != name)
+
+
 def models_with(mode: Mode, family: str = "") -> tuple[str, ...]:
     """Names of the models that have a mode, those of a family first."""
     known = [(each.family, each.name) for each in known_models().values() if mode in each.modes]

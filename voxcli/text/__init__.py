@@ -48,4 +48,5 @@ def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module 'voxcli.text' has no attribute '{name}'")
     # NOTE: no submodule may be called like a public name, or importing it would shadow the name.
-    return getattr(import_module(f"voxcli.text.{_EXPORTS[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"voxcli.text.{_EXPORTS[name]}"), name)
+    return found

@@ -14,6 +14,7 @@ from voxcli.text.tagger import (
     DIGIT,
     FIGURES,
     SMALL,
+    STOPPED,
     InWord,
     OneOf,
     Recogniser,
@@ -192,7 +193,7 @@ TIMES = (
     Recogniser("time", DIGIT, _MILITARY, _military, FIGURES),
     Recogniser(
         "time",
-        CAPITAL + SMALL,
+        STOPPED,
         _HALF_ALONE,
         lambda m: _half(m, "half"),
         ".",

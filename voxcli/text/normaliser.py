@@ -30,11 +30,12 @@ from voxcli.text import (
     words,
 )
 from voxcli.text.addresses import ADDRESSES
-from voxcli.text.changes import Draft, Normalised
+from voxcli.text.changes import Draft, Normalised, Silence
 from voxcli.text.clock import TIMES
 from voxcli.text.dates import DATES, SHORT_YEARS
 from voxcli.text.mathematics import MATHEMATICS
 from voxcli.text.money import MONEY
+from voxcli.text.patterns import pattern_of
 from voxcli.text.references import RATIOS, REFERENCES
 from voxcli.text.romans import ROMAN
 from voxcli.text.serials import CODES, MIXED, NAMES, SERIALS
@@ -71,6 +72,13 @@ _TAGGER = tagger.Tagger(
     )
 )
 
+# Most lines of a table are words, figures and commas. What brings others to one writing changes
+# nothing in them, and of the English rules those for signs and figures change nothing in words.
+_WORD = "[A-Z]?[a-z]++(?:'[a-z]++)?+"
+_FIGURES = r"(?:[$£€]?[0-9]++(?:[.:,][0-9]++)*+)"
+_PLAIN_LINE = pattern_of(rf"{_WORD}(?:,?+ (?:[ap]\.m\.|{_WORD}|[AI]|{_FIGURES}))*+[.?!]?+")
+_WORDS_ALONE = pattern_of(rf"(?:{_WORD}|[AI])(?:,?+ (?:{_WORD}|[AI]))*+[.?!]?+")
+
 
 def normalise(
     text: str, language: str = "en", *, lexicon: str = "", keeps_marks: bool = False
@@ -92,17 +100,9 @@ def normalise(
         UsageError: the lexicon cannot be read.
     """
     draft = Draft(text)
-    characters.clean(draft, language, is_document=ssml.is_document(text))
-    thoughts.thoughts(draft)
-    is_document = ssml.tags(draft, language)
-    silences = pauses.take_pauses(draft, are_kept=keeps_marks)
-    directions.directions(draft)
-    notes.citations(draft, language)
-    markup.strip_markup(draft, language, is_document=is_document)
-    characters.emoji(draft, language)
-    pages.join_cut_words(draft, language)
-    draft.text = markup.reflow(draft.text)
-    notes.notes(draft, language)
+    silences: tuple[Silence, ...] = ()
+    if not _PLAIN_LINE.fullmatch(text):
+        silences = _read_layout(draft, language, keeps_marks=keeps_marks)
     if lexicon:
         pronunciations.pronounce(draft, lexicon, language)
     if language == "en":
@@ -122,16 +122,40 @@ def normalise(
     return draft.done(silences)
 
 
+def _read_layout(draft: Draft, language: str, *, keeps_marks: bool) -> tuple[Silence, ...]:
+    """Bring characters and markup to one writing; a plain line stays as it is.
+
+    Returns:
+        what it asks for between words.
+    """
+    characters.clean(draft, language, is_document=ssml.is_document(draft.text))
+    thoughts.thoughts(draft)
+    is_document = ssml.tags(draft, language)
+    silences = pauses.take_pauses(draft, are_kept=keeps_marks)
+    directions.directions(draft)
+    notes.citations(draft, language)
+    markup.strip_markup(draft, language, is_document=is_document)
+    characters.emoji(draft, language)
+    pages.join_cut_words(draft, language)
+    draft.text = markup.reflow(draft.text)
+    notes.notes(draft, language)
+    return silences
+
+
 def _english(draft: Draft) -> None:
-    symbols.inside(draft)
-    formulas.formulas(draft, "en")
-    raised.raised(draft)
-    characters.straighten(draft)
-    numerals.canonical(draft)
-    quantities.degrees(draft)
+    before = draft.text if _WORDS_ALONE.fullmatch(draft.text) else None
+    if before is None:
+        symbols.inside(draft)
+        formulas.formulas(draft, "en")
+        raised.raised(draft)
+        characters.straighten(draft)
+        numerals.canonical(draft)
+        quantities.degrees(draft)
     weekdays.weekdays(draft)
     acronyms.shout(draft)
     _TAGGER.say(draft)
+    if draft.text == before:
+        return
     numerals.remaining(draft)
     characters.dashes(draft)
     symbols.symbols(draft)

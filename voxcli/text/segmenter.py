@@ -82,6 +82,10 @@ def segment(text: str, max_chars: int, language: str = "en") -> list[Segment]:
     """
     if max_chars < 1:
         raise UsageError(f"max_chars is {max_chars}", hint="give 1 or more characters")
+    if "\n" not in text and language in _OWN_RULES:
+        line = " ".join(text.split())
+        if len(line) <= max_chars and not _END.search(line):  # one sentence, as most rows are
+            return [Segment(line, 0.0)] if line else []
     parts: list[_Part] = []
     for paragraph in _PARAGRAPHS.split(text.strip()):
         packed = _pack(list(_sentences(paragraph, max_chars, language)), max_chars)

@@ -130,14 +130,22 @@ class _Words(dict[str, int]):
             id(each.search): each.search for each in recognisers if isinstance(each.search, InWord)
         }
         self.bits = {identity: 1 << index for index, identity in enumerate(searches)}
-        self._looks = list(zip(self.bits.values(), searches.values(), strict=True))
+        self._all = list(zip(self.bits.values(), searches.values(), strict=True))
+        self._looks: dict[frozenset[str], list[tuple[int, Callable[[str], object]]]] = {}
 
     def __missing__(self, word: str) -> int:
         found = 0
         if not (word.isalpha() and word.islower()):
             kinds = frozenset(map(_start, word))
-            for bit, search in self._looks:
-                if search.needs <= kinds and search.glance.search(word):
+            looks = self._looks.get(kinds)
+            if looks is None:
+                if len(self._looks) >= _MAX_SETS:
+                    self._looks.clear()
+                looks = self._looks[kinds] = [
+                    (bit, each.glance.search) for bit, each in self._all if each.needs <= kinds
+                ]
+            for bit, search in looks:
+                if search(word):
                     found |= bit
         if len(word) <= _MAX_WORD:
             if len(self) >= _MAX_WORDS:
