@@ -30,6 +30,10 @@ _INVISIBLE = pattern_of(
     "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
 )
 _JOINERS = pattern_of("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
+# Before a capital, a list, another one or the end: "\nabla" and "\name" are none.
+_ESCAPED_LINE = pattern_of(
+    r"(?:(?:\\r)?\\n){1,8}(?=[A-Z\u00c0-\u00de\u0400-\u042f\u3000-\u9fff\"“'(*#-]|\d+[.)]\s|\s|\Z)"
+)
 _ENTITY = pattern_of(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 # UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
 _MOJIBAKE = pattern_of("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
@@ -106,6 +110,20 @@ def clean(draft: Draft, language: str, *, is_document: bool = False) -> None:
             draft.text = _SPACES.sub(" ", draft.text)
         if "\t" in draft.text:
             draft.text = _TAB.sub(" ", draft.text)
+
+
+def escapes(draft: Draft) -> None:
+    r"""Line ends that a program wrote as "\n" between sentences; none in a path."""
+    draft.sub(_ESCAPED_LINE, _line_end, "control", "\\n")
+
+
+def _line_end(match: re.Match[str]) -> str | None:
+    start = max(0, match.start() - 200)
+    token = match.string[start : match.start()].split()[-1:] or [""]
+    is_path = (
+        ":\\" in token[0] or token[0].startswith("\\\\") or "\\" in token[0].replace("\\n", "")
+    )
+    return None if is_path else "\n" * match.group().count("n")
 
 
 def _mend(draft: Draft) -> None:

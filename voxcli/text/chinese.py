@@ -48,6 +48,10 @@ _KNOWN = pattern_of(rf"[A-Za-z][²³]?|{_DAILY}[²³]?(?:/{_DAILY})?")
 _RAISED = pattern_of(
     rf"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[{RAISED}]{{1,3}}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
+# As English writes a decade, which is no number of seconds.
+_DECADE = pattern_of(
+    r"(?<![\d.,了])(?:(?P<year>(?:1[5-9]|20)\d0)|['’‘](?P<short>[2-9]0))s(?:\s?年代)?(?![A-Za-z0-9])"
+)
 _SPAN = pattern_of(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
 _FRACTION = pattern_of(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
 _ABOUT = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=\d)")
@@ -63,6 +67,7 @@ def write_out(draft: Draft) -> None:
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
     draft.sub(_ABOUT, "约", "symbol")
     draft.sub(_FRACTION, lambda m: f"{m['lower']}分之{m['upper']}", "number")
+    draft.sub(_DECADE, lambda m: f"{m['year'] or m['short']}年代", "date", "0s")
     draft.sub(_MEASURE, _measure, "unit")
     draft.sub(_RAISED, _power, "number")
     draft.sub(_SPAN, "到", "number")

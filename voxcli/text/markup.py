@@ -126,6 +126,11 @@ _ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is"
 
 
 _LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
+# A sign that a line begins with though it begins no item, since the line before goes on with it.
+_SIGNED = pattern_of(r"^[ \t]{0,3}(?P<sign>[-+])[ \t]{1,4}(?P<item>\S[^\n]*)$")
+_OPERAND = r"(?:[\d(√][^\s]{0,12}|[^\W\d_](?![^\W\d_'’-]))"
+_BEGINS_OPERAND = pattern_of(_OPERAND)
+_ENDS_OPERAND = pattern_of(r"(?:[\d²³%)]|(?<![^\W\d_])[^\W\d_])$")
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 
@@ -181,7 +186,43 @@ def _untagged(match: re.Match[str]) -> str:
     return " " if before and before in ".,;:!?" and after.isalnum() else ""
 
 
+def _join_signs(text: str) -> str:
+    """Lines that a page wrapped before a sign of a sum, a range or a dash, joined again."""
+    lines = text.split("\n")
+    joined = lines[:1]
+    at = 1
+    while at < len(lines):
+        run: list[re.Match[str]] = []
+        while at + len(run) < len(lines) and (match := _SIGNED.match(lines[at + len(run)])):
+            run.append(match)
+        before = joined[-1].rstrip()
+        if run and before and not _LINE_MARK.match(before) and _goes_on(before, run):
+            joined[-1] = " ".join((before, *(f"{each['sign']} {each['item']}" for each in run)))
+        else:
+            joined += lines[at : at + max(1, len(run))]
+        at += max(1, len(run))
+    return "\n".join(joined)
+
+
+def _goes_on(before: str, run: list[re.Match[str]]) -> bool:
+    """Whether the lines of a run go on with the line before, so that they are no list.
+
+    A list has several items, or one behind a line that has ended; a sum has operands.
+    """
+    if _ENDED.search(before[-8:]) and before[-1] != ")":
+        return False
+    is_sum = len(run) == 1 or "=" in before or any(each["sign"] == "+" for each in run)
+    if is_sum and _ENDS_OPERAND.search(before):
+        *inner, last = (each["item"].rstrip() for each in run)
+        is_one = _BEGINS_OPERAND.match(last) and all(map(_BEGINS_OPERAND.fullmatch, inner))
+        if is_one:
+            return True
+    return len(run) == 1 and run[0]["sign"] == "-" and run[0]["item"][0].islower()
+
+
 def _lines(draft: Draft, language: str) -> None:
+    if "\n" in draft.text and ("- " in draft.text or "+ " in draft.text):
+        draft.text = _join_signs(draft.text)
     draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
     draft.sub(_TABLE_ROW, _row, "markup")

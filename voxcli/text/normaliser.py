@@ -14,6 +14,7 @@ from voxcli.text import (
     chinese,
     directions,
     formulas,
+    latex,
     markup,
     notes,
     numerals,
@@ -130,6 +131,8 @@ def _read_layout(draft: Draft, language: str, *, keeps_marks: bool) -> tuple[Sil
     """
     characters.clean(draft, language, is_document=ssml.is_document(draft.text))
     thoughts.thoughts(draft)
+    characters.escapes(draft)
+    latex.latex(draft, language)
     is_document = ssml.tags(draft, language)
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)
     directions.directions(draft)

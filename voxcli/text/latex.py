@@ -1,0 +1,295 @@
+r"""LaTeX as language models and papers write it, in the signs that the rules of a language read.
+
+"\frac{a}{b}" is "a over b", "\alpha" the letter, "\textbf{word}" the word. Inside "\( \)", "\[ \]",
+"$ $", "$$ $$" and environments every command is LaTeX, and one that nobody knows is its name;
+elsewhere those alone that are known, so that paths and escapes stay. Own patterns: pylatexenc had
+its last release in 2021, and its text for a fraction or a root is no speech. Knows no numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from voxcli.text.changes import Draft
+from voxcli.text.characters import FIGURES_SHIFTED, shifted
+from voxcli.text.patterns import pattern_of
+
+KIND = "formula"
+
+_GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lamda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+]
+_SIGNS = {
+    "lambda": "λ", "Lambda": "Λ", "varepsilon": "ε", "vartheta": "θ", "varphi": "φ",
+    "times": "×", "cdot": "×", "div": "÷", "pm": "±", "mp": "±", "leq": "≤", "le": "≤",
+    "leqslant": "≤", "geq": "≥", "ge": "≥", "geqslant": "≥", "neq": "≠", "ne": "≠", "approx": "≈",
+    "equiv": "≡", "propto": "∝", "ll": "≪", "gg": "≫", "lt": "<", "gt": ">", "infty": "∞",
+    "partial": "∂", "nabla": "∇", "in": "∈", "notin": "∉", "subset": "⊂", "subseteq": "⊂",
+    "cup": "∪", "cap": "∩", "emptyset": "∅", "varnothing": "∅", "forall": "∀", "exists": "∃",
+    "angle": "∠", "therefore": "∴", "to": "→", "rightarrow": "→", "longrightarrow": "→",
+    "mapsto": "→", "leftarrow": "←", "leftrightarrow": "↔", "iff": "⇔", "Leftrightarrow": "⇔",
+    "implies": "⇒", "Rightarrow": "⇒", "uparrow": "↑", "downarrow": "↓", "degree": "°",
+    "sum": "∑", "prod": "∏", "int": "∫", "ldots": "…", "dots": "…", "cdots": "…", "vdots": "…",
+    "quad": " ", "qquad": " ", "left": "", "right": "", "displaystyle": "", "limits": "",
+    "big": "", "Big": "", "bigg": "", "Bigg": "", "bigl": "", "bigr": "", "nonumber": "",
+    "mid": "|", "vert": "|", "prime": "'", "ell": "l", "hbar": "ℏ", "colon": ":", "sim": "∼",
+} | {
+    spelled: unicodedata.lookup(f"GREEK {size} LETTER {name.upper()}")
+    for name in _GREEK
+    for spelled, size in ((name, "SMALL"), (name.capitalize(), "CAPITAL"))
+}  # fmt: skip
+_ENGLISH = {"mid": "given", "implies": "implies", "Rightarrow": "implies", "cdots": ", and so on"}
+_FUNCTIONS = [
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "sec",
+    "csc",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "log",
+    "ln",
+    "lg",
+    "exp",
+    "det",
+    "gcd",
+    "max",
+    "min",
+    "sup",
+    "inf",
+    "lim",
+    "arg",
+    "dim",
+    "ker",
+    "deg",
+]
+_DRESS = (  # what shows its words in another way: font, box, accent
+    r"math(?:bb|bf|cal|frak|it|rm|scr|sf|tt)|text(?:bf|it|tt|rm|sc|sf|up|normal)?|operatorname\*?|"
+    r"boxed|fbox|mbox|emph|underline|overline|widehat|widetilde|hat|bar|vec|ddot|dot|tilde|"
+    r"boldsymbol|bm|ce|text(?:sub|super)script|textcolor\{\w{1,30}\}|color\{\w{1,30}\}"
+)
+_SET_APART = r"(?:sub){0,2}section\*?|chapter\*?|paragraph\*?|title|caption"
+_UNSPOKEN = (
+    r"label|(?:eq)?ref|cite[a-z]?|tag\*?|vspace|hspace|usepackage|documentclass|footnotemark"
+)
+_MARKS = r"sum|prod|int|lim"
+
+_GROUP = r"\{[^{}\n]{0,400}+\}"
+for _ in range(3):  # as deep as people nest them
+    _GROUP = rf"\{{(?:[^{{}}\n]|{_GROUP}){{0,400}}+\}}"
+_NAMES = "|".join(sorted((*_SIGNS, *_FUNCTIONS), key=len, reverse=True))
+_KNOWN = (
+    rf"\\(?:(?:[dtc]?frac|[dt]?binom)\s?{_GROUP}\s?{_GROUP}|sqrt(?:\[[^\[\]\n]{{1,20}}\])?\s?{_GROUP}"
+    rf"|(?:{_DRESS}|{_SET_APART}|{_UNSPOKEN})\s?{_GROUP}|(?:{_NAMES})(?![A-Za-z]))"
+)
+_RAISED = rf"(?:[_^](?:{_GROUP}|\\[A-Za-z]{{1,20}}|\w)){{0,2}}"
+_LONE = pattern_of(
+    rf"(?<![A-Za-z:\\._-])(?<!\w\\)(?:{_KNOWN}{_RAISED})(?!\\\w{{0,30}}(?:\.\w|\\))"
+    rf"|(?<=[\w)\]])(?:\^\s?\\circ(?![A-Za-z])|[_^]{_GROUP}|\\text(?:sub|super)script{_GROUP}){{1,2}}"
+)
+_ITEM = pattern_of(r"^[ \t]{0,16}\\item(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,4}", re.MULTILINE)
+_ENVIRONMENT = pattern_of(
+    r"\\begin\{(?P<name>(?:equation|align|aligned|gather|gathered|multline|eqnarray|split|cases|"
+    r"math|displaymath|[pbvB]?matrix|array)\*?)\}(?:\{[lcr|]{1,10}\})?"
+    r"(?P<words>(?:(?!\\begin\{)[\s\S]){0,4000}?)\\end\{(?P=name)\}"
+)
+_OTHER_ENVIRONMENT = pattern_of(r"\\(?:begin|end)\{[A-Za-z]{2,20}\*?\}(?:\[[^\[\]\n]{0,40}\])?")
+# Brackets that Markdown keeps from being a link have words in them, and no sign of a formula.
+_SPAN = pattern_of(
+    r"\\\((?P<round>(?:(?!\\[()])[^\n]){1,400})\\\)"
+    r"|\\\[(?P<square>(?:(?!\\[\[\]]|\n\s*\n)[\s\S]){1,2000})\\\]"
+    r"|\$\$(?P<shown>[^$]{1,2000})\$\$"
+    r"|(?<![A-Za-z0-9_$\\])\$(?!\s)(?P<inline>(?=[^$\n]{0,200}(?:\\[A-Za-z,;!]|[\^_]\{))[^$\n]{2,200})(?<!\s)\$"
+    r"(?![0-9$])"
+)
+_ESCAPED = pattern_of(r"[A-Za-z]{3,} [A-Za-z]{3}")  # of words in brackets
+_MATHEMATICS = pattern_of(r"\\[A-Za-z]|[\^_=<>+]|^\s*[A-Za-z](?:\s?\([A-Za-z]\))?\s*$|\d\s?[*/-]")
+
+
+def _inner(name: str) -> str:
+    return rf"\{{(?P<{name}>[^{{}}]{{0,400}})\}}"
+
+
+_FRACTION = pattern_of(
+    r"\\(?P<kind>[dtc]?frac|[dt]?binom)\s?" + _inner("upper") + r"\s?" + _inner("lower")
+)
+_ROOT = pattern_of(r"\\sqrt(?:\[(?P<degree>[^\[\]]{1,20})\])?\s?" + _inner("of"))
+_DRESSED = pattern_of(rf"\\(?:{_DRESS})\s?" + _inner("words"))
+_TITLED = pattern_of(rf"\\(?:{_SET_APART})\s?" + _inner("words"))
+_DROPPED = pattern_of(rf"\\(?:{_UNSPOKEN})\s?" + _inner("words"))
+_SUMMED = pattern_of(
+    rf"\\(?P<mark>{_MARKS})(?:\\limits)?\s?_(?:{_inner('low')}|(?P<first>\w))"
+    rf"(?:\s?\^(?:{_inner('high')}|(?P<last>\w)|\\infty(?P<never>)))?"
+)
+_ANGLE = pattern_of(r"\^\s?(?:\{\s?\\circ\s?\}|\\circ(?![A-Za-z]))")
+_SHIFT = pattern_of(r"(?P<sign>[_^])(?:" + _inner("words") + r"|(?P<figure>\d))")
+_SHIFTED = pattern_of(r"\\text(?P<sign>su(?:b|per))script" + _inner("words"))
+_BARE_ROW = pattern_of(r"\\sqrt\s?(?P<one>\w)|\\[dt]?frac(?P<upper>\d)(?P<lower>\d)")
+_GAP = pattern_of(r"\\[,;:! ]|(?<!\\)~")
+_ROW = pattern_of(r"\s?\\\\(?:\[[^\[\]\n]{1,10}\])?\s?")
+_COMMAND = pattern_of(r"\\(?P<name>[A-Za-z]+)\*?")
+_SIMPLE = pattern_of(r"[\w.∞π]{1,12}")
+_FIGURES = pattern_of(r"\d{1,6}")
+_ALL_SHIFTED = pattern_of(FIGURES_SHIFTED)
+_MINUS = pattern_of(r"(?<![A-Za-z]{2})\s?[-−]\s?(?=[\w(√])(?![A-Za-z]{2})")
+_ROOTS = {"2": "square root of", "3": "cube root of", "4": "fourth root of", "n": "nth root of"}
+_FROM = {"∑": "sum", "∏": "product", "∫": "integral"}
+
+
+_MARKED = ("\\", "^{", "_{")
+
+
+def latex(draft: Draft, language: str) -> None:
+    """Say formulas and commands; before notes, directions and markup, which have brackets too.
+
+    Args:
+        language: ISO 639-1.
+    """
+    if not any(mark in draft.text for mark in _MARKED):
+        return
+    draft.sub(_ENVIRONMENT, lambda m: f" {_said(m['words'], language, is_formula=True)} ", KIND)
+    draft.sub(_SPAN, lambda m: _span(m, language), KIND)
+    draft.sub(_OTHER_ENVIRONMENT, "\n", KIND, "{")
+    draft.sub(_ITEM, "- ", KIND, "item")
+    draft.sub(_LONE, lambda m: _lone(m, language), KIND)
+
+
+def _span(match: re.Match[str], language: str) -> str | None:
+    words = match["round"] or match["square"]
+    if words and (not _MATHEMATICS.search(words) or ("\\" not in words and _ESCAPED.search(words))):
+        return None  # brackets that Markdown escapes
+    words = words or match["shown"] or match["inline"]
+    return _apart(_said(words, language, is_formula=True).strip(), match)
+
+
+def _lone(match: re.Match[str], language: str) -> str:
+    return _apart(_said(match.group(), language, is_formula=False), match)
+
+
+def _apart(said: str, match: re.Match[str]) -> str:
+    """What is said, with a space where a letter or a figure of it would touch another."""
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    after = match.string[match.end() : match.end() + 1]
+    is_word = said[:1].isalpha() or said[:1].isdecimal()  # and no raised figure
+    lead = " " if before.isalnum() and is_word else ""
+    return f"{lead}{said}{' ' if said[-1:].isalnum() and after.isalnum() else ''}"
+
+
+def _said(text: str, language: str, *, is_formula: bool) -> str:
+    text = _SHIFTED.sub(lambda m: f"{'_' if m['sign'] == 'sub' else '^'}{{{m['words']}}}", text)
+    text = _ANGLE.sub("°", text)
+    for _ in range(6):  # from the innermost braces on
+        before = text
+        text = _DROPPED.sub("", text)
+        text = _DRESSED.sub(_undressed, text)
+        text = _TITLED.sub(lambda m: f"\n\n# {m['words']}\n\n", text)
+        text = _FRACTION.sub(lambda m: _fraction(m, language), text)
+        text = _ROOT.sub(lambda m: _root(m, language), text)
+        text = _SUMMED.sub(lambda m: _summed(m, language), text)
+        text = _SHIFT.sub(_shift, text)
+        if text == before:
+            break
+    text = _BARE_ROW.sub(
+        lambda m: f"√{m['one']}" if m["one"] else f"{m['upper']}/{m['lower']}", text
+    )
+    text = _GAP.sub(" ", text)
+    if is_formula:
+        text = _ROW.sub(", ", text).replace("&", " ")
+        if language == "en":
+            text = _MINUS.sub(" minus ", text)
+    text = _COMMAND.sub(lambda m: _command(m, language, is_formula=is_formula), text)
+    return text.replace("{", "").replace("}", "")
+
+
+def _undressed(match: re.Match[str]) -> str:
+    """The words; a letter of a formula stays apart from the one before it."""
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    return f"{' ' if len(match['words']) == 1 and before.isalnum() else ''}{match['words']}"
+
+
+def _fraction(match: re.Match[str], language: str) -> str:
+    upper, lower = match["upper"].strip(), match["lower"].strip()
+    if match["kind"].endswith("binom"):
+        return f" {upper} choose {lower} " if language == "en" else f"({upper} {lower})"
+    if language == "zh":
+        return f"{lower}分之{upper}"
+    if language == "en" and not (_FIGURES.fullmatch(upper) and _FIGURES.fullmatch(lower)):
+        return f" {upper} over {lower} "
+    return f"{upper}/{lower}"
+
+
+def _root(match: re.Match[str], language: str) -> str:
+    degree, of = match["degree"] or "2", match["of"].strip()
+    if language == "en":
+        return f" {_ROOTS.get(degree, f'{degree}th root of')} {of} "
+    return f"√{of}" if _SIMPLE.fullmatch(of) else f"√({of})"
+
+
+def _summed(match: re.Match[str], language: str) -> str:
+    mark = match["mark"]
+    low = match["low"] if match["low"] is not None else match["first"]
+    high = match["high"] if match["high"] is not None else match["last"]
+    if high is None and match["never"] is not None:
+        high = "∞"
+    if language != "en":
+        sign = _SIGNS.get(mark, mark)
+        return f" {sign} {low}{f' {high}' if high else ''} "
+    if mark == "lim":
+        return f" limit as {low} of "
+    name = _FROM[_SIGNS[mark]]
+    return f" {name} from {low} to {high} of " if high else f" {name} over {low} of "
+
+
+def _shift(match: re.Match[str]) -> str:
+    words, tag = (
+        (match["words"] or match["figure"] or "").strip(),
+        "sup" if match["sign"] == "^" else "sub",
+    )
+    if _ALL_SHIFTED.fullmatch(words):
+        return shifted(words, tag)
+    if words in ("st", "nd", "rd", "th"):
+        return words
+    if tag == "sup":
+        return f"^{words}" if len(words) == 1 else f"^({words})"
+    return f"_{words}" if len(words) == 1 else f" {words} "
+
+
+def _command(match: re.Match[str], language: str, *, is_formula: bool) -> str:
+    name = match["name"]
+    if language == "en" and name in _ENGLISH:
+        return f" {_ENGLISH[name]} "
+    if name in _SIGNS:
+        sign = _SIGNS[name]
+        return f" {sign} " if sign and unicodedata.category(sign[0]) in ("Sm", "So") else sign
+    if name in _FUNCTIONS:
+        return f" {name}"
+    return f" {name} " if is_formula else match.group()
