@@ -262,3 +262,30 @@ def test_separators_and_directions_are_not_said(written: str, spoken: str) -> No
 )
 def test_zeros_that_only_let_chapters_sort_are_not_said(written: str, spoken: str) -> None:
     assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("an A+ and a B-.", "an A plus and a B minus."),
+        ("Plan A- the best", "Plan A- the best"),
+        ("USB 3.2 Gen 2x2", "U S B three point two Gen two by two"),
+        ("2 Kings and 1 John", "Second Kings and First John"),
+        ("Rs. 5,000/- and ₹500/-", "five thousand rupees and five hundred rupees"),
+        ("EUR/USD 1.08", "E U R slash U S D one point zero eight"),
+        ("S&P 500 −1.2%", "S and P five hundred minus one point two percent"),
+        ("10−12 km", "ten to twelve kilometers"),
+        ("TL;DR: it works", "T L D R: it works"),
+        ("late b/c of rain", "late because of rain"),
+        ("→ Next", "Next"),
+        ("A → B", "A to B"),
+        ("T-10 seconds", "T minus ten seconds"),
+        ("a T-34 tank", "a T-thirty-four tank"),
+        ("shot at f/2.8", "shot at f two point eight"),
+        ("$1.10 est. today", "one dollar and ten cents estimated today"),
+        ("est. 1990", "established nineteen ninety"),
+        ("•one\n•two", "one.\ntwo."),
+    ],
+)
+def test_signs_and_short_forms_are_known_by_what_is_beside_them(written: str, spoken: str) -> None:
+    assert normalise(written).text == spoken

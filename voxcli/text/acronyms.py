@@ -290,6 +290,14 @@ def shout(draft: Draft) -> None:
 _HAS_CAPITALS = InWord("[A-Z]{2}", CAPITAL)
 ACRONYMS = (
     Recogniser(
+        "acronym",
+        CAPITAL,
+        pattern_of(r"\bTL;\s?DR\b"),
+        lambda m: "T L D R",
+        ";",
+        InWord("TL;", CAPITAL),
+    ),
+    Recogniser(
         "acronym", CAPITAL, _IT, lambda m: "I T", search=InWord(r"IT(?<!\w..)(?!\w)", CAPITAL)
     ),
     Recogniser("acronym", CAPITAL, _ACRONYM, _acronym, search=_HAS_CAPITALS),

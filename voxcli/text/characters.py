@@ -77,7 +77,11 @@ _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fr
 _TEX_QUOTE = pattern_of("``|''")  # ``so''
 _QUOTE = pattern_of("[‘’‚‛′´ʼ`“”„‟″«»「」『』]")
 _ELLIPSIS = pattern_of(r"…|(?<!\.)\.{4,}|\.(?: \.){2,}")
-_HYPHEN = pattern_of("[\u2010\u2011\u2012\u2043\u2212\ufe63](?=\\S)|(?<=[0-9])\u2013(?=[0-9])")
+# A minus between a space and a figure is a sign, and no dash of a range: "S&P 500 −1.2%".
+_HYPHEN = pattern_of(
+    "[\u2010\u2011\u2012\u2043\ufe63](?=\\S)|\u2212(?=\\S)(?!(?<=\\d \u2212)\\d)|"
+    "(?<=[0-9])\u2013(?=[0-9])"
+)
 _ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
 _DASH = pattern_of(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
 

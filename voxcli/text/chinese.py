@@ -52,6 +52,21 @@ _RAISED = pattern_of(
 _DECADE = pattern_of(
     r"(?<![\d.,了])(?:(?P<year>(?:1[5-9]|20)\d0)|['’‘](?P<short>[2-9]0))s(?:\s?年代)?(?![A-Za-z0-9])"
 )
+# What wetext takes for a sign below or above zero.
+_SPANNED = pattern_of(
+    r"(?P<from>第\d{1,4}|\d[%％])\s?[-–—~～]\s?"
+    r"(?=\d{1,4}(?:(?:\.\d{1,3})?[%％]|[章节页条回集题课步天周季卷]))"
+)
+_MODEL = pattern_of(r"(?:(?<=[A-Z])|(?<=[A-Za-z]{2}))-(?=\d)")  # "GPT-4"
+_CALCULATED = pattern_of(
+    r"(?<=[0-9A-Za-z²³)）])\s?(?P<sign>[+*÷])\s?(?=[0-9(（]|[A-Za-z](?![A-Za-z]))"
+)
+_CALCULATIONS = {"+": "加", "*": "乘", "÷": "除以"}
+_MOBILE = pattern_of(
+    r"(?<![\w.])(?P<country>\+86[ -]?)?(?P<number>1[3-9]\d[ -]\d{4}[ -]\d{4})(?!\d|[ -]\d)",
+    re.ASCII,
+)
+_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 _SPAN = pattern_of(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
 _FRACTION = pattern_of(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
 _ABOUT = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=\d)")
@@ -67,10 +82,21 @@ def write_out(draft: Draft) -> None:
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
     draft.sub(_ABOUT, "约", "symbol")
     draft.sub(_FRACTION, lambda m: f"{m['lower']}分之{m['upper']}", "number")
+    draft.sub(_SPANNED, lambda m: f"{m['from']}到", "number")
+    draft.sub(_MODEL, " ", "number", "-")
+    draft.sub(_MOBILE, _mobile, "phone")
     draft.sub(_DECADE, lambda m: f"{m['year'] or m['short']}年代", "date", "0s")
     draft.sub(_MEASURE, _measure, "unit")
+    draft.sub(_CALCULATED, lambda m: _CALCULATIONS[m["sign"]], "symbol")
     draft.sub(_RAISED, _power, "number")
     draft.sub(_SPAN, "到", "number")
+
+
+def _mobile(match: re.Match[str]) -> str:
+    """Figure by figure: "138 1234 5678"."""
+    groups = re.split("[ -]", match["number"])
+    lead = ["加八六"] if match["country"] else []
+    return "，".join((*lead, *(group.translate(_DIGITS) for group in groups)))
 
 
 def numbers(draft: Draft) -> None:

@@ -84,7 +84,9 @@ _HEADING = pattern_of(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L
 _SETEXT = pattern_of(r"^(?P<text>[^\s\n][^\n]{0,200})\n[ ]{0,3}(?:={2,}|-{3,})[ ]{0,8}$", _L)
 _QUOTED = pattern_of(r"^[ ]{0,3}(?:>[ ]?){1,20}(?<!>(?=[\d$€£.-]))(?=[^\n>=])", _L)
 _BULLET = pattern_of(
-    r"^[ \t]{0,16}(?:[-*+•‣◦▪●·][ \t]{1,4})(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$", _L
+    r"^[ \t]{0,16}(?:[-*+•‣◦▪●·・][ \t]{1,4}|[•‣◦▪●・](?=\w))"
+    r"(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
+    _L,
 )
 _NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
@@ -125,7 +127,7 @@ _ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is"
                             "sk", "sl", "sr", "tr"))  # fmt: skip
 
 
-_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·]|\d{1,3}[.)])", _L)
+_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)])", _L)
 # A sign that a line begins with though it begins no item, since the line before goes on with it.
 _SIGNED = pattern_of(r"^[ \t]{0,3}(?P<sign>[-+])[ \t]{1,4}(?P<item>\S[^\n]*)$")
 _OPERAND = r"(?:[\d(√][^\s]{0,12}|[^\W\d_](?![^\W\d_'’-]))"

@@ -10,7 +10,7 @@ import re
 from voxcli.text.patterns import pattern_of
 from voxcli.text.quantities import exponent, power_words
 from voxcli.text.spell import number
-from voxcli.text.tagger import CAPITAL, DIGIT, LETTER_BEHIND, SMALL, InWord, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, LETTER_BEHIND, SMALL, InWord, Recogniser, led
 
 _COUNT = pattern_of(r"(?<![\w.,/-])\d(?: [-–] \d){2,6}(?![\w/-]| [-–=]|\.\d)")  # "1 - 2 - 3, go"
 _TIMES = pattern_of(r"(?:(?<=[\w)])|(?<=[\w)]\s))[*×·÷](?=\s?[-(]?[\w(])")
@@ -124,7 +124,36 @@ def _function(match: re.Match[str]) -> str:
     return f"{match['name']} of {of}"
 
 
+_GRADE = pattern_of(r"(?<!\w)(?P<letter>[A-DF])[-−](?=[.,;:!?)]|\s[a-z]|\s?\Z)")
+_OF_A_GRADE = pattern_of(r"\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s$")
+_COUNTED_DOWN = pattern_of(
+    r"(?<!\w)T(?P<sign>[-−+])(?=\d{1,4}(?:[:.]\d{1,2})?\s(?:second|minute|hour|day|week|month)s?\b)"
+)
+_APERTURE = pattern_of(r"(?<!\w)[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))")
+
+
+def _grade(match: re.Match[str]) -> str | None:
+    return f"{match['letter']} minus" if led(match, _OF_A_GRADE) else None
+
+
 MATHEMATICS = (
+    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DF][-−](?:\W|\Z)", CAPITAL)),
+    Recogniser(
+        "symbol",
+        CAPITAL,
+        _COUNTED_DOWN,
+        lambda m: f"T {'plus' if m['sign'] == '+' else 'minus'} ",
+        DIGIT,
+        InWord(r"T[-−+]\d", CAPITAL + DIGIT),
+    ),
+    Recogniser(
+        "symbol",
+        SMALL + CAPITAL,
+        _APERTURE,
+        lambda m: f"{m.group()[0]} ",
+        "/" + DIGIT,
+        InWord(r"[fF]/\d", "/" + DIGIT),
+    ),
     Recogniser("symbol", SMALL + CAPITAL, _FUNCTION, _function, "("),
     Recogniser("number", DIGIT, _POWER, power_words, search=InWord("[²³^]", DIGIT)),
     Recogniser("number", DIGIT, _VARIABLE, _variable, search=LETTER_BEHIND),

@@ -71,10 +71,13 @@ _EUROPEAN = (
     r"\d{1,3}(?:\.\d{3}){2,4}(?![\d,])|\d{1,3}\.\d{3}(?=\s?€)"
 )
 _AMOUNT = rf"(?:(?P<european>{_EUROPEAN})|(?P<number>{NUM})(?:\.[-–—](?!\d))?)"
-_PER = rf"(?:\s?/\s?(?P<per>{PER_UNIT}|month|mo|week|day|hour|year|night|person)\b\.?(?![²³\^]))?"
+_PER = (
+    rf"(?:\s?/\s?(?P<per>{PER_UNIT}|month|mo|week|day|hour|year|night|person)\b\.?(?![²³\^])"
+    r"|/[-=](?!\w))?"  # "500/-", nothing after it
+)
 _MONEY = pattern_of(
     r"(?P<sign>[-−+±](?<![\w)\]^].))?(?P<currency>(?:US\s(?=\$)|(?:US|CA|C|AU|A|NZ|NT|HK|MX|Mex|"
-    rf"S)(?=\$))?{_SYMBOLS}|R\$|(?:{_CODES}|Rs|kr|RM)(?=\.?\s?[-−]?\d)\.?)"
+    rf"S)(?=\$))?{_SYMBOLS}|R\$|(?:(?<![A-Z]/){_CODES}|Rs|kr|RM)(?=\.?\s?[-−]?\d)\.?)"
     rf"\s?(?P<minus>[-−])?{_AMOUNT}"
     rf"(?:{_SHORT}\s?(?:-|–|to)\s?(?P<again>{_SYMBOLS})?(?P<to>{NUM})(?!\d|\s?(?:[¢%]|cents?\b|"
     rf"percent\b)))?{_SCALE}{_NOUN}{_PER}"

@@ -100,7 +100,12 @@ _VERSE = pattern_of(
     rf"?{_BOOK}\.?\s(?P<place>\d{{1,3}}:\d{{1,3}}[a-c]?(?:(?:\s?[-–—]\s?|,\s?|"
     rf";\s?){_PLACE}(?!\s[A-Z])){{0,6}})(?P<ff>ff?\b\.?)?(?!\w|:\d)"
 )
-_BOOK_CHAPTER = pattern_of(rf"(?<!\w)(?P<nth>[123])\s{_BOOK}\.?(?=\s\d|\b)")
+# Those of which there are several; "3.2 Gen 2" is none.
+_NUMBERED_BOOK = (
+    r"(?P<book>Samuel|Sam|Kings|Chronicles|Chron|Corinthians|Cor|Thessalonians|Thess|Timothy|Tim|"
+    r"Peter|Pet|John|Jn)"
+)
+_BOOK_CHAPTER = pattern_of(rf"(?<![\w.,/$-])(?P<nth>[123])\s{_NUMBERED_BOOK}\.?(?=\s\d|\b)")
 _SHORT_BOOK = pattern_of(
     r"(?<!\w)(?P<book>Gen|Exod|Lev|Deut|Josh|Judg|Ps|Pss|Prov|Eccl|Isa|Jer|Ezek|Matt|Rom|Gal|"
     r"Eph|Heb|Rev)\.\s(?=\d)"

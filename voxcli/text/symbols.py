@@ -29,6 +29,7 @@ _NAMED = (
     (pattern_of(r"\s?&&\s?"), " and "),
     (pattern_of(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
     (pattern_of(r"\bw/o\b"), "without"),
+    (pattern_of(r"\bb/c\b"), "because"),
     (pattern_of(r"\bc/o\b"), "care of"),
     (pattern_of(r"\s?°C\b"), " degrees Celsius"),
     (pattern_of(r"\s?°F\b"), " degrees Fahrenheit"),
@@ -42,6 +43,7 @@ _NAMED = (
     (pattern_of(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (pattern_of(r"\s?(?:<-+|[←⇐])\s?"), " from "),
 )
+_LEADING_ARROW = pattern_of(r"^\s{0,8}(?:[-=]+>|[→⇒➜➔⟶↦])\s{1,8}", re.MULTILINE)  # as of a list
 _ANY = pattern_of(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
 _FLAT = pattern_of(r"b (?<=[A-G]b )(?<!\w...)[a-z]")  # "Bb major"
 _SIGNS = {
@@ -137,6 +139,7 @@ def symbols(draft: Draft) -> None:
         draft.sub(GREEK_SIGN, _letter, "symbol")
     if not (_ANY.search(draft.text) or "_" in draft.text or _FLAT.search(draft.text)):
         return
+    draft.sub(_LEADING_ARROW, "", "symbol")
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
     draft.sub(_ROW_OF_SIGNS, lambda m: f" {'hash' if m.group() == '#' else 'slash'} ", "symbol")

@@ -103,6 +103,7 @@ ROADS = {
     "Ave": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane", "Hwy": "Highway",
     "Pkwy": "Parkway", "Expy": "Expressway", "Sq": "Square", "Sta": "Station",
 }  # fmt: skip
+_SINCE = pattern_of(r"\s(?:in\s|c\.?\s|ca\.?\s)?['’]?\d{2}")  # "est. 1990"
 _NAMES = {name.lower() for name in (*TITLES, *_PLAIN, *NUMBERED, *ROADS)} | {"st"}
 _ET_AL = pattern_of(r"(?<![\w.])(?P<name>et al)\.(?!\w)")
 _ABBREVIATION = pattern_of(r"(?<![\w.])(?P<name>[A-Za-z]{1,8}(?:\.[A-Za-z]){0,2})\.(?!\w)")
@@ -201,6 +202,8 @@ def _abbreviation(match: re.Match[str]) -> str | None:
         return "doctor"
     if name in TITLES and _TITLED.match(string, end):
         return TITLES[name]
+    if name == "est" and not _SINCE.match(match.string, match.end()):
+        return "estimated"
     if name in _PLAIN:
         closes = ends_sentence(match) and (
             name.lower() in SENTENCE_ENDING - {"jr", "sr"} or bool(_STARTS.match(string, end))
