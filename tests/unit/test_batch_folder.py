@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -75,6 +76,15 @@ def test_a_recording_that_changed_since_the_check_is_not_used(
     report = speak(session)
     assert statuses(report) == ["failed", "ok"]
     assert "has changed since" in report["rows"][0]["reason"]
+
+
+@pytest.mark.parametrize("rows", [5, None, "a.wav", [[]], [{}, "a.wav"], {"a": 1}])
+def test_a_fault_that_names_no_rows_is_counted_alone(tmp_path: Path, rows: object) -> None:
+    line = json.dumps({"fault": {"reason": "x", "rows": rows}})
+    (tmp_path / "manifest.jsonl").write_text(f"{line}\n", "utf-8")
+    manifest = Manifest(tmp_path)
+    assert manifest.num_barren_faults == 1
+    assert manifest.suspects <= {"a.wav"}
 
 
 def test_a_manifest_of_a_later_version_is_refused(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ class Manifest:
                 self._check_version(run)
                 self._note_run(run)
             elif isinstance(fault, dict):
-                self._note_fault(fault.get("rows", ()))
+                rows = fault.get("rows")
+                named = rows if isinstance(rows, list) else ()
+                self._note_fault(row for row in named if isinstance(row, str))
             elif isinstance(name, str) and "status" in entry:
                 self._note_row(entry)
         return whole
