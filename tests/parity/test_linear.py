@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from voxcli.layers import linear
 from voxcli.layers.linear import Layout, Linear, best_layout
 
 # (in, out): those of the bundled checkpoint and odd ones
@@ -68,3 +69,16 @@ def test_half_precision_layout_is_only_for_weights_that_lose_nothing() -> None:
     assert torch.equal(Linear(inexact)(torch.eye(8)), inexact)
     too_large = torch.full((8, 8), 65536.0 * 2)  # no half-precision number
     assert torch.equal(Linear(too_large)(torch.eye(8)), too_large)
+
+
+@pytest.mark.skipif(Layout.ONEDNN not in PACKED, reason="torch has no oneDNN")
+@pytest.mark.parametrize("num_rows", [0, 1, 5, 6, 7, 20])
+def test_a_product_in_blocks_is_the_same(num_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, bias = torch.randn(48, 32), torch.randn(48)
+    x, residual = torch.randn(num_rows, 32), torch.randn(num_rows, 48)
+    plain = Linear(weight, bias, Layout.PLAIN)
+    monkeypatch.setattr(linear, "_has_row_tails", lambda: True)  # as with torch 2.11
+    packed = Linear(weight, bias, Layout.ONEDNN)
+    assert packed.num_rows(num_rows) % linear.ROW_BLOCK == 0
+    torch.testing.assert_close(packed(x), plain(x), atol=1e-5, rtol=0)
+    torch.testing.assert_close(packed.add(x, residual), plain.add(x, residual), atol=1e-5, rtol=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import threading
 import pytest
 from needs import PATIENCE_S
 
+from voxcli.server.desk import Desk
 from voxcli.server.threads import DaemonThreads
 
 STUCK = """
@@ -36,6 +38,32 @@ def test_as_many_calls_run_at_once_as_there_are_threads() -> None:
     threads, meeting = DaemonThreads(3, "three"), threading.Barrier(3)
     futures = [threads.submit(lambda: meeting.wait(PATIENCE_S)) for _ in range(3)]
     assert sorted(future.result(PATIENCE_S) for future in futures) == [0, 1, 2]
+    threads.end()
+
+
+def _no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_system_without_threads_fails_a_call_and_no_later_one() -> None:
+    async def worked() -> list[object]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Thread, "start", _no_thread)
+            refused = await asyncio.gather(
+                *(desk.run(lambda: 1) for _ in range(3)), return_exceptions=True
+            )
+        return [*map(type, refused), await desk.run(lambda: 2), desk.num_open]
+
+    desk = Desk("works", 1, max_waiting=1)
+    assert asyncio.run(worked()) == [RuntimeError] * 3 + [2, 0]
+
+
+def test_threads_that_there_are_do_what_no_further_one_can_be_made_for() -> None:
+    threads = DaemonThreads(2, "two")
+    assert threads.submit(lambda: 1).result(PATIENCE_S) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        assert threads.submit(lambda: 2).result(PATIENCE_S) == 2
     threads.end()
 
 

@@ -56,9 +56,9 @@ def _stand(
     is_ours = entry is not None and "sha256" in entry
     if entry is not None and job.name in ended and entry.get("key") == job.key:
         if entry["status"] == FAILED:
-            return Standing(job, Status.FAILED, entry["reason"])
+            return Standing(job, Status.FAILED, entry.get("reason", ""))
         if entry["status"] == DONE and file_matches(folder / job.name, entry):
-            return Standing(job, Status.OK, entry["reason"])
+            return Standing(job, Status.OK, entry.get("reason", ""))
     if is_new or not file_exists(f"{folder}/{job.name}"):
         is_lost = entry is not None and entry["status"] == DONE
         return Standing(job, Status.PENDING, "the file was missing" if is_lost else "", overwrite)

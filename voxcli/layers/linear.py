@@ -5,7 +5,8 @@ On CPU a weight is packed once, in one of two ways:
 * FBGEMM, where half precision holds every weight (a checkpoint in fp16, or in bf16 but for numbers
   below 6e-5): the weights stay fp16 in memory, inputs and sums are fp32, and the result is that of
   fp32 weights. Half the bytes are read, which is what bounds a few rows.
-* oneDNN's blocked layout for any other fp32 weight.
+* oneDNN's blocked layout for any other fp32 weight. The oneDNN of torch 2.11 sums the last rows of
+  each thread's share in another order; where a try shows that, blocks are computed one by one.
 
 In both a row's result has the same bits whatever other rows are in the batch, which `F.linear` does
 not promise. The plain product is the reference, and the path wherever neither is there.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import warnings
 from enum import Enum, auto
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +42,20 @@ class Layout(Enum):
 
 def _has_onednn() -> bool:
     return bool(torch._C._has_mkldnn) and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+
+
+@cache
+def _has_row_tails() -> bool:
+    """Whether oneDNN's product of a row has other bits among others."""
+    weight = torch.linspace(-1, 1, 64 * 384).view(64, 384).sin()
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+    rows = torch.linspace(-3, 3, ROW_BLOCK * 384).view(ROW_BLOCK, 384).cos()
+
+    def product(x: Tensor) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+
+    whole = product(rows)
+    return any(not torch.equal(product(rows[:M]), whole[:M]) for M in range(1, ROW_BLOCK))
 
 
 def has_half_storage() -> bool:
@@ -97,12 +113,12 @@ class Linear:
         if self.layout is Layout.FBGEMM:
             return self._fbgemm(x)
         if self.layout is Layout.ONEDNN:
-            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+            return self._onednn(x)
         return F.linear(x, self.weight, self.bias)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """`residual + x W^T + b`, `[..., N]`."""
-        if self.layout is Layout.ONEDNN:
+        if self.layout is Layout.ONEDNN and not _has_row_tails():
             return torch.ops.mkldnn._linear_pointwise.binary(
                 x, residual, self.weight, self.bias, "add"
             )
@@ -110,8 +126,20 @@ class Linear:
 
     def num_rows(self, num_rows: int) -> int:
         """The rows it computes for so many; inputs of that size need no padding here."""
+        if self.layout is Layout.ONEDNN and _has_row_tails():
+            return -(-num_rows // ROW_BLOCK) * ROW_BLOCK
         is_padded = self.layout is Layout.FBGEMM and 0 < num_rows % ROW_BLOCK < MIN_ROW_BLOCK
         return num_rows + MIN_ROW_BLOCK - num_rows % ROW_BLOCK if is_padded else num_rows
+
+    def _onednn(self, x: Tensor) -> Tensor:
+        product = torch.ops.mkldnn._linear_pointwise
+        if not _has_row_tails():
+            return product(x, self.weight, self.bias, "none", [], "")
+        rows = x.reshape(-1, self.in_features)
+        M = len(rows)
+        blocks = F.pad(rows, (0, 0, 0, self.num_rows(M) - M)).split(ROW_BLOCK)
+        done = [product(block, self.weight, self.bias, "none", [], "") for block in blocks]
+        return torch.cat(done)[:M].view(*x.shape[:-1], self.out_features)
 
     def _fbgemm(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features)

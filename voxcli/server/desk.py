@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from voxcli.errors import BusyError
 from voxcli.server.threads import DaemonThreads
@@ -51,10 +51,14 @@ class Desk:
                     f"{self.num_open} {self._what} wait", hint=f"try again in {RETRY_AFTER_S} s"
                 )
             self.num_open += 1
-        future = self._threads.submit(work)
+        try:
+            future = self._threads.submit(work)
+        except BaseException:  # the system has no thread left
+            self._count()
+            raise
         future.add_done_callback(self._count)
         return await asyncio.wrap_future(future)
 
-    def _count(self, _: Future[T]) -> None:
+    def _count(self, _: Future[Any] | None = None) -> None:
         with self._lock:
             self.num_open -= 1

@@ -170,11 +170,13 @@ class LiveSession:
         except _Stalled:
             log_let_go(self._websocket.scope, "took next to nothing of its speech", STALLED_S)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._outgoing is not None:
-                await self._outgoing.close()
+            try:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:  # also where this is cancelled once more meanwhile
+                if self._outgoing is not None:
+                    await self._outgoing.close()
         if end is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FAREWELL_S):

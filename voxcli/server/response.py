@@ -75,11 +75,13 @@ class LiveResponse(Response):
         try:
             await asyncio.wait((sending, watching), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, watching):
-                task.cancel()
-            await asyncio.gather(sending, watching, return_exceptions=True)
-            await self._pieces.aclose()
-            self._on_end(self._outcome)
+            try:
+                for task in (sending, watching):
+                    task.cancel()
+                await asyncio.gather(sending, watching, return_exceptions=True)
+                await self._pieces.aclose()
+            finally:  # also where this is cancelled once more meanwhile
+                self._on_end(self._outcome)
         if not sending.cancelled():
             sending.result()  # a bug in the pieces is the server's to log
 

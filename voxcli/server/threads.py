@@ -24,7 +24,11 @@ class DaemonThreads:
         self._threads: list[threading.Thread] = []
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
-        """What the function returns or raises."""
+        """What the function returns or raises.
+
+        Raises:
+            RuntimeError: the system has no thread for it.
+        """
         future: Future[T] = Future()
 
         def call() -> None:
@@ -35,11 +39,16 @@ class DaemonThreads:
             except BaseException as err:  # the caller's to raise
                 future.set_exception(err)
 
-        self._calls.put(call)
         if len(self._threads) < self._num_threads:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more of them
+                if not self._threads:
+                    raise
+            else:
+                self._threads.append(thread)
+        self._calls.put(call)
         return future
 
     def end(self) -> None:
