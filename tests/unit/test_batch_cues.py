@@ -537,3 +537,10 @@ def test_every_word_of_a_file_is_spoken_once_or_named_as_left_out(
 def _is_told(record: Record) -> bool:
     """Nothing to say, and no reason, is no answer."""
     return bool(record.values["text"]) != bool(record.skipped)
+
+
+def test_a_number_of_a_cue_may_have_any_length(tmp_path: Path) -> None:
+    number = "9" * 5000  # more than Python makes a number of
+    first, second = "00:00:01,000 --> 00:00:02,000", "00:00:03,000 --> 00:00:04,000"
+    found = read(tmp_path, f"{number}\n{first}\nHello.\n\n{number}\n{second}\nBye.\n")
+    assert [text.split()[-1] for text in texts(found)][-1] == "Bye."

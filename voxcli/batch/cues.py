@@ -30,6 +30,7 @@ from voxcli.batch.records import Record
 from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
 
+MAX_NUMBER_DIGITS = 9  # of a cue; a longer one is a line of text
 _TIMES = re.compile(rf"\s*{TIMES}\s*-->\s*{TIMES}(?:\s+[A-Za-z]\w*:\S*)*\s*")
 # of three numbers, or with a fraction; and an arrow of some kind
 _MEANT_AS_TIMES = re.compile(r"\s*\d+\s*[:：]\s*\d+(?:\s*[:：]|[.,]\d).*(?:[-–—]\s*(?:>|&gt;)|→)")
@@ -183,7 +184,8 @@ def _srt_blocks(lines: list[str], left: LeftOut) -> Iterator[Block]:
 
 def _take_number(lines: list[str], last: int) -> int:
     """Take the next cue's number off the lines before its times; returns the number."""
-    if not lines or not (word := lines[-1].strip()).isdecimal():
+    word = lines[-1].strip() if lines else ""
+    if not word.isdecimal() or len(word) > MAX_NUMBER_DIGITS:
         return last + 1
     before = lines[-2].strip() if len(lines) > 1 else ""
     if before and int(word) != last + 1 and not _is_doubled(lines):

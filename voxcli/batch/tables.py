@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -183,7 +184,8 @@ def name_columns(
             hint = f"{nearest(column, columns)}columns found: {', '.join(columns)}"
             raise UsageError(f"--map {field}={column}: {path} has no such column", hint=hint)
         names[folded.index(fold_header(column))] = fields[field]
-    twice = next((name for name in names if name and names.count(name) > 1), None)
+    counts = Counter(names)
+    twice = next((name for name in names if name and counts[name] > 1), None)
     if twice is not None:
         raise UsageError(f"{path} has the column '{twice}' twice", hint="rename one of them")
     return names

@@ -118,7 +118,7 @@ def wyoming_at(given: str, host: str) -> tuple[str, int]:
     """
     address, _, port = given.rpartition(":")
     address = address.removeprefix("[").removesuffix("]") or host
-    if not (port.isascii() and port.isdecimal() and int(port) <= 65535):
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535):
         raise UsageError(f"--wyoming is '{given}'", hint="give a port, or address and port")
     if ":" not in given and host not in LOOPBACK:
         raise UsageError(
