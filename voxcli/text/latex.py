@@ -2,8 +2,9 @@ r"""LaTeX as language models and papers write it, in the signs that the rules of
 
 "\frac{a}{b}" is "a over b", "\alpha" the letter, "\textbf{word}" the word. Inside "\( \)", "\[ \]",
 "$ $", "$$ $$" and environments every command is LaTeX, and one that nobody knows is its name;
-elsewhere those alone that are known, so that paths and escapes stay. Own patterns: pylatexenc had
-its last release in 2021, and its text for a fraction or a root is no speech. Knows no numbers.
+elsewhere those alone that are known, so that paths and escapes stay. Own patterns: pylatexenc
+2.11 writes "\frac{a}{b+c}" as "a/b+c", where nothing tells what is under the bar, and leaves out
+what it does not know: of "C:\temp\new" it keeps "C:". Knows no numbers.
 """
 
 from __future__ import annotations
@@ -18,31 +19,10 @@ from voxcli.text.patterns import pattern_of
 KIND = "formula"
 
 _GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lamda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "pi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-]
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa",
+    "lamda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi",
+    "psi", "omega",
+]  # fmt: skip
 _SIGNS = {
     "lambda": "λ", "Lambda": "Λ", "varepsilon": "ε", "vartheta": "θ", "varphi": "φ",
     "times": "×", "cdot": "×", "div": "÷", "pm": "±", "mp": "±", "leq": "≤", "le": "≤",
@@ -64,34 +44,10 @@ _SIGNS = {
 }  # fmt: skip
 _ENGLISH = {"mid": "given", "implies": "implies", "Rightarrow": "implies", "cdots": ", and so on"}
 _FUNCTIONS = [
-    "sin",
-    "cos",
-    "tan",
-    "cot",
-    "sec",
-    "csc",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "log",
-    "ln",
-    "lg",
-    "exp",
-    "det",
-    "gcd",
-    "max",
-    "min",
-    "sup",
-    "inf",
-    "lim",
-    "arg",
-    "dim",
-    "ker",
-    "deg",
-]
+    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
+    "tanh", "log", "ln", "lg", "exp", "det", "gcd", "max", "min", "sup", "inf", "lim", "arg",
+    "dim", "ker", "deg",
+]  # fmt: skip
 _DRESS = (  # what shows its words in another way: font, box, accent
     r"math(?:bb|bf|cal|frak|it|rm|scr|sf|tt)|text(?:bf|it|tt|rm|sc|sf|up|normal)?|operatorname\*?|"
     r"boxed|fbox|mbox|emph|underline|overline|widehat|widetilde|hat|bar|vec|ddot|dot|tilde|"
@@ -163,8 +119,6 @@ _ALL_SHIFTED = pattern_of(FIGURES_SHIFTED)
 _MINUS = pattern_of(r"(?<![A-Za-z]{2})\s?[-−]\s?(?=[\w(√])(?![A-Za-z]{2})")
 _ROOTS = {"2": "square root of", "3": "cube root of", "4": "fourth root of", "n": "nth root of"}
 _FROM = {"∑": "sum", "∏": "product", "∫": "integral"}
-
-
 _MARKED = ("\\", "^{", "_{")
 
 
