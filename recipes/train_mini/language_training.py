@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from recipes.train_mini.captured import Captured, capturing_stream, restart_without_graphs
-from recipes.train_mini.language import LanguageModel, PhoneHead, losses
+from recipes.train_mini.language import LanguageModel, Packed, PhoneHead, losses
 from recipes.train_mini.packing import Steps, Store, on_device, packed_rows
 from recipes.train_mini.progress import Budget, Log, append_json, save
-from recipes.train_mini.settings import Settings
+from recipes.train_mini.settings import Language, Settings
 from recipes.train_mini.tokens import Tokens, vocabulary
 
 STATE = "language.pt"
@@ -136,6 +135,21 @@ class Trainer:
         self.optimiser.step()
         self.shown.copy_(torch.stack([made[name].detach().float() for name in NAMES]))
 
+    @torch.no_grad()
+    def held_loss(self, rows: Packed) -> float:
+        """Diffusion loss of the averaged weights on fixed rows, with the same noise each time."""
+        weights = {name: value.clone() for name, value in self.model.state_dict().items()}
+        self.model.load_state_dict(self.average)
+        cards = [self.device] if self.is_card else []
+        with (
+            torch.random.fork_rng(cards),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_card),
+        ):
+            torch.manual_seed(0)
+            made = losses(self.model, self.heads, rows)
+        self.model.load_state_dict(weights)
+        return float(made["diffusion"])
+
     def capture(self, like: Sequence[Tensor]) -> None:
         """Make the step a graph over inputs like these.
 
@@ -162,9 +176,13 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     language, folder = settings.language, settings.work
     log = Log("language", folder / "logs")
     capturing_stream(device)
-    store = Store.read(folder / "latents", Tokens(language.vocabulary))
+    tokens = Tokens(language.vocabulary)
+    store = Store.read(folder / "latents", tokens)
+    if store is None:
+        raise SystemExit(f"no latents in {folder / 'latents'}; run the step latents first")
+    held = _held_rows(folder / "latents", tokens, language, device)
     steps = Steps(store, language)
-    store = replace(store, patches=store.patches.to(device), phones=store.phones.to(device))
+    store = store.to(device)
     torch.manual_seed(language.seed)
     trainer = Trainer(settings, store, device)
     if (folder / STATE).is_file():
@@ -200,6 +218,9 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
             if not all(map(math.isfinite, record.values())):
                 raise SystemExit(f"step {trainer.step} is not finite: {record}")
             text = " ".join(f"{name} {value:.4g}" for name, value in record.items())
+            if held is not None and trainer.step % (10 * language.report_steps) == 0:
+                record["held"] = trainer.held_loss(held)
+                text += f" held diffusion {record['held']:.4f}"
             log(f"step {trainer.step} {text} | {pace:.1f} steps/s")
             append_json(folder / "logs" / "language.jsonl", record | {"step": trainer.step})
             reported, at = trainer.step, time.monotonic()
@@ -211,6 +232,17 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     save(trainer.state(), folder / STATE)
     log(f"saved at step {trainer.step} of {language.steps}")
     return trainer.step >= language.steps
+
+
+def _held_rows(
+    folder: Path, tokens: Tokens, settings: Language, device: torch.device
+) -> Packed | None:
+    """Fixed rows of speech that is not trained on, if there is any."""
+    store = Store.read(folder, tokens, is_held=True)
+    if store is None:
+        return None
+    item = on_device(Steps(store, settings)[0], device)
+    return packed_rows(store.to(device), item)
 
 
 def hop_length(settings: Settings) -> int:

@@ -25,6 +25,7 @@ from recipes.train_mini.settings import Settings
 
 DEVIATIONS = "deviations.pt"  # of the encoder's latents before they are scaled, [D]
 NUM_MEASURED_FILES = 16
+HELD = "held-"  # files of voices that no training hears
 
 
 def frozen_codec(settings: Settings, device: torch.device) -> AudioVae:
@@ -94,15 +95,12 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     log = Log("latents", settings.work / "logs")
     vae = frozen_codec(settings, device)
     encoding = Encoding(vae, settings, device)
-    files = sorted(
-        path
-        for path in (settings.work / "speech").glob("*.npy")
-        if not path.name.startswith("held-")
-    )
-    if not files:
+    files = sorted((settings.work / "speech").glob("*.npy"))
+    trained = [path for path in files if not path.name.startswith(HELD)]
+    if not trained:
         raise SystemExit(f"no speech in {settings.work / 'speech'}; run the step speech first")
-    stride = max(1, len(files) // NUM_MEASURED_FILES)
-    scale_latents(vae, deviations(settings, encoding, files[::stride]))
+    stride = max(1, len(trained) // NUM_MEASURED_FILES)
+    scale_latents(vae, deviations(settings, encoding, trained[::stride]))
     seconds = 0.0
     for path in files:
         target = settings.work / "latents" / f"{path.stem}.pt"

@@ -49,10 +49,11 @@ def _ints(value: Tensor | None) -> list[int]:
 
 def _together(*values: Any) -> tuple[Any, ...]:
     """Tensors on one device: the card, if one of them is there. Scalars may stay."""
-    if not any(value is not None and value.is_cuda for value in values):
+    cards = [value.device for value in values if value is not None and value.is_cuda]
+    if not cards:
         return values
     return tuple(
-        value.to("cuda", non_blocking=True) if value is not None and value.dim() else value
+        value.to(cards[0], non_blocking=True) if value is not None and value.dim() else value
         for value in values
     )
 

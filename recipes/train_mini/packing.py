@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from recipes.train_mini.language import Packed
+from recipes.train_mini.latents import HELD
 from recipes.train_mini.settings import Language
 from recipes.train_mini.speech import DEFAULT_SPEAKER
 from recipes.train_mini.tokens import (
@@ -51,10 +52,13 @@ class Store:
     speakers: list[str]
 
     @classmethod
-    def read(cls, folder: Path, tokens: Tokens) -> Store:
-        """Every file of the step `latents`."""
+    def read(cls, folder: Path, tokens: Tokens, *, is_held: bool = False) -> Store | None:
+        """Every file of the step `latents` that is trained on, or that is not; None without any."""
         patches, phones, texts, lengths, speakers = [], [], [], [], []
-        for path in sorted(folder.glob("*.pt")):
+        files = [
+            path for path in sorted(folder.glob("*.pt")) if path.name.startswith(HELD) == is_held
+        ]
+        for path in files:
             for text, speaker, patch, phone in torch.load(path):
                 if len(patch) < 2 or not torch.isfinite(patch).all():
                     continue
@@ -64,13 +68,17 @@ class Store:
                 lengths.append(len(patch))
                 speakers.append(speaker)
         if not patches:
-            raise SystemExit(f"no latents in {folder}; run the step latents first")
+            return None
         empty = torch.zeros_like(patches[0][:1]), torch.zeros_like(phones[0][:1])
         ends = np.cumsum(lengths)
         return cls(
             torch.cat((empty[0], *patches)), torch.cat((empty[1], *phones)), texts,
             1 + ends - lengths, np.array(lengths), speakers,
         )  # fmt: skip
+
+    def to(self, device: torch.device) -> Store:
+        """The same with its tensors there."""
+        return replace(self, patches=self.patches.to(device), phones=self.phones.to(device))
 
 
 class Layout:

@@ -182,6 +182,8 @@ def work(settings: Settings, kind: str, worker: int, workers: int, hours: float,
     torch.set_num_threads(1)
     lines = texts(settings)
     order = np.random.default_rng(settings.speech.seed).permutation(len(lines))
+    if torch.device(device).type == "cuda":
+        torch.cuda.set_device(device)  # this process works there alone
     teacher = TEACHERS[kind](settings, kind, torch.device(device))
     number, count = 0, settings.speech.utterances
     while not budget.is_spent and spoken_hours(folder, kind) < hours:

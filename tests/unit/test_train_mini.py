@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -187,17 +188,49 @@ def test_language_training_goes_on_as_if_never_interrupted(place: Place) -> None
         torch.testing.assert_close(ours[name], value, rtol=0, atol=0)
 
 
+def test_the_rate_has_fallen_when_the_seconds_of_a_call_end(place: Place) -> None:
+    assert (Budget(math.inf).share, Budget(0.0).share) == (0.0, 1.0)
+    chosen = place("here")
+    trainer = language_training.Trainer(chosen, None, CPU)  # type: ignore[arg-type]
+    trainer.optimiser_age = chosen.language.warm_steps
+    rates = [trainer.rate(done) for done in (0.0, 0.3, 0.6, 0.9, 1.0)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == chosen.language.learning_rate
+    assert rates[-1] == chosen.language.last_rate
+
+
+def test_the_loss_of_held_speech_is_told_and_changes_no_training(place: Place) -> None:
+    averages = []
+    for name in ("held", "bare"):
+        chosen = place(name)
+        language = replace(chosen.language, steps=10, report_steps=1)
+        chosen = replace(chosen, language=language)
+        codec_training.run(chosen, CPU, Budget(60))
+        latents.run(chosen, CPU, Budget(60))
+        if name == "bare":
+            (chosen.work / "latents" / "held-00-0000.pt").unlink()
+        assert language_training.run(chosen, CPU, Budget(60))
+        records = (chosen.work / "logs" / "language.jsonl").read_text("utf-8").splitlines()
+        told = [json.loads(record).get("held") for record in records]
+        assert [loss is not None for loss in told] == [False] * 9 + [name == "held"]
+        averages.append(average(chosen, language_training.STATE))
+    for name, value in averages[0].items():
+        torch.testing.assert_close(averages[1][name], value, rtol=0, atol=0)
+
+
 def test_latents_are_encoded_once_and_have_unit_variance(place: Place) -> None:
     chosen = place("here")
     codec_training.run(chosen, CPU, Budget(60))
     assert not latents.run(chosen, CPU, Budget(0))
     assert latents.run(chosen, CPU, Budget(60))
     files = sorted((chosen.work / "latents").glob("*.pt"))
-    assert [path.stem for path in files] == ["hibari-00-0000", "kokoro-00-0000"]  # never `held`
+    trained = [path for path in files if not path.name.startswith(latents.HELD)]
+    assert [path.stem for path in trained] == ["hibari-00-0000", "kokoro-00-0000"]
+    assert len(files) == 3
     times = [path.stat().st_mtime_ns for path in files]
     assert latents.run(chosen, CPU, Budget(60))
     assert [path.stat().st_mtime_ns for path in files] == times
-    lines = [line for path in files for line in torch.load(path)]
+    lines = [line for path in trained for line in torch.load(path)]
     every = torch.cat([patches.flatten(0, 1) for _, _, patches, _ in lines]).float()
     torch.testing.assert_close(every.std(0), torch.ones(4), rtol=2e-3, atol=0)  # half precision
 
