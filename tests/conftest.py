@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -37,6 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = {mark.name for mark in item.iter_markers()}
         if "speech" in marks and "slow" not in marks and item.path.parent.name != "speech":
             raise pytest.UsageError(f"{item.nodeid} is one of speech, but not in tests/speech")
+
+
+@pytest.fixture(autouse=True)
+def _log_levels() -> Iterator[None]:
+    """A command with `-v` that runs in the tests' process makes no later one talk."""
+    logger = logging.getLogger("voxcli")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture

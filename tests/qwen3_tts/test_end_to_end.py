@@ -149,7 +149,7 @@ def test_clone_with_and_without_a_transcript(place: Path) -> None:
     voxcli(place, "speak", *words, "saved.wav", "--voice", "emma")
     for refused in (("speak", TEXT, "-o", "no.wav", "--voice"), ("voices", "encode")):
         _, err = voxcli(place, *refused, "emma", "--model", "vd_1b7", code=2)
-        assert "it is in: Qwen/Qwen3-TTS-12Hz-0.6B-Base, " in err
+        assert "models with it: Qwen/Qwen3-TTS-12Hz-0.6B-Base, " in err
     assert np.array_equal(heard(place / "saved.wav"), heard(place / "vector.wav"))
 
 

@@ -152,9 +152,12 @@ def test_advice_names_the_checkpoints_of_the_family_that_can_do_it_first(
     model, here = planned(folders, name), "Qwen/Qwen3-TTS-12Hz-"
     wishes = {
         Mode.STYLE: (
-            {"style": "softly"}, f"it is in: {here}1.7B-CustomVoice, {here}1.7B-VoiceDesign, ",
+            {"style": "softly"},
+            f"models with it: {here}1.7B-CustomVoice, {here}1.7B-VoiceDesign, ",
         ),
-        Mode.REFERENCE: ({"reference": _recording()}, f"it is in: {here}0.6B-Base, {here}1.7B-"),
+        Mode.REFERENCE: (
+            {"reference": _recording()}, f"models with it: {here}0.6B-Base, {here}1.7B-",
+        ),
     }  # fmt: skip
     for mode, (given, hint) in wishes.items():
         if mode not in model.facts.modes:

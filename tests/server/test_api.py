@@ -277,7 +277,7 @@ def test_a_parameter_has_its_own_name_and_hidden_ones(client: httpx.Client) -> N
     assert {"steps", "guidance_scale"} < shown.keys()
     assert "cfg" not in shown
     assert "2" in str(shown["steps"])
-    assert "Solver steps" in shown["steps"]["description"]
+    assert "Steps that refine" in shown["steps"]["description"]
 
 
 class Other:
