@@ -341,6 +341,12 @@ def test_device_means_the_same_everywhere(run: Any) -> None:
     assert len(meanings) == 1
 
 
+@pytest.mark.parametrize("words", ["-v", "-v -v", "--", "-v --", "--verbose"])
+def test_options_without_a_command_are_told_so(words: str, run: Any) -> None:
+    code, _, err = run(*words.split())
+    assert (code, err) == (2, "voxcli: error: no command was given; see 'voxcli --help'\n")
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_verbose_works_wherever_it_stands(place: int) -> None:
     words = ["speak", "Hello.", "--dry-run"]

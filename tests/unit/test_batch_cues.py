@@ -544,3 +544,5 @@ def test_a_number_of_a_cue_may_have_any_length(tmp_path: Path) -> None:
     first, second = "00:00:01,000 --> 00:00:02,000", "00:00:03,000 --> 00:00:04,000"
     found = read(tmp_path, f"{number}\n{first}\nHello.\n\n{number}\n{second}\nBye.\n")
     assert [text.split()[-1] for text in texts(found)][-1] == "Bye."
+    long = f"12345678901\n{first}\nHello.\n\n12345678902\n{second}\nBye.\n"
+    assert texts(read(tmp_path, long)) == ["Hello.", "Bye."]

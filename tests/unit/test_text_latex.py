@@ -33,6 +33,8 @@ WRITTEN = [
     (r"\text{speed} = 5", "speed equals five"),
     (r"\boxed{42}", "forty-two"),
     (r"x \in \mathbb{R}", "x in R"),
+    (r"3\frac{1}{2}", "three and a half"),
+    (r"5\times3", "five times three"),
 ]
 
 
@@ -40,6 +42,10 @@ WRITTEN = [
 @pytest.mark.parametrize("between", ["{}", r"\({}\)", r"\[{}\]", "${}$", "$${}$$"])
 def test_a_formula_is_said_between_any_marks(written: str, spoken: str, between: str) -> None:
     assert said(f"So {between.replace('{}', written)} here.") == f"So {spoken} here."
+
+
+def test_a_letter_in_braces_is_no_sign() -> None:
+    assert said("$6{x}_{1} + 4{y}_{2}$") == "six x one plus four y two"
 
 
 def test_the_minus_of_a_formula_is_said() -> None:
@@ -174,3 +180,20 @@ def test_a_decade_in_chinese_is_no_number_of_seconds(written: str, spoken: str) 
     found = normalise(written, "zh").text
     assert spoken in found
     assert ("秒" in found) == (spoken == "秒")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"Use \n for a new line.", r"Replace \r\n with \n here.", r'Call print("Hello\n") twice.',
+        r'Write printf("%d\n", x) then.', r"The \n character ends it.", r"Say split('\n') here.",
+    ],
+)  # fmt: skip
+def test_a_line_end_that_is_spoken_of_is_said(text: str) -> None:
+    assert said(text).count("backslash n") == text.count(r"\n")
+
+
+def test_wide_commas_between_figures_part_numbers() -> None:
+    assert said("价格是200，300，400元。", "zh") == "价格是两百、三百、四百元。"
+    assert said("他得了3，5，7分。", "zh") == "他得了三、五、七分。"
+    assert said("１，２００元", "zh") == said("1,200元", "zh") == "一千二百元"

@@ -30,7 +30,7 @@ from voxcli.batch.records import Record
 from voxcli.batch.rolling import Cue, unrolled
 from voxcli.errors import UsageError
 
-MAX_NUMBER_DIGITS = 9  # of a cue; a longer one is a line of text
+MAX_NUMBER_DIGITS = 4000  # of a cue; Python makes no number of many more
 _TIMES = re.compile(rf"\s*{TIMES}\s*-->\s*{TIMES}(?:\s+[A-Za-z]\w*:\S*)*\s*")
 # of three numbers, or with a fraction; and an arrow of some kind
 _MEANT_AS_TIMES = re.compile(r"\s*\d+\s*[:：]\s*\d+(?:\s*[:：]|[.,]\d).*(?:[-–—]\s*(?:>|&gt;)|→)")

@@ -36,7 +36,9 @@ def usage_error(error: Any, words: list[str]) -> UsageError:
     if message.startswith("got unexpected extra argument"):
         surplus = message.rpartition("(")[2].rstrip(")")
         return _too_many(surplus, path, command, words)
-    if message.startswith("missing"):
+    if message.startswith("missing command"):
+        message = "no command was given"
+    elif message.startswith("missing"):
         message = f"{_as_typed(error.param)} is missing"
     elif message.endswith("requires an argument"):
         message = f"{option} needs a value"

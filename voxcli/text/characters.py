@@ -30,14 +30,17 @@ _INVISIBLE = pattern_of(
     "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
 )
 _JOINERS = pattern_of("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
-# Before a capital, a list, another one or the end: "\nabla" and "\name" are none.
+# Before a capital, a list, another one or the end: "\nabla" and "\name" are none. Nor are those
+# that are spoken of: "Use \n here", "print('one\n')".
 _ESCAPED_LINE = pattern_of(
-    r"(?:(?:\\r)?\\n){1,8}(?=[A-Z\u00c0-\u00de\u0400-\u042f\u3000-\u9fff\"“'(*#-]|\d+[.)]\s|\s|\Z)"
+    r"(?:(?:\\r)?\\n){1,8}(?=[A-Z\u00c0-\u00de\u0400-\u042f\u3000-\u9fff*#-]|[\"“'(]\w|\d+[.)]\s)"
+    r"|(?<![\s\"'`(\\n])(?:(?:\\r)?\\n){1,8}(?=\s|\Z)"
 )
 _ENTITY = pattern_of(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 # UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
 _MOJIBAKE = pattern_of("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 _WIDE = pattern_of("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
+_LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
 _WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
 _STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
@@ -240,6 +243,7 @@ def dashes(draft: Draft) -> None:
 
 def narrow(draft: Draft) -> None:
     """Chinese and others: full-width letters and digits only, punctuation stays."""
+    draft.text = _LISTED.sub("、", draft.text)
     draft.sub(_WIDE_WORDS, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
 

@@ -42,7 +42,10 @@ _SIGNS = {
     for name in _GREEK
     for spelled, size in ((name, "SMALL"), (name.capitalize(), "CAPITAL"))
 }  # fmt: skip
-_ENGLISH = {"mid": "given", "implies": "implies", "Rightarrow": "implies", "cdots": ", and so on"}
+_ENGLISH = {
+    "mid": "given", "implies": "implies", "Rightarrow": "implies", "cdots": ", and so on",
+    "times": "times", "cdot": "times",
+}  # fmt: skip
 _FUNCTIONS = [
     "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
     "tanh", "log", "ln", "lg", "exp", "det", "gcd", "max", "min", "sup", "inf", "lim", "arg",
@@ -107,6 +110,7 @@ _SUMMED = pattern_of(
     rf"(?:\s?\^(?:{_inner('high')}|(?P<last>\w)|\\infty(?P<never>)))?"
 )
 _ANGLE = pattern_of(r"\^\s?(?:\{\s?\\circ\s?\}|\\circ(?![A-Za-z]))")
+_LONE_LETTER = pattern_of(r"\{(\w)\}(?=[_^])")
 _SHIFT = pattern_of(r"(?P<sign>[_^])(?:" + _inner("words") + r"|(?P<figure>\d))")
 _SHIFTED = pattern_of(r"\\text(?P<sign>su(?:b|per))script" + _inner("words"))
 _BARE_ROW = pattern_of(r"\\sqrt\s?(?P<one>\w)|\\[dt]?frac(?P<upper>\d)(?P<lower>\d)")
@@ -160,7 +164,7 @@ def _apart(said: str, match: re.Match[str]) -> str:
 
 def _said(text: str, language: str, *, is_formula: bool) -> str:
     text = _SHIFTED.sub(lambda m: f"{'_' if m['sign'] == 'sub' else '^'}{{{m['words']}}}", text)
-    text = _ANGLE.sub("°", text)
+    text = _LONE_LETTER.sub(r"\1", _ANGLE.sub("°", text))
     for _ in range(6):  # from the innermost braces on
         before = text
         text = _DROPPED.sub("", text)
@@ -198,7 +202,7 @@ def _fraction(match: re.Match[str], language: str) -> str:
         return f"{lower}分之{upper}"
     if language == "en" and not (_FIGURES.fullmatch(upper) and _FIGURES.fullmatch(lower)):
         return f" {upper} over {lower} "
-    return f"{upper}/{lower}"
+    return f" {upper}/{lower}"
 
 
 def _root(match: re.Match[str], language: str) -> str:
@@ -228,7 +232,8 @@ def _shift(match: re.Match[str]) -> str:
         (match["words"] or match["figure"] or "").strip(),
         "sup" if match["sign"] == "^" else "sub",
     )
-    if _ALL_SHIFTED.fullmatch(words):
+    is_x = tag == "sub" and match.string[: match.start()].endswith("x")  # "6x₁" is six by one
+    if _ALL_SHIFTED.fullmatch(words) and not is_x:
         return shifted(words, tag)
     if words in ("st", "nd", "rd", "th"):
         return words
