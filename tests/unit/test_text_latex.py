@@ -130,6 +130,8 @@ def test_hostile_formulas_take_linear_time(piece: str) -> None:
         ("The result is 2\n+ 3\n+ 4.", "The result is two plus three plus four."),
         ("We saw that it was over\n- and he left.", "We saw that it was over — and he left."),
         ("Now x = a\n- b\n+ c", "Now x equals a minus b plus c"),
+        ("We need salt\n+ pepper.", "We need salt plus pepper."),
+        ("It is the total\n+ Tax.", "It is the total plus Tax."),
     ],
 )
 def test_a_line_wrapped_before_a_sign_is_no_item(written: str, spoken: str) -> None:
@@ -197,3 +199,18 @@ def test_wide_commas_between_figures_part_numbers() -> None:
     assert said("价格是200，300，400元。", "zh") == "价格是两百、三百、四百元。"
     assert said("他得了3，5，7分。", "zh") == "他得了三、五、七分。"
     assert said("１，２００元", "zh") == said("1,200元", "zh") == "一千二百元"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        (r"It costs \$50.", "It costs fifty dollars."),
+        (r"It is \$5 to \$10.", "It is five dollars to ten dollars."),
+        (r"\*stars\* and \_lines\_", "stars and lines"),
+        (r"I don\'t know.", "I don't know."),
+        (r"He said \"go\" again.", 'He said "go" again.'),
+        (r"R\&D takes 50\% of it.", "R and D takes fifty percent of it."),
+    ],
+)
+def test_what_markdown_escapes_is_no_backslash(written: str, spoken: str) -> None:
+    assert said(written) == spoken

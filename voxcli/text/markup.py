@@ -118,7 +118,7 @@ _FORMULA = pattern_of(
     r"|(?<![\w$\\])\$(?!\s)(?P<inline>[A-Za-z](?:_?\w)?|(?=[^$\n]{0,200}[\\^=_])"
     r"(?![^$\n\\]{0,200}[A-Za-z]{3,} [A-Za-z]{3})[^$\n]{2,200})(?<!\s)\$(?![\w$])"
 )
-_ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~])")
+_ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~'\"%&])|(?<![:\w])\\(?P<money>\$)")
 _ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
@@ -169,6 +169,7 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
     if draft.text.count("$") > 1:
         draft.sub(_FORMULA, lambda m: m["shown"] or m["inline"], "markup")
+    draft.sub(_ESCAPE, lambda m: m["text"] or m["money"], "markup", "\\")
     if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
@@ -178,7 +179,6 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
             _GENERIC, lambda m: f" {' '.join(re.sub('[<>]', ' ', m['types']).split())} ", "markup"
         )
         draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup")
-    draft.sub(_ESCAPE, lambda m: m["text"], "markup", "\\")
 
 
 def _untagged(match: re.Match[str]) -> str:
@@ -219,7 +219,8 @@ def _goes_on(before: str, run: list[re.Match[str]]) -> bool:
         is_one = _BEGINS_OPERAND.match(last) and all(map(_BEGINS_OPERAND.fullmatch, inner))
         if is_one:
             return True
-    return len(run) == 1 and run[0]["sign"] == "-" and run[0]["item"][0].islower()
+    [first, *others] = run
+    return not others and (first["sign"] == "+" or first["item"][0].islower())
 
 
 def _lines(draft: Draft, language: str) -> None:
