@@ -214,3 +214,9 @@ def test_wide_commas_between_figures_part_numbers() -> None:
 )
 def test_what_markdown_escapes_is_no_backslash(written: str, spoken: str) -> None:
     assert said(written) == spoken
+
+
+def test_accents_are_letters_and_quotation_marks_stay() -> None:
+    written = r"M\"uller, Erd\H{o}s, Fran\c{c}ois, na\"{\i}ve, Poincar\'{e} and a caf\'e"
+    assert said(written) == "Müller, Erdős, François, naïve, Poincaré and a café"
+    assert said(r"He said \"aye\" and d\'accord.") == 'He said "aye" and d\'accord.'

@@ -124,6 +124,17 @@ _MINUS = pattern_of(r"(?<![A-Za-z]{2})\s?[-−]\s?(?=[\w(√])(?![A-Za-z]{2})")
 _ROOTS = {"2": "square root of", "3": "cube root of", "4": "fourth root of", "n": "nth root of"}
 _FROM = {"∑": "sum", "∏": "product", "∫": "integral"}
 _MARKED = ("\\", "^{", "_{")
+_COMBINING = {
+    '"': "DIAERESIS", "'": "ACUTE ACCENT", "`": "GRAVE ACCENT", "^": "CIRCUMFLEX ACCENT",
+    "~": "TILDE", "=": "MACRON", ".": "DOT ABOVE", "c": "CEDILLA", "H": "DOUBLE ACUTE ACCENT",
+    "v": "CARON", "u": "BREVE", "k": "OGONEK", "r": "RING ABOVE",
+}  # fmt: skip
+# Without braces within a word alone: an escaped quotation mark looks the same.
+_ACCENT = pattern_of(
+    r"\\(?P<mark>[\"'`^~=.cHvukr])\{\\?(?P<letter>[A-Za-z])\}"
+    r"|(?<=[A-Za-z])\\(?P<bare>[\"^~])(?P<vowel>[aeiouynAEIOUYN])(?=[A-Za-z])"
+    r"|(?<=[A-Za-z]{2})\\(?P<acute>')(?P<last>e)(?![A-Za-z])"
+)
 
 
 def latex(draft: Draft, language: str) -> None:
@@ -134,11 +145,21 @@ def latex(draft: Draft, language: str) -> None:
     """
     if not any(mark in draft.text for mark in _MARKED):
         return
+    draft.sub(_ACCENT, _accented, KIND)
     draft.sub(_ENVIRONMENT, lambda m: f" {_said(m['words'], language, is_formula=True)} ", KIND)
     draft.sub(_SPAN, lambda m: _span(m, language), KIND)
     draft.sub(_OTHER_ENVIRONMENT, "\n", KIND, "{")
     draft.sub(_ITEM, "- ", KIND, "item")
     draft.sub(_LONE, lambda m: _lone(m, language), KIND)
+
+
+def _accented(match: re.Match[str]) -> str | None:
+    mark = match["mark"] or match["bare"] or match["acute"]
+    letter = match["letter"] or match["vowel"] or match["last"]
+    made = unicodedata.normalize(
+        "NFC", letter + unicodedata.lookup(f"COMBINING {_COMBINING[mark]}")
+    )
+    return made if len(made) == 1 else None
 
 
 def _span(match: re.Match[str], language: str) -> str | None:
