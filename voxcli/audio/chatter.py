@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TextIO
 
 _STDERR = 2  # the file descriptor that C code writes to
-_lock = Lock()
+lock = Lock()  # who prints to stderr holds it, so that nothing is hidden in between
 _num_hiding = 0
 _kept: tuple[int, TextIO | None] | None = None  # descriptor and Python stream to come back to
 _stand_in: TextIO | None = None  # never closed: another thread may be printing to it
@@ -27,14 +27,14 @@ def native_stderr_hidden() -> Iterator[None]:
     first hides it and the last brings it back.
     """
     global _num_hiding, _kept
-    with _lock:
+    with lock:
         if _num_hiding == 0:
             _kept = _hide()
         _num_hiding += 1
     try:
         yield
     finally:
-        with _lock:
+        with lock:
             _num_hiding -= 1
             if _num_hiding == 0 and _kept is not None:
                 _show(*_kept)

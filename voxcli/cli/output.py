@@ -136,7 +136,10 @@ def traceback(error: BaseException) -> None:
 
 def _print_aside(text: str) -> None:
     if sys.stderr is not None:  # None when the shell closed it; print would then take stdout
-        print(text, file=sys.stderr, flush=True)
+        from voxcli.audio.chatter import lock
+
+        with lock:
+            print(text, file=sys.stderr, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
