@@ -173,6 +173,11 @@ def kind_of(exit_code: int) -> type[VoxError]:
     return next((kind for kind in kinds if kind.exit_code == exit_code), EngineError)
 
 
+def reason_of(err: OSError) -> str:
+    """Why the system refused, in small letters, to stand behind a colon."""
+    return (err.strerror or str(err)).lower()
+
+
 def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:
     """Both as text, with the digits that show which of them is greater: 5.14 and 5.12, not 5.1."""
     is_short = float(f"{limit:g}") == limit

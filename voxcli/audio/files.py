@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from voxcli.errors import OutputError, OutputExistsError
+from voxcli.errors import OutputError, OutputExistsError, reason_of
 
 MAX_NAME_BYTES = 255  # of ext4, APFS and NTFS
 FULL_BYTES = 64 * 1024  # an encoder's own buffer may not fit any more
@@ -54,7 +54,7 @@ def output_error(err: OSError, path: Path) -> OutputError:
     code = err.errno or 0
     if code == 0 and _is_full(path.parent):
         code = errno.ENOSPC  # libsndfile says only "system error"
-    reason = (os.strerror(code) if code else err.strerror or str(err)).lower()
+    reason = os.strerror(code).lower() if code else reason_of(err)
     hint = _HINTS.get(code, "choose another folder")
     return OutputError(f"cannot write {path}: {reason}", hint=hint)
 

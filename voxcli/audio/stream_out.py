@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from voxcli.audio.formats import FORMATS, STREAM_FORMATS, resolve_format
 from voxcli.audio.wav import BYTES_PER_SAMPLE, MAX_WAV_BYTES, wav_header
-from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError
+from voxcli.errors import EXIT_BROKEN_PIPE, OutputError, UsageError, VoxError, reason_of
 from voxcli.utterance import Pcm
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class StreamWriter:
             closed = _CLOSED_WINDOWS if os.name == "nt" else _CLOSED
             if err.errno in closed:
                 raise ReaderClosedError("the reader of the audio stream has closed it") from err
-            reason = (err.strerror or str(err)).lower()
+            reason = reason_of(err)
             raise OutputError(
                 f"cannot write audio to stdout: {reason}", hint="check where it goes"
             ) from err

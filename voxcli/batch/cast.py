@@ -16,7 +16,7 @@ from pathlib import Path
 from voxcli.batch.captions import folded
 from voxcli.batch.encoding import decode_table
 from voxcli.batch.rows import Row
-from voxcli.errors import UsageError, nearest
+from voxcli.errors import UsageError, nearest, reason_of
 
 SILENT = "none"  # a voice: the speaker's rows are not spoken
 COLUMNS = ("speaker", "voice", "ref", "ref_text", "style")
@@ -150,9 +150,7 @@ def _filed(path: Path) -> Iterable[Role]:
         text, _ = decode_table(path.read_bytes(), None, str(path))
     except OSError as err:
         hint = "write --cast Anna=emma,Ben=george, or name a CSV"
-        raise UsageError(
-            f"cannot read the cast {path}: {(err.strerror or str(err)).lower()}", hint=hint
-        ) from err
+        raise UsageError(f"cannot read the cast {path}: {reason_of(err)}", hint=hint) from err
     header = text.partition("\n")[0]
     reader = csv.DictReader(
         io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=header.count), strict=True

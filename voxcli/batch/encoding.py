@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from voxcli.errors import TextError, UsageError
+from voxcli.errors import TextError, UsageError, reason_of
 from voxcli.text import decode_text
 
 # What spreadsheets and subtitle editors save; what is offered is among these alone.
@@ -78,9 +78,7 @@ def read_input(path: Path, encoding: str | None) -> tuple[str, str]:
     try:
         return decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
-        raise UsageError(
-            f"cannot read {path}: {(err.strerror or str(err)).lower()}", hint="check INPUT"
-        ) from err
+        raise UsageError(f"cannot read {path}: {reason_of(err)}", hint="check INPUT") from err
 
 
 def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from voxcli.errors import (
     MissingPackageError,
     ModelNotFoundError,
     VoxError,
+    reason_of,
 )
 
 EXAMPLES = ("voxcli doctor", "voxcli doctor --json")
@@ -309,7 +310,7 @@ def _disk() -> Check:
         existing = next(path for path in (folder, *folder.parents) if path.exists())
     except OSError as err:
         advice = "set XDG_DATA_HOME to a folder of yours, or unset it"
-        detail = f"{folder} cannot be used: {(err.strerror or str(err)).lower()}"
+        detail = f"{folder} cannot be used: {reason_of(err)}"
         return Check("disk", WARN, detail, advice, {"folder": str(folder), "free_bytes": None})
     free_gb = shutil.disk_usage(existing).free / 1e9
     data = {"folder": str(folder), "free_bytes": round(free_gb * 1e9)}

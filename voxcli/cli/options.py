@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from voxcli.config import MAX_SEED, SamplingParams, UserSettings, check_pause, check_speed
-from voxcli.errors import UsageError
+from voxcli.errors import UsageError, reason_of
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
@@ -232,7 +232,7 @@ class TextSource:
             try:
                 content = self.file.read_bytes()
             except OSError as err:
-                message = f"cannot read {self.file}: {(err.strerror or str(err)).lower()}"
+                message = f"cannot read {self.file}: {reason_of(err)}"
                 raise UsageError(message, hint="check --file") from err
             return decode_text(content, encoding=self.encoding, source=str(self.file))
         if self.is_stdin:

@@ -13,7 +13,7 @@ import typer
 
 from voxcli.cli import output
 from voxcli.config import UserSettings
-from voxcli.errors import UsageError
+from voxcli.errors import UsageError, reason_of
 from voxcli.utterance import Recording
 
 if TYPE_CHECKING:
@@ -194,6 +194,6 @@ def _read_transcript(path: Path) -> str:
         return decode_text(path.read_bytes(), source=str(path))
     except OSError as err:
         raise UsageError(
-            f"cannot read {path}: {(err.strerror or str(err)).lower()}",
+            f"cannot read {path}: {reason_of(err)}",
             hint="check --ref-text-file",
         ) from err

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from voxcli.errors import ModelNotFoundError, OutputError, UsageError
+from voxcli.errors import ModelNotFoundError, OutputError, UsageError, reason_of
 from voxcli.hub.catalog import BUNDLED, known_models
 
 
@@ -48,6 +48,6 @@ def remove_model(name: str, cache_dir: Path | None = None) -> int:
     try:
         shutil.rmtree(folder)
     except OSError as err:
-        reason = (err.strerror or str(err)).lower()
+        reason = reason_of(err)
         raise OutputError(f"cannot delete model '{name}': {reason}") from err
     return freed

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from voxcli.errors import UsageError, VoiceFileError
+from voxcli.errors import UsageError, VoiceFileError, reason_of
 from voxcli.utterance import Recording, VoiceEncoding
 from voxcli.voices.profile import Voice, VoiceCard, check_name
 
@@ -175,7 +175,7 @@ def _read_safetensors(
             tensors = {name: read(file, name) for name in file.keys()}  # noqa: SIM118
             return dict(file.metadata() or {}), tensors
     except OSError as err:
-        reason = (err.strerror or str(err)).lower()
+        reason = reason_of(err)
         raise VoiceFileError(f"cannot read {what}: {reason}", hint="check the path") from err
     except (SafetensorError, ValueError, TypeError) as err:
         raise VoiceFileError(f"{what} is damaged, or not a voice profile", hint=WAY_OUT) from err

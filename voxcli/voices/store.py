@@ -13,7 +13,14 @@ from pathlib import Path
 
 from voxcli.audio import files, names
 from voxcli.config import data_dir
-from voxcli.errors import OutputExistsError, UsageError, VoiceFileError, VoiceNotFoundError, nearest
+from voxcli.errors import (
+    OutputExistsError,
+    UsageError,
+    VoiceFileError,
+    VoiceNotFoundError,
+    nearest,
+    reason_of,
+)
 from voxcli.voices.file import SUFFIX, read_card, read_voice, voice_bytes
 from voxcli.voices.profile import Voice, VoiceCard, check_name, same_name_key
 
@@ -222,7 +229,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
         return
     except OSError as err:
         raise VoiceFileError(
-            f"cannot read the saved voices in {folder}: {(err.strerror or str(err)).lower()}",
+            f"cannot read the saved voices in {folder}: {reason_of(err)}",
             hint="make the folder yours, or set XDG_DATA_HOME to a folder of yours",
         ) from err
     for path in paths:

@@ -44,9 +44,7 @@ def num_positions_of(info: ModelInfo, config: EngineConfig) -> int:
 
 def keys_of(family: ModelFamily, config: EngineConfig) -> tuple[GraphKey, ...]:
     """The graph keys that are captured: of the configured parameters, else of the defaults."""
-    wanted = config.graphs or ({},)
-    keys = (family.graph_key(family.parameters_of(values)) for values in wanted)
-    return tuple(dict.fromkeys(keys))
+    return tuple(cheapest_of(family, config))
 
 
 def cheapest_of(family: ModelFamily, config: EngineConfig) -> dict[GraphKey, GraphKey]:
