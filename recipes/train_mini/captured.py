@@ -1,13 +1,17 @@
-"""A step of a training as one CUDA graph over its inputs; without a card it is the step itself."""
+"""What both trainings do on a card: a step as one CUDA graph, and losses of averaged weights.
+
+Without a card a captured step is the step itself.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recipes.train_mini.progress import SECONDS_LEFT, Budget, Log
 
@@ -19,6 +23,16 @@ def capturing_stream(device: torch.device) -> None:
     """Work on a stream of its own from now on: the default one cannot be captured."""
     if device.type == "cuda":
         torch.cuda.set_stream(torch.cuda.Stream())
+
+
+@contextmanager
+def averaged(model: nn.Module, average: Mapping[str, Tensor]) -> Iterator[None]:
+    """The averaged weights in the places of a model's own, without a gradient."""
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(average)
+    with torch.no_grad():
+        yield
+    model.load_state_dict(weights)
 
 
 class Captured:
@@ -64,8 +78,25 @@ class Captured:
             self._graph.replay()
 
 
-def restart_without_graphs(log: Log, budget: Budget, why: Exception) -> None:
-    """A failed capture leaves a process that cannot go on."""
-    log(f"no graph could be captured, so steps run one kernel at a time: {why!r}")
+def captured(
+    step: Callable[..., None],
+    like: Sequence[Tensor],
+    rates: Sequence[Tensor],
+    optimisers: Sequence[torch.optim.Optimizer],
+    log: Log,
+    budget: Budget,
+) -> Captured:
+    """A step as a graph; where none can be captured, this command begins again without graphs.
+
+    Args:
+        step, like, rates, optimisers: as of `Captured`.
+    """
+    try:
+        return Captured(step, like, rates, optimisers)
+    except RuntimeError as error:
+        if rates[0].device.type != "cuda":
+            raise
+        log(f"no graph could be captured, so steps run one kernel at a time: {error!r}")
+    # a failed capture leaves a process that cannot go on
     os.environ |= {NO_GRAPHS: "1", SECONDS_LEFT: str(budget.left)}
     os.execv(sys.executable, [sys.executable, "-m", "recipes.train_mini", *sys.argv[1:]])

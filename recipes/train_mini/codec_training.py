@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recipes.train_mini.captured import Captured, capturing_stream, restart_without_graphs
+from recipes.train_mini.captured import Captured, averaged, captured, capturing_stream
 from recipes.train_mini.codec import AudioVae
 from recipes.train_mini.judges import (
     Discriminators,
@@ -192,14 +192,11 @@ class Trainer:
         share = 1 - self.settings.ema if self.is_adversarial else 1.0
         torch._foreach_lerp_(list(self.average.values()), self._weights, share)
 
-    @torch.no_grad()
     def held_mel(self, samples: Tensor) -> float:
         """Mel distance of the averaged weights on fixed crops, without noise."""
-        weights = {name: value.clone() for name, value in self.vae.state_dict().items()}
-        self.vae.load_state_dict(self.average)
-        made = self.vae.decoder(self.encode(samples)[0])
-        distance = self.mel(self._seen(samples), self._seen(made))
-        self.vae.load_state_dict(weights)
+        with averaged(self.vae, self.average):
+            made = self.vae.decoder(self.encode(samples)[0])
+            distance = self.mel(self._seen(samples), self._seen(made))
         return float(distance)
 
 
@@ -249,12 +246,7 @@ def _train(trainer: Trainer, pool: Pool, folder: Path, budget: Budget, log: Log)
             like = pool.batch(codec.batch, length, trainer.step)
             if trainer.step:
                 save(trainer.state(), folder / STATE)
-            try:
-                runner = Captured(function, [like], trainer.rates, trainer.optimisers)
-            except RuntimeError as error:
-                if device.type != "cuda":
-                    raise
-                restart_without_graphs(log, budget, error)
+            runner = captured(function, [like], trainer.rates, trainer.optimisers, log, budget)
             log(f"step {trainer.step}: {function.__name__}")
             reported, at = trainer.step, time.monotonic()
         if trainer.step % 50 == 0:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from recipes.train_mini.captured import Captured, capturing_stream, restart_without_graphs
+from recipes.train_mini.captured import Captured, averaged, captured, capturing_stream
 from recipes.train_mini.language import LanguageModel, Packed, PhoneHead, losses
 from recipes.train_mini.packing import Steps, Store, on_device, packed_rows
 from recipes.train_mini.progress import Budget, Log, append_json, save
@@ -135,28 +135,20 @@ class Trainer:
         self.optimiser.step()
         self.shown.copy_(torch.stack([made[name].detach().float() for name in NAMES]))
 
-    @torch.no_grad()
     def held_loss(self, rows: Packed) -> float:
         """Diffusion loss of the averaged weights on fixed rows, with the same noise each time."""
-        weights = {name: value.clone() for name, value in self.model.state_dict().items()}
-        self.model.load_state_dict(self.average)
-        cards = [self.device] if self.is_card else []
         with (
-            torch.random.fork_rng(cards),
+            averaged(self.model, self.average),
+            torch.random.fork_rng([self.device] if self.is_card else []),
             torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_card),
         ):
             torch.manual_seed(0)
-            made = losses(self.model, self.heads, rows)
-        self.model.load_state_dict(weights)
-        return float(made["diffusion"])
+            return float(losses(self.model, self.heads, rows)["diffusion"])
 
-    def capture(self, like: Sequence[Tensor]) -> None:
-        """Make the step a graph over inputs like these.
-
-        Raises:
-            RuntimeError: it cannot be captured.
-        """
-        self._runner = Captured(self._step, like, [self.learning_rate], [self.optimiser])
+    def capture(self, like: Sequence[Tensor], log: Log, budget: Budget) -> None:
+        """Make the step a graph over inputs like these."""
+        rates, optimisers = [self.learning_rate], [self.optimiser]
+        self._runner = captured(self._step, like, rates, optimisers, log, budget)
 
     def move(self, item: Sequence[Tensor], least_done: float) -> None:
         """One step."""
@@ -200,12 +192,7 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     )  # fmt: skip
     begun = trainer.step / language.steps
     if begun < 1:
-        try:
-            trainer.capture(on_device(steps[trainer.step], device))
-        except RuntimeError as error:
-            if device.type != "cuda":
-                raise
-            restart_without_graphs(log, budget, error)
+        trainer.capture(on_device(steps[trainer.step], device), log, budget)
     saved = at = time.monotonic()
     reported = trainer.step
     for arrays in loader:
