@@ -276,6 +276,13 @@ def test_what_cannot_be_is_an_error_that_ends_the_connection(
         b'{"type": "describe", "data_length": 3}\n[1]', b'{"type": "a", "data_length": 1}\n{',
         b'{"type": "a", "payload_length": 99999999999999}\n', b"a" * ((1 << 20) + 2),
         b'{"type": "synthesize", "data": {"text": null}}\n',
+        *(
+            b'{"type": "synthesize", "data": {"text": "Hi%s.", "voice": {"%s": "a%s"}}}\n' % each
+            for each in (
+                (rb"\ud800", b"name", b""), (b"", b"name", rb"\ud800"),
+                (b"", b"language", rb"\udfff"), (b"", b"speaker", rb"\ud83d"),
+            )
+        ),
     ],
     ids=lambda data: repr(data[:45]),
 )  # fmt: skip
@@ -336,6 +343,19 @@ def test_more_events_than_are_answered_are_refused(wyoming_server: tuple[Running
     finally:
         running.model.gate.set()
     until(lambda: is_idle(running))
+
+
+def test_others_have_their_turn_while_one_client_sends_much_at_once() -> None:
+    async def first() -> str:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b"".join(_sent(SynthesizeChunk("a"))) * 500)
+        box = inbox.Inbox(reader)
+        async with box.open():
+            event = await box.next(WAIT_S)
+        assert event is not None
+        return inbox.text_of(event)
+
+    assert len(asyncio.run(first())) < 500
 
 
 def test_a_text_is_not_longer_in_pieces(
@@ -401,6 +421,27 @@ def test_silent_and_slow_clients_are_let_go(
     assert caplog.text.count("was let go: it did nothing for too long") == 4
 
 
+def test_a_client_that_was_let_go_and_takes_nothing_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "STALLED_S", 0.2)
+    monkeypatch.setattr(wyoming, "CLOSING_S", 0.1)
+    monkeypatch.setattr(listener, "QUEUE_BYTES", 1 << 16)
+    with speaking() as (running, port), socket.socket() as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.settimeout(WAIT_S)
+        raw.connect(("127.0.0.1", port))
+        raw.sendall(b"".join(_sent(Synthesize(LONG * 6))))
+        until(lambda: running.metric("voxcli_requests_total", outcome="stalled") == 1)
+
+        def is_cut() -> bool:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                return not raw.send(b"{")
+            return True
+
+        until(is_cut)
+
+
 def test_there_is_a_bound_on_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wyoming, "MAX_CONNECTIONS", 1)
     with (
@@ -413,7 +454,9 @@ def test_there_is_a_bound_on_connections(monkeypatch: pytest.MonkeyPatch) -> Non
             assert rest_of_end(second) == b""
 
 
-def test_a_stopping_server_ends_what_it_speaks_and_closes_what_is_idle() -> None:
+def test_a_stopping_server_ends_what_it_speaks_and_closes_what_is_idle(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     model = GatedModel()
     with speaking(model=model, grace_s=WAIT_S) as (running, port):
         model.gate.clear()
@@ -437,6 +480,7 @@ def test_a_stopping_server_ends_what_it_speaks_and_closes_what_is_idle() -> None
         assert running.join().num_aborted == 0
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_speech_that_is_aborted_ends_with_an_error() -> None:

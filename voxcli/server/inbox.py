@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from wyoming.event import Event, async_read_event
 from wyoming.tts import SynthesizeChunk
@@ -85,6 +85,7 @@ class Inbox:
             while event := await self._reader.event():
                 self._keep(event)
                 self._has_news.set()
+                await asyncio.sleep(0)  # what came at once is not read at once: others wait too
         finally:
             self._has_news.set()
 
@@ -109,9 +110,18 @@ def text_of(event: Event) -> str:
         UsageError: it has none.
     """
     text = event.data.get("text")
-    if not isinstance(text, str):
+    if not is_text(text):
         raise UsageError(f"'{event.type}' has no text")
     return text
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it is a string, and one that can be said again: JSON may have half a surrogate pair
+    in it."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def check_length(num_characters: int) -> None:

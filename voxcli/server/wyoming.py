@@ -17,7 +17,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
@@ -41,7 +40,7 @@ from voxcli.engine.base import OWN_VOICE
 from voxcli.errors import UsageError, VoxError
 from voxcli.plan import Plan
 from voxcli.server.failures import explain
-from voxcli.server.inbox import MAX_EVENT_BYTES, Inbox, check_length, text_of
+from voxcli.server.inbox import MAX_EVENT_BYTES, Inbox, check_length, is_text, text_of
 from voxcli.server.listener import Listener
 from voxcli.server.patience import Patience
 from voxcli.server.service import Service
@@ -75,7 +74,7 @@ class WyomingServer:
         self._service = service
         self._bound = bound
         self._server: asyncio.Server | None = None
-        self._clients: dict[asyncio.Task[Any], _Client] = {}
+        self._clients: dict[asyncio.Task[None], _Client] = {}  # whose connections are open
 
     async def start(self) -> None:
         """Take connections, on the loop that runs."""
@@ -98,24 +97,36 @@ class WyomingServer:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task of ours: asyncio's own takes an end by `close` for a bug."""
         if len(self._clients) >= MAX_CONNECTIONS:
             writer.transport.abort()
             return
-        client = self._clients[task] = _Client(self._service, reader, writer)
-        try:
-            await client.serve()
-        except TimeoutError:
-            logger.warning("%s was let go: it did nothing for too long", client.name)
-        except OSError as err:
-            logger.info("%s has gone: %s", client.name, err)
-        except Exception:  # a bug, which ends this connection alone
-            logger.exception("answering %s failed", client.name)
-        finally:
+        client = _Client(self._service, reader, writer)
+        task = asyncio.create_task(_served(client, writer))
+        self._clients[task] = client
+
+        def ended(task: asyncio.Task[None]) -> None:
             del self._clients[task]
-            writer.close()
+            writer.transport.abort()
+
+        task.add_done_callback(ended)
+
+
+async def _served(client: _Client, writer: asyncio.StreamWriter) -> None:
+    """Serve a client to its end, and wait a moment for it to take what is left."""
+    try:
+        await client.serve()
+    except TimeoutError:
+        logger.warning("%s was let go: it did nothing for too long", client.name)
+    except OSError as err:
+        logger.info("%s has gone: %s", client.name, err)
+    except Exception:  # a bug, which ends this connection alone
+        logger.exception("answering %s failed", client.name)
+    writer.close()
+    with suppress(OSError):  # a TimeoutError is one too
+        async with asyncio.timeout(CLOSING_S):
+            await writer.wait_closed()
 
 
 class _Client:
@@ -305,7 +316,7 @@ def _utterance(event: Event, service: Service) -> Utterance:
     if not isinstance(voice, dict):
         raise UsageError("'voice' is no object")
     for key in ("name", "language", "speaker"):
-        if not isinstance(voice.get(key) or "", str):
+        if not is_text(voice.get(key) or ""):
             raise UsageError(f"'{key}' of the voice is no text")
         if len(voice.get(key) or "") > MAX_NAME:
             raise UsageError(f"'{key}' of the voice has more than {MAX_NAME} characters")
