@@ -426,6 +426,22 @@ def test_a_request_of_rubbish_is_a_400(server: Running) -> None:
         assert raw.recv(1000).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.parametrize("is_answered_before", [False, True])
+def test_a_body_that_turns_to_rubbish_is_no_bug(
+    server: Running, caplog: pytest.LogCaptureFixture, is_answered_before: bool
+) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    rubbish = b"this is no length\r\n"
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as raw:
+        raw.sendall(head if is_answered_before else head + rubbish)
+        assert raw.recv(1).startswith(b"H")
+        if is_answered_before:
+            raw.sendall(rubbish)
+        rest_of_end(raw)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_a_bug_is_a_500_and_its_traceback_is_logged(
     server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -83,6 +84,15 @@ class HttpConnection(_Lingering, H11Protocol):
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._stop_waiting()  # who answers now has times of its own
         super().handle_websocket_upgrade(event)
+
+    def send_400_response(self, msg: str) -> None:
+        """End the connection of a client that sends no HTTP, also where it is being answered: what
+        else is said to it goes nowhere."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         before = self.cycle
