@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager, suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from asked import QUICK, VOXCPM2, call, heard, pieces, served, speaking
 from needs import PATIENCE_S
 from replayed import CUT, HANGING, SPEECH, Answer, Replay, answer, as_json
+from steps import is_cancelled_at
 
 from voxcli.audio import wav
 from voxcli.config import SamplingParams
@@ -20,6 +22,7 @@ from voxcli.engine.calls import LoopThread
 from voxcli.engine.openai import transport
 from voxcli.engine.openai.engine import OpenAIEngine, open_server
 from voxcli.engine.openai.transport import Limits, base_of
+from voxcli.engine.openai.waves import EMPTY
 from voxcli.errors import EngineError, SynthesisError, UnavailableError, UsageError, VoxError
 from voxcli.utterance import FinishReason, Mode, Recording, Use, Utterance
 
@@ -281,6 +284,12 @@ def waiting(where: str, limits: Limits) -> Iterator[tuple[OpenAIEngine, Replay]]
         yield engine, replay
 
 
+def connections(engine: OpenAIEngine) -> list[Any]:
+    """That it has open."""
+    found: list[Any] = engine._transport._client._transport._pool.connections  # type: ignore[attr-defined]
+    return found
+
+
 @pytest.mark.parametrize("where", WAITS)
 def test_a_server_that_hangs_is_given_up(where: str) -> None:
     with waiting(where, NOW) as (engine, replay):
@@ -307,8 +316,36 @@ def test_a_call_that_is_cancelled_closes_its_connection_and_leaves_nothing(where
         replay.wait("num_left", 1)
         while loop.run(num_tasks(), PATIENCE_S) > 1:
             pass
-        connections = engine._transport._client._transport._pool.connections  # type: ignore[attr-defined]
-        assert all(connection.is_idle() for connection in connections)
+        assert all(connection.is_idle() for connection in connections(engine))
+
+
+ANSWERS = {
+    "events": answer("stream_sse_wav"),
+    "a file": wave(np.zeros(3 * 7680)),
+    "too much": Answer(200, wave(EMPTY).headers, wave(np.zeros(3 * 7680)).pieces, HANGING),
+    "no speech": Answer(200, {"content-type": "text/html"}, (b"<html>",)),
+    "spoilt": Answer(200, EVENTS, (b"data: {\n\n",), HANGING),
+    "a refusal": as_json({"error": "no"}, 500),
+}
+
+
+@pytest.mark.parametrize("which", ANSWERS)
+def test_a_call_that_is_cancelled_wherever_it_waits_leaves_nothing(which: str) -> None:
+    with speaking(ANSWERS[which]) as (engine, _):
+        asked = call(engine, max_frames=2)
+
+        async def speak() -> None:
+            with suppress(VoxError):
+                async with aclosing(engine.speak(asked)) as found:
+                    async for _ in found:
+                        pass
+
+        for step in count():
+            is_cancelled = engine._loop.run(is_cancelled_at(step, speak()), PATIENCE_S)
+            assert all(connection.is_idle() for connection in connections(engine))
+            if not is_cancelled:
+                break
+        assert step > 3
 
 
 def test_a_stream_that_says_it_is_done_is_done() -> None:

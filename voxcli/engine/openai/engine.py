@@ -28,7 +28,7 @@ from voxcli.engine.openai.ask import Asker, max_tokens
 from voxcli.engine.openai.failures import failure, in_one_line, is_without_audio
 from voxcli.engine.openai.probe import learn_rate, probe
 from voxcli.engine.openai.profile import SPEECH, Kind, ModelRow, Profile
-from voxcli.engine.openai.transport import Limits, Transport, beginning
+from voxcli.engine.openai.transport import Limits, Transport, beginning, pieces_of
 from voxcli.engine.openai.waves import EMPTY, Samples
 from voxcli.engine.planning import PlannedModel
 from voxcli.errors import (
@@ -260,7 +260,7 @@ class OpenAIEngine(NewsEngine):
         self, response: httpx.Response, reader: Reader, clock: _Clock
     ) -> AsyncGenerator[Samples, None]:
         """The samples of an answer as they come, to its end."""
-        chunks = response.aiter_raw()
+        chunks = pieces_of(response)
         try:
             while not reader.is_done:
                 async with asyncio.timeout_at(clock.next_at()):

@@ -11,7 +11,7 @@ from voxcli.engine.openai import profile
 from voxcli.engine.openai.answer import reader_of
 from voxcli.engine.openai.failures import in_one_line
 from voxcli.engine.openai.profile import Kind, ModelRow, Profile
-from voxcli.engine.openai.transport import Limits, Transport
+from voxcli.engine.openai.transport import Limits, Transport, pieces_of
 from voxcli.errors import EngineError, UnavailableError, UsageError, VoxError
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ async def _spoken_rate(transport: Transport, known: Profile, limits: Limits) -> 
                     raise await transport.refusal(response)
                 reader = reader_of(response.headers, transport.name)
                 try:
-                    async for data in response.aiter_raw():
+                    async for data in pieces_of(response):
                         reader.feed(data)
                         if reader.rate is not None:
                             return reader.rate

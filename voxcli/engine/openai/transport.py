@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -151,19 +151,47 @@ class Transport:
         """Close every connection; always safe."""
         await self._client.aclose()
 
-    def _asked(
+    @asynccontextmanager
+    async def _asked(
         self, method: str, path: str, body: bytes | None
-    ) -> AbstractAsyncContextManager[httpx.Response]:
+    ) -> AsyncIterator[httpx.Response]:
         if self._client.is_closed:
             raise httpx.TransportError("it was closed here")
         headers = {} if body is None else {"Content-Type": "application/json"}
-        return self._client.stream(method, f"{self.url}{path}", content=body, headers=headers)
+        request = self._client.build_request(
+            method, f"{self.url}{path}", content=body, headers=headers
+        )
+        response = await self._client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            await _undisturbed(response.aclose())
+
+
+async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end, also where who waits is cancelled: a connection that is half closed would
+    be kept, and never used again."""
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait((working,))
+        raise
+
+
+def pieces_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it comes.
+
+    NOTE: httpx's own iterators close the answer at its end, and closing must not be disturbed.
+    """
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    return aiter(response.stream)
 
 
 async def _beginning(response: httpx.Response, limit: int) -> bytes:
     """The body, or one byte and some more than the limit of it."""
     found = bytearray()
-    async for data in response.aiter_raw():
+    async for data in pieces_of(response):
         found += data
         if len(found) > limit:
             break
