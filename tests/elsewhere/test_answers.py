@@ -86,6 +86,24 @@ def test_a_wav_is_the_same_however_it_is_split(
 
 
 @cases
+@given(st.lists(integers.filter(len), min_size=1, max_size=4), cuts)
+def test_files_one_behind_the_other_are_one(files: list[np.ndarray], at: list[int]) -> None:
+    data = b"".join(wav_file(each, is_streamed=False) for each in files)
+    found = read(WavReader(), parts(data, at)) * 32768
+    assert np.array_equal(found, np.concatenate(files))
+
+
+def test_what_stands_behind_the_samples_of_a_file_is_neither_heard_nor_kept() -> None:
+    reader = WavReader()
+    data = wav_file(np.ones(3, "<i2"), is_streamed=False) + b"LIST\xff\xff\xff\xff"
+    assert len(reader.feed(data)) == 3
+    for _ in range(1000):
+        assert not len(reader.feed(b"RIFF" * 1000))
+    assert len(reader._head) < 10
+    assert not len(reader.finish())
+
+
+@cases
 @given(integers, cuts, cuts, st.sampled_from(["\n", "\r\n", "\r"]))
 def test_events_are_the_same_however_they_are_split(
     samples: np.ndarray, sizes: list[int], at: list[int], end: str
@@ -223,8 +241,9 @@ def test_an_event_without_end_is_not_kept() -> None:
 
 def test_an_event_of_endless_lines_is_not_kept() -> None:
     line = b"data: " + b"x" * (1 << 20) + b"\n"
-    with pytest.raises(ValueError, match="no end"):
-        feed_all(EventParser(), repeat(line, 2 + MAX_EVENT // (1 << 20)))
+    for lines in (line, b"data\n" * (1 << 18)):
+        with pytest.raises(ValueError, match="no end"):
+            feed_all(EventParser(), repeat(lines, 2 + MAX_EVENT // (1 << 20)))
 
 
 def test_a_header_without_end_is_not_kept() -> None:
@@ -245,6 +264,14 @@ def test_a_type_that_is_no_speech_is_named(kind: str) -> None:
     with pytest.raises(EngineError, match="not speech") as caught:
         reader_of({"content-type": f"{kind}; charset=utf-8"}, NAME)
     assert not isinstance(caught.value, UnavailableError)
+
+
+def test_an_answer_that_is_compressed_is_refused_and_not_heard_as_samples() -> None:
+    headers = {"content-type": "audio/pcm;rate=24000"}
+    for packed in ("gzip", "br", "identity, gzip"):
+        with pytest.raises(EngineError, match="compresses"):
+            reader_of({**headers, "content-encoding": packed}, NAME)
+    assert reader_of({**headers, "content-encoding": "identity"}, NAME).rate == 24_000
 
 
 # ---------------------------------------------------------------- refusals

@@ -65,8 +65,13 @@ def reader_of(headers: Mapping[str, str], name: str) -> Reader:
         name: what messages call the server.
 
     Raises:
-        EngineError: its Content-Type is none of speech, or its rate is nowhere.
+        EngineError: its Content-Type is none of speech, it is compressed, or its rate is nowhere.
     """
+    if packed := headers.get("content-encoding", "").strip().lower().removeprefix("identity"):
+        raise EngineError(
+            f"{name} compresses its answers ({in_one_line(packed)}), which it was not asked to",
+            hint="turn that off there, or in a proxy before it",
+        )
     kind, _, rest = headers.get("content-type", "").lower().partition(";")
     kind = kind.strip()
     rate = _stated_rate(rest, headers)

@@ -80,4 +80,4 @@ class EventParser:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._num_held += len(value)
+            self._num_held += len(line)  # one without data is kept too

@@ -78,12 +78,16 @@ class PcmReader:
 
 
 class WavReader:
-    """A WAV file or stream to mono; its rate is known once the header is there."""
+    """A WAV file or stream to mono; its rate is known once the header is there.
+
+    Some servers send a whole file for each sentence, one behind the other: these are read as one.
+    """
 
     def __init__(self) -> None:
-        self._head = bytearray()
+        self._head = bytearray()  # of the file, or of what stands behind its samples
         self._pcm: PcmReader | None = None
         self._num_left: int | None = None  # bytes of samples to come; None until the end
+        self._num_skipped = 0  # bytes behind them that are passed over
 
     @property
     def rate(self) -> int | None:
@@ -101,10 +105,16 @@ class WavReader:
             data = self._begin()
             if self._pcm is None:
                 return EMPTY
-        if self._num_left is not None:
-            data = data[: self._num_left]
-            self._num_left -= len(data)
-        return self._pcm.feed(data)
+        if self._num_left is None:
+            return self._pcm.feed(data)
+        data, behind = data[: self._num_left], data[self._num_left :]
+        self._num_left -= len(data)
+        samples = self._pcm.feed(data)
+        if not self._is_next(behind):
+            return samples
+        self._pcm.finish()
+        self._pcm = None
+        return np.concatenate((samples, self.feed(b"")))
 
     def finish(self) -> Samples:
         """Nothing more comes; no byte at all is no audio.
@@ -120,6 +130,20 @@ class WavReader:
             raise CutError(f"{self._num_left} bytes of its samples are missing")
         return self._pcm.finish()
 
+    def _is_next(self, behind: bytes) -> bool:
+        """Whether another file begins behind the samples; what else stands there is passed over."""
+        self._head += behind
+        while True:
+            skipped = min(self._num_skipped, len(self._head))
+            del self._head[:skipped]
+            self._num_skipped -= skipped
+            if len(self._head) < 8:
+                return False
+            if self._head.startswith(b"RIFF"):
+                return True
+            (size,) = struct.unpack_from("<I", self._head, 4)
+            self._num_skipped = 8 + size + size % 2
+
     def _begin(self) -> bytes:
         """Read the header if it is complete; the bytes after it."""
         head = bytes(self._head)
@@ -132,6 +156,7 @@ class WavReader:
             if name == b"data":
                 self._pcm = _reader(form)
                 self._num_left = size if 0 < size < _LEAST_UNKNOWN else None
+                self._num_skipped = size % 2
                 self._head.clear()
                 return head[at:]
             if size > MAX_HEADER:
