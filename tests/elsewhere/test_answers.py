@@ -27,6 +27,7 @@ from voxcli.errors import (
     UsageError,
     VoxError,
 )
+from voxcli.server.encode import choose_coding
 
 RATE = 24_000
 NAME = "the server"
@@ -149,6 +150,21 @@ def test_a_whole_file_of_another_kind_is_read() -> None:
     assert isinstance(reader, FileReader)
     assert np.abs(read(reader, parts(file.getvalue(), [9, 500])) - samples).max() < 1e-4
     assert reader.rate == RATE
+
+
+def test_an_mp3_that_was_streamed_is_heard_to_its_end_and_in_silence(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    at = np.arange(12 * RATE) / RATE
+    samples = (0.3 * np.sin(1400 * at) * (np.sin(5 * at) > 0)).astype(np.float32)
+    encoder = choose_coding("mp3", RATE, None).stream(RATE)
+    data = b"".join([encoder.encode(samples), encoder.finish()])
+    encoder.close()
+    capfd.readouterr()
+    reader = reader_of({"content-type": "audio/mpeg"}, NAME)
+    found = read(reader, [data])
+    assert len(found) / (reader.rate or 0) == pytest.approx(12, abs=0.15)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

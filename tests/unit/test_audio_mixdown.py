@@ -226,6 +226,13 @@ def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
             ClipReader(path, RATE)
 
 
+@pytest.mark.parametrize("rate", [1, 999, 1 << 30])
+def test_a_clip_at_a_rate_that_no_sound_has_is_refused(tmp_path: Path, rate: int) -> None:
+    save(tmp_path / "a.wav", np.zeros(9, np.float32), rate)
+    with pytest.raises(RecordingError, match="samples a second"):
+        ClipReader(tmp_path / "a.wav", RATE)
+
+
 # ------------------------------------------------------------ bed and stems
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from voxcli.audio.clips import ClipReader
 from voxcli.audio.mp3 import with_length
 from voxcli.audio.read import decode_audio
 from voxcli.server.encode import choose_coding
@@ -49,6 +51,16 @@ def test_a_stream_without_a_length_is_read_to_its_end(prefix: bytes) -> None:
     stated = soundfile.info(io.BytesIO(data)).duration
     assert stated < SECONDS / 2  # else this shows nothing
     assert decode_audio(data, "it").duration_s == pytest.approx(SECONDS, abs=CODEC_S)
+
+
+def test_a_clip_without_a_length_is_read_to_its_end_and_in_silence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bed.mp3").write_bytes(streamed(speech()))
+    capfd.readouterr()
+    with ClipReader(tmp_path / "bed.mp3", RATE) as clip:
+        assert len(clip.read(RATE * 60)) / RATE == pytest.approx(SECONDS, abs=CODEC_S)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("channels", [1, 2])

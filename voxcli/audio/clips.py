@@ -6,14 +6,19 @@ sound of a video. Holds a piece at a time, however long the file is. Channels ar
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import soundfile
 
+from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.formats import has_ffmpeg
+from voxcli.audio.mp3 import with_length
+from voxcli.audio.read import RATES, SNIFF_BYTES, sniff
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.closing import Closing
 from voxcli.errors import RecordingError
@@ -53,7 +58,12 @@ def _open(path: Path, rate: int) -> Iterator[Samples]:
     if not path.is_file():
         raise RecordingError(f"no sound file {path}", hint="check the path")
     try:
-        file = soundfile.SoundFile(path)
+        file = soundfile.SoundFile(_source(path))
+        if file.samplerate not in RATES:
+            file.close()
+            raise RecordingError(
+                f"{path} has {file.samplerate:,} samples a second", hint="export it again"
+            )
     except soundfile.LibsndfileError as err:
         if not has_ffmpeg():
             raise RecordingError(
@@ -63,15 +73,30 @@ def _open(path: Path, rate: int) -> Iterator[Samples]:
     return _from_sndfile(file, rate)
 
 
+def _source(path: Path) -> Path | BinaryIO:
+    """The file, or the bytes of an MP3 that states its length."""
+    with path.open("rb") as file:
+        if sniff(file.read(SNIFF_BYTES)) != "MP3":
+            return path
+        file.seek(0)
+        return io.BytesIO(with_length(file.read()))
+
+
 def _from_sndfile(file: soundfile.SoundFile, rate: int) -> Iterator[Samples]:
     with file:
         resampler = Resampler(file.samplerate, rate)
-        for block in file.blocks(PIECE, dtype="float32", always_2d=True):
+        while len(block := _block(file)):
             mono = block[:, 0] if file.channels == 1 else block.mean(axis=1)
             if len(piece := resampler.push(np.ascontiguousarray(mono, np.float32))):
                 yield piece
         if len(rest := resampler.flush()):
             yield rest
+
+
+def _block(file: soundfile.SoundFile) -> Samples:
+    with native_stderr_hidden():
+        found: Samples = file.read(PIECE, dtype="float32", always_2d=True)
+        return found
 
 
 def _from_ffmpeg(path: Path, rate: int) -> Iterator[Samples]:

@@ -56,7 +56,7 @@ _SIGNATURES = (
     (0, b"PK\x03\x04", "a ZIP archive"),
     (0, b"\x1f\x8b", "a gzip archive"),
 )
-_SNIFF_BYTES = 512
+SNIFF_BYTES = 512  # tell what the bytes are
 _UNKNOWN = 1 << 62  # libsndfile's length of a stream that does not state it is about as large
 _TEXT_BYTES = bytes(range(32, 256)) + b"\t\r\n"
 
@@ -150,7 +150,7 @@ def sniff(data: bytes) -> str:
             return kind
     if len(data) > 1 and data[0] == 0xFF and data[1] & 0xE6 in (0xE2, 0xE4, 0xE6):
         return "MP3"
-    is_text = not data[:_SNIFF_BYTES].translate(None, _TEXT_BYTES)
+    is_text = not data[:SNIFF_BYTES].translate(None, _TEXT_BYTES)
     return "text" if is_text else ""
 
 

@@ -6,7 +6,6 @@ raw PCM; it is never assumed. Knows no connection: bytes go in as they come.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -24,13 +23,14 @@ from voxcli.engine.openai.waves import (
     Samples,
     WavReader,
 )
-from voxcli.errors import EngineError, UnavailableError
+from voxcli.errors import EngineError, RecordingError, UnavailableError
 
 EVENTS = "text/event-stream"
 WAV = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
 PCM = ("audio/pcm", "audio/x-pcm", "audio/raw")
 FILES = ("audio/mpeg", "audio/mp3", "audio/flac", "audio/x-flac", "audio/ogg", "audio/opus")
 MAX_FILE = 64 << 20  # bytes of a whole file
+MAX_S = 600.0  # of sound in it
 _TOKENS = "x-vllm-omni-output-tokens"
 
 
@@ -130,7 +130,7 @@ class PlainReader:
 
 
 class FileReader:
-    """A whole file that libsndfile reads."""
+    """A whole file of another kind."""
 
     is_done = False
 
@@ -146,19 +146,16 @@ class FileReader:
         return EMPTY
 
     def finish(self) -> Samples:
-        import soundfile
+        from voxcli.audio.read import decode_audio
 
         if not self._data:
             return EMPTY
         try:
-            with soundfile.SoundFile(io.BytesIO(self._data)) as file:
-                self.rate = file.samplerate
-                most = MAX_FILE // 4 // file.channels
-                samples = file.read(most, dtype="float32", always_2d=True)
-        except (soundfile.SoundFileError, ValueError, TypeError) as err:
-            raise ValueError(f"its file cannot be read: {err}") from err
-        mono: Samples = samples.mean(axis=1, dtype=np.float32)
-        return mono
+            found = decode_audio(bytes(self._data), "its file", max_s=MAX_S)
+        except RecordingError as err:
+            raise ValueError(err.message) from err
+        self.rate = found.sample_rate
+        return found.samples
 
 
 class _Event(msgspec.Struct):
