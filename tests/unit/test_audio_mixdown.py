@@ -226,6 +226,14 @@ def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
             ClipReader(path, RATE)
 
 
+def test_a_clip_that_is_damaged_in_its_middle_is_named(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.flac", noise(48_000, 3), RATE)
+    data = path.read_bytes()
+    path.write_bytes(data[:20_000] + bytes(9_000) + data[29_000:])
+    with pytest.raises(RecordingError, match=r"a\.flac is damaged"), ClipReader(path, RATE) as clip:
+        clip.read(1_000_000)
+
+
 @pytest.mark.parametrize("rate", [1, 999, 1 << 30])
 def test_a_clip_at_a_rate_that_no_sound_has_is_refused(tmp_path: Path, rate: int) -> None:
     save(tmp_path / "a.wav", np.zeros(9, np.float32), rate)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from voxcli import extras
-from voxcli.batch.books import archive
+from voxcli.batch.books import archive, epub, markup
 from voxcli.batch.books.book import Aside
 from voxcli.batch.books.epub import read_epub
 from voxcli.batch.chapters import BookChoice
@@ -27,6 +27,9 @@ from voxcli.errors import MissingPackageError, TextError, UsageError
 
 TWO = {"a.xhtml": page("<h1>One</h1><p>First words.</p>"), "b.xhtml": page("<p>Last words.</p>")}
 LISTED = [("One", "a.xhtml", 1), ("Two", "b.xhtml", 1)]
+
+
+IMAGE = '<img src="a.png" alt="a"/>'
 
 
 def read(
@@ -384,13 +387,49 @@ def test_what_is_larger_than_a_book_is_refused(
         read(path)
 
 
+def test_a_document_of_nothing_but_tags_is_named_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markup, "MAX_TAGS", 1000)
+    pages = {**TWO, "c.xhtml": page("<i/>" * 1000), "d.xhtml": page("<p>" + "&amp;" * 1000)}
+    found = read(Epub(pages, None).write(tmp_path / "b.epub"), "all").records
+    assert [each.problem.partition(": ")[2] for each in found if each.problem] == [
+        f"OEBPS/{name}.xhtml has {count:,} tags and entities; at most 1,000 can be read; "
+        "check what it is"
+        for name, count in (("c", 1010), ("d", 1011))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("_is_short", Epub(TWO, [(f"One {each}", "b.xhtml#here", 1) for each in range(200)])),
+        ("words_of", Epub({"a.xhtml": page(f"<h1>{IMAGE * 200}</h1><p>x</p>")}, None)),
+    ],
+)
+def test_no_part_of_a_book_is_looked_at_again_for_each_of_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: Epub
+) -> None:
+    module: Any = epub if name == "_is_short" else markup
+    look, count = getattr(module, name), Counter[str]()
+
+    def counted(*given: Any) -> Any:
+        count[name] += 1
+        return look(*given)
+
+    monkeypatch.setattr(module, name, counted)
+    path = told.write(tmp_path / "b.epub")
+    assert read_epub(path).chapters
+    assert count[name] < 20
+
+
 def test_entities_that_multiply_or_name_files_bring_nothing_in(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")
     levels = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10 if i else "lol"}">' for i in range(12))
     outside = f'<!DOCTYPE html [{levels}<!ENTITY x SYSTEM "{secret.as_uri()}">]>'
-    markup = f"{outside}<html><body><p>one &a11; two &x; three</p></body></html>"
-    table = read(Epub({"a.xhtml": markup}, None).write(tmp_path / "b.epub"))
+    html = f"{outside}<html><body><p>one &a11; two &x; three</p></body></html>"
+    table = read(Epub({"a.xhtml": html}, None).write(tmp_path / "b.epub"))
     said = " ".join((*(each.values["text"] for each in table.records), *table.notes))
     assert "hunter2" not in said
     assert len(said) < 10_000

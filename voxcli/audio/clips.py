@@ -64,13 +64,13 @@ def _open(path: Path, rate: int) -> Iterator[Samples]:
             raise RecordingError(
                 f"{path} has {file.samplerate:,} samples a second", hint="export it again"
             )
-    except soundfile.LibsndfileError as err:
+    except (soundfile.LibsndfileError, OSError) as err:
         if not has_ffmpeg():
             raise RecordingError(
                 f"{path} cannot be decoded: {err}", hint="install ffmpeg, or convert it to wav"
             ) from err
         return _from_ffmpeg(path, rate)
-    return _from_sndfile(file, rate)
+    return _from_sndfile(file, path, rate)
 
 
 def _source(path: Path) -> Path | BinaryIO:
@@ -82,10 +82,10 @@ def _source(path: Path) -> Path | BinaryIO:
         return io.BytesIO(with_length(file.read()))
 
 
-def _from_sndfile(file: soundfile.SoundFile, rate: int) -> Iterator[Samples]:
+def _from_sndfile(file: soundfile.SoundFile, path: Path, rate: int) -> Iterator[Samples]:
     with file:
         resampler = Resampler(file.samplerate, rate)
-        while len(block := _block(file)):
+        while len(block := _block(file, path)):
             mono = block[:, 0] if file.channels == 1 else block.mean(axis=1)
             if len(piece := resampler.push(np.ascontiguousarray(mono, np.float32))):
                 yield piece
@@ -93,10 +93,13 @@ def _from_sndfile(file: soundfile.SoundFile, rate: int) -> Iterator[Samples]:
             yield rest
 
 
-def _block(file: soundfile.SoundFile) -> Samples:
-    with native_stderr_hidden():
-        found: Samples = file.read(PIECE, dtype="float32", always_2d=True)
-        return found
+def _block(file: soundfile.SoundFile, path: Path) -> Samples:
+    try:
+        with native_stderr_hidden():
+            found: Samples = file.read(PIECE, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as err:
+        raise RecordingError(f"{path} is damaged: {err}", hint="get it again") from err
+    return found
 
 
 def _from_ffmpeg(path: Path, rate: int) -> Iterator[Samples]:

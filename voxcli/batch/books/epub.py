@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -146,26 +146,27 @@ def _headings(reads: Sequence[_Read]) -> list[Line]:
 
 def _cuts(
     reads: Sequence[_Read], lines: Sequence[Line], depth: int | None
-) -> dict[Position, list[str]]:
-    """Where chapters begin, in reading order, and their titles."""
-    found: dict[Position, list[str]] = {}
+) -> dict[Position, dict[str, None]]:
+    """Where chapters begin, in reading order, and their titles, each once."""
+    found: dict[Position, dict[str, None]] = {}
     top = depth or (top_depth([line[1] for line in lines]) if lines else 1)
     firsts: dict[int, Position] = {}
     for _, _, position in lines:
         firsts[position[0]] = min(position, firsts.get(position[0], position))
+    after_few = {each for each in firsts.values() if _is_short(reads[each[0]], each[1])}
     for title, level, position in lines:
-        if position == firsts[position[0]] and _is_short(reads[position[0]], position[1]):
+        if position in after_few:
             position = (position[0], 0)
         if level <= top or (depth is None and position[1] == 0):
-            titles = found.setdefault(position, [])
-            if title and title not in titles:
-                titles.append(title)
+            titles = found.setdefault(position, {})
+            if title:
+                titles[title] = None
     begun = min(found, default=(0, 0))
     for number, read in enumerate(reads):
         is_new = number == 0 or read.is_apart or reads[number - 1].is_apart
         opens = bool(read.prose.paragraphs) and 0 < read.prose.paragraphs[0].level <= 2
         if is_new or (number, 0) < begun or not lines or (number not in firsts and opens):
-            found.setdefault((number, 0), [])
+            found.setdefault((number, 0), {})
     return dict(sorted(found.items()))
 
 
@@ -175,7 +176,9 @@ def _is_short(read: _Read, stop: int) -> bool:
     return sum(len(each.text.split()) for each in before) <= MAX_WORDS_BEFORE
 
 
-def _chapters(reads: Sequence[_Read], titles: Mapping[Position, list[str]]) -> Iterator[Chapter]:
+def _chapters(
+    reads: Sequence[_Read], titles: Mapping[Position, Iterable[str]]
+) -> Iterator[Chapter]:
     end = (len(reads), 0)
     for (first, at), stop in pairwise([*titles, end]):
         paragraphs = [
@@ -215,7 +218,7 @@ def joined(paragraphs: Sequence[Paragraph]) -> str:
 # ------------------------------------------------------------ what is left out
 
 
-def _left_out(reads: Sequence[_Read], titles: Mapping[Position, list[str]]) -> Iterator[str]:
+def _left_out(reads: Sequence[_Read], titles: Mapping[Position, Iterable[str]]) -> Iterator[str]:
     """A sentence for each kind, which names all words and the chapters that they stand in."""
     starts = list(titles)
     kinds: dict[str, list[str]] = {}

@@ -17,6 +17,7 @@ from voxcli.errors import TextError
 
 Element = Any  # an lxml element, which has no types of its own
 _OPS = "{http://www.idpf.org/2007/ops}"
+MAX_TAGS = 2_000_000  # of a document, with its entities; the longest novels have some 100,000
 _HEAD = 1024  # bytes in which a document says its encoding
 _ENCODINGS = (
     re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']"""),
@@ -65,8 +66,13 @@ def parse(text: str, source: str) -> Element:
     """The root of a document.
 
     Raises:
-        TextError: there is no markup in it, or it cannot be read to its end.
+        TextError: there is no markup in it, far too much, or it cannot be read to its end.
     """
+    if (num_tags := text.count("<") + text.count("&")) > MAX_TAGS:  # a tree takes memory for each
+        raise TextError(
+            f"{source} has {num_tags:,} tags and entities; at most {MAX_TAGS:,} can be read",
+            hint="check what it is",
+        )
     text = _DECLARATION.sub("", text)
     declared = set(_DECLARED.findall(text[: text.find("]>") + 1])) if "<!ENTITY" in text else set()
 
@@ -120,12 +126,10 @@ def attribute(element: Element, name: str) -> str:
     """An attribute's value, whatever its namespace; empty where it has none."""
     if (value := element.get(name)) is not None:
         return str(value)
-    found = (
-        value
-        for key, value in element.attrib.items()
-        if key.rpartition("}")[2].rpartition(":")[2].lower() == name
+    keys = (  # NOTE: lxml looks for the value of each again, where it is asked for all of them
+        key for key in element.attrib if key.rpartition("}")[2].rpartition(":")[2].lower() == name
     )
-    return str(next(found, ""))
+    return str(element.get(next(keys, name), ""))
 
 
 def types(element: Element) -> set[str]:

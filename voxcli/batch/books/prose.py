@@ -39,6 +39,7 @@ _NOTE_CLASS = re.compile(r"(?:foot|end|rear)[-_]?notes?")
 _MARK_CLASS = re.compile(r"(?:fn|(?:foot|end)?note)[-_]?(?:ref|anchor|call|mark|link)s?")
 _PAGE_CLASS = re.compile(r"page[-_]?(?:nums?|numbers?|no|break)")
 _LINE_CLASS = re.compile(r"(?:verse|stanza|poem)?[-_]?(?:line|verse|stanza)")
+MAX_MARK = 200  # characters of a mark of a footnote, with the spaces around it
 _MARK = re.compile(r"[\[(]?\s*(?:\d{1,4}|[a-z]|[*†‡§¶‖#]{1,3})\s*[\])]?")
 _ENCLOSED = re.compile(r"[\[(].*[\])]|[*†‡§¶‖#]+")
 _UNSEEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -144,6 +145,7 @@ class _Walk:
         self._is_nav = is_nav
         self._parts: list[str] = []  # of the paragraph that is being read
         self._level = 0
+        self._is_worded = False  # the heading that is being read has words of its own
         self._is_line = False
         self._num_pre = 0
         self._aside: tuple[Element, str] | None = None  # what is being left out
@@ -195,6 +197,7 @@ class _Walk:
             self._num_pre += 1
         elif match := _HEADING.fullmatch(name):
             self._level = int(match[1])
+            self._is_worded = bool(markup.words_of(element))
         self._is_line = self._is_line or name in _LINES
 
     def _end(self, element: Element) -> None:
@@ -256,7 +259,12 @@ class _Walk:
             return False
         if _has_class(element, _MARK_CLASS):
             return True
-        words = markup.words_of(element)
+        words = ""
+        for text in element.itertext():
+            words += text
+            if len(words) > MAX_MARK:
+                return False
+        words = " ".join(words.split())
         if not _MARK.fullmatch(words):
             return False
         above = element.getparent()
@@ -268,8 +276,7 @@ class _Walk:
         words = attribute(image, "alt").strip()
         tail = image.tail or ""
         if self._level:
-            heading = next(each for each in image.iterancestors() if _HEADING.fullmatch(tag(each)))
-            return not markup.words_of(heading)
+            return not self._is_worded
         return 0 < len(words) <= 2 and words.isalpha() and (tail[:1].islower() or tail[:1] == "’")
 
     def _leave_out(self, kind: str) -> None:
