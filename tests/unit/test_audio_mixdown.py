@@ -227,7 +227,8 @@ def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_clip_that_is_damaged_in_its_middle_is_named(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.flac", noise(48_000, 3), RATE)
+    path = tmp_path / "a.flac"
+    soundfile.write(path, noise(48_000, 3), RATE)
     data = path.read_bytes()
     path.write_bytes(data[:20_000] + bytes(9_000) + data[29_000:])
     with pytest.raises(RecordingError, match=r"a\.flac is damaged"), ClipReader(path, RATE) as clip:
