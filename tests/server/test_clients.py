@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from select import select
@@ -415,13 +415,11 @@ def test_large_bodies_have_a_number_and_who_sends_one_too_many_comes_again(
 def is_refused(remote: Any, recording: Recording) -> bool:
     server = remote._server
     order = wire.EncodeOrder(recording, (Use.REFERENCE,))
-    connection = transport.send(server.target, wire.PATH_ENCODE, wire.pack(order))
-    try:
-        transport.check(connection.getresponse(), "it")
-    except BusyError:
-        return True
-    finally:
-        connection.close()
+    with transport.send(server.target, wire.PATH_ENCODE, wire.pack(order)) as sent:
+        try:
+            transport.check(sent.answer(), "it")
+        except BusyError:
+            return True
     return False
 
 
@@ -699,8 +697,8 @@ def test_a_key_is_a_bearers_in_any_letters(header: str, status: int) -> None:
     with run_server(api_key=KEY) as running:
         connection = http.client.HTTPConnection(*address(running), timeout=WAIT_S)
         connection.request("GET", "/v1/models", headers={"Authorization": header.encode()})
-        assert connection.getresponse().status == status
-        connection.close()
+        with closing(connection), connection.getresponse() as answer:
+            assert answer.status == status
 
 
 def test_our_own_client_sends_a_key_of_any_letters() -> None:
@@ -733,8 +731,8 @@ def test_whoever_leaves_while_the_engine_is_asked_harms_nobody() -> None:
         order = wire.EncodeOrder(RECORDING, (Use.REFERENCE,))
         sent = [transport.send(running.url, wire.PATH_ENCODE, wire.pack(order)) for _ in range(3)]
         until(lambda: running.service.encoder.num_waiting == 3)
-        for connection in sent:
-            connection.close()
+        for each in sent:
+            each.close()
         until(lambda: running.service.encoder.num_waiting == 0)
         running.model.gate.set()
         assert rest_until_end(raw)

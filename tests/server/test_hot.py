@@ -31,9 +31,9 @@ from voxcli.cli import serve
 from voxcli.config import DEFAULT_MODEL, EngineConfig, SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.choose import open_engine
-from voxcli.engine.remote import find
+from voxcli.engine.remote import client, find
 from voxcli.engine.remote.client import RemoteEngine
-from voxcli.engine.remote.find import connect_here, connect_to
+from voxcli.engine.remote.find import connect_here, connect_to, health_at
 from voxcli.engine.remote.place import HeldError, Place
 from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
 from voxcli.server import launch
@@ -242,29 +242,36 @@ def test_another_program_at_the_url_is_told_from_a_server(answer: bytes) -> None
         connect_to(url, WANTED)
 
 
-def test_an_answer_that_trickles_in_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "ANSWER_S", 0.2)
-    begun = b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_an_answer_that_trickles_in_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    for module in (client, find):
+        monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    begun = f"HTTP/1.1 200 OK\r\nConnection: {connection}\r\nContent-Length: 109\r\n\r\n".encode()
+    trickle = b'{"pid": 1' + b" " * 99 + b"}"  # takes five seconds
     with (
-        another_program(begun, drops=100) as url,
+        another_program(begun, trickle) as url,
         pytest.raises(EngineError, match=r"its answer does not end within 0.2 s"),
     ):
         connect_to(url, WANTED)
+    with another_program(begun, trickle) as url:
+        assert health_at(url, 0.2) == {}
 
 
 @contextmanager
-def another_program(answer: bytes, drops: int = 0) -> Iterator[str]:
+def another_program(answer: bytes, trickle: bytes = b"") -> Iterator[str]:
     """Something that listens, says this to its first client, and then goes on a byte at a time."""
 
     def serve() -> None:
         client, _ = listening.accept()
         with client, suppress(OSError), client.makefile("rb") as asked:
             asked.readline()
-            length = http.client.parse_headers(asked)["Content-Length"]
+            length = http.client.parse_headers(asked).get("Content-Length", "0")
             asked.read(int(length))  # all of it: what is left unread would reset the connection
             client.sendall(answer)
-            for _ in range(drops):
-                client.sendall(b" ")
+            for byte in trickle:
+                client.sendall(bytes([byte]))
                 time.sleep(0.05)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:

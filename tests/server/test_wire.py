@@ -31,7 +31,7 @@ from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine.base import EngineFacts, Setup, Wanted
 from voxcli.engine.choose import AUTO, open_engine
 from voxcli.engine.remote import wire
-from voxcli.engine.remote.client import RemoteEngine
+from voxcli.engine.remote.client import RemoteEngine, RemoteSession
 from voxcli.engine.remote.find import connect_here, connect_to
 from voxcli.engine.remote.place import Place
 from voxcli.engine.remote.transport import Server
@@ -290,6 +290,13 @@ def test_answers_state_the_protocol(client: httpx.Client) -> None:
     assert (refused.status_code, spoken.status_code) == (400, 200)
 
 
+def read_request(client: socket.socket) -> None:
+    """All of it: what is left unread would reset the connection when it is closed."""
+    with client.makefile("rb") as asked:
+        asked.readline()
+        asked.read(int(http.client.parse_headers(asked)["Content-Length"]))
+
+
 @contextmanager
 def answering(status: int, headers: str, body: bytes, path: Path | None) -> Iterator[str]:
     """A server that answers every request so, at the URL or the socket."""
@@ -297,9 +304,8 @@ def answering(status: int, headers: str, body: bytes, path: Path | None) -> Iter
 
     def serve() -> None:
         client, _ = listening.accept()
-        with client, client.makefile("rb") as asked:
-            asked.readline()
-            asked.read(int(http.client.parse_headers(asked)["Content-Length"]))
+        with client:
+            read_request(client)
             client.sendall(head + body)
 
     if path is None:
@@ -385,19 +391,49 @@ HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + b"".join(
     [(None, False), (b"", None), (b"HTTP/1.1 20", None), (HEAD + b"\r\n" + wire.BEAT, True)],
 )
 def test_who_goes_away_was_at_work_if_it_said_so(said: bytes | None, had_begun: bool) -> None:
-    engine = fake_engine()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        url = f"http://127.0.0.1:{door.getsockname()[1]}"
-        if said is None:
-            door.close()
-        server = Server(url, "it", waits_when_busy=False)
-        with RemoteEngine(server, WANTED, engine.facts, SETUP).session() as session:
-            session.add(engine.plan(Utterance("Hello.")))
-            if said is not None:
-                client, _ = door.accept()
-                with client:
-                    client.recv(1 << 20)
-                    client.sendall(said)
-            with pytest.raises(UnavailableError) as gone:
-                session.step()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        speaking_through(door, is_open=said is not None) as session,
+    ):
+        if said is not None:
+            client, _ = door.accept()
+            with client:
+                read_request(client)
+                client.sendall(said)
+        with pytest.raises(UnavailableError) as gone:
+            session.step()
     assert gone.value.had_begun is had_begun
+
+
+def test_the_last_answer_of_a_connection_is_closed_if_it_is_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = socket.create_connection
+    connected: list[socket.socket] = []
+
+    def keep(*given: Any) -> socket.socket:
+        connected.append(connect(*given))
+        return connected[-1]
+
+    monkeypatch.setattr(socket, "create_connection", keep)
+    with socket.create_server(("127.0.0.1", 0)) as door, speaking_through(door) as session:
+        client, _ = door.accept()
+        read_request(client)
+        client.sendall(HEAD + b"\r\n")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # at once, which resets it
+        with pytest.raises(UnavailableError):
+            session.step()
+    assert [each.fileno() for each in connected] == [-1]
+
+
+@contextmanager
+def speaking_through(door: socket.socket, *, is_open: bool = True) -> Iterator[RemoteSession]:
+    """A speech that is asked of who listens there, or of nobody."""
+    engine = fake_engine()
+    server = Server(f"http://127.0.0.1:{door.getsockname()[1]}", "it", waits_when_busy=False)
+    if not is_open:
+        door.close()
+    with RemoteEngine(server, WANTED, engine.facts, SETUP).session() as session:
+        session.add(engine.plan(Utterance("Hello.")))
+        yield session

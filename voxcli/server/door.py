@@ -7,8 +7,6 @@ asks in between waits a moment and is not turned away. Knows no engine and no HT
 from __future__ import annotations
 
 import errno
-import http.client
-import json
 import os
 import socket
 from collections.abc import Mapping
@@ -18,11 +16,13 @@ from pathlib import Path
 from typing import Self
 
 from voxcli.closing import Closing
-from voxcli.engine.remote.place import Hold, Place, describe
+from voxcli.engine.remote.find import health_at
+from voxcli.engine.remote.place import Hold, Place
 from voxcli.errors import OutputError, UsageError
 from voxcli.server.limits import Listening
 
 BACKLOG = 256
+WHO_S = 1.0  # in which whoever has the port says what it is
 
 
 @dataclass(frozen=True)
@@ -183,13 +183,7 @@ def _listen(host: str, port: int, option: str = "--port") -> socket.socket:
 
 def _who(host: str, port: int) -> str:
     """Who listens there: a voxcli server says so itself."""
-    connection = http.client.HTTPConnection(host, port, timeout=1.0)
-    try:
-        connection.request("GET", "/health")
-        health = json.loads(connection.getresponse().read())
-        info = {"pid": health["pid"], "model": health["model"]}
-        return f"another voxcli server ({describe(info)})"
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+    health = health_at(f"http://{_shown(host)}:{port}", WHO_S)
+    if not {"pid", "model"} <= health.keys():
         return "another program"
-    finally:
-        connection.close()
+    return f"another voxcli server (pid {health['pid']}, model {health['model']})"

@@ -12,7 +12,6 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -26,7 +25,7 @@ from voxcli.engine.base import (
 )
 from voxcli.engine.news import NewsEngine, NewsSession
 from voxcli.engine.remote import wire
-from voxcli.engine.remote.transport import ANSWER_S, Asked, Server, check, ended_after, send
+from voxcli.engine.remote.transport import ANSWER_S, Asked, Server, check, send
 from voxcli.errors import UnavailableError, UsageError, VoxError
 from voxcli.parameters import Values
 from voxcli.plan import Plan
@@ -325,9 +324,9 @@ def ask_who(server: Server, wanted: Wanted) -> wire.Match:
             program does.
     """
     body = wire.pack(wire.Question(wanted))
-    asked = send(server.target, wire.PATH_MATCH, body, server.api_key, ANSWER_S)
-    with closing(asked) as connection, ended_after(connection, ANSWER_S):
-        answer = connection.getresponse()
+    sent = send(server.target, wire.PATH_MATCH, body, server.api_key, ANSWER_S)
+    with sent, sent.ended_after(ANSWER_S):
+        answer = sent.answer()
         check(answer, server.name)
         return wire.read_next(wire.Match, answer)
 

@@ -13,7 +13,6 @@ import http.client
 import json
 import logging
 import socket
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 from voxcli.engine.base import Wanted
 from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
-from voxcli.engine.remote.transport import ANSWER_S, Server, Target, ended_after, send
+from voxcli.engine.remote.transport import ANSWER_S, Server, Target, send
 from voxcli.errors import EngineError, UsageError, VoxError
 
 logger = logging.getLogger(__name__)
@@ -120,9 +119,9 @@ def health_at(target: Target, wait_s: float | None = None) -> dict[str, Any]:
     """
     wait_s = ANSWER_S if wait_s is None else wait_s
     try:
-        asked = send(target, "/health", None, silence_s=wait_s)
-        with closing(asked) as connection, ended_after(connection, wait_s):
-            found = json.loads(connection.getresponse().read())
+        sent = send(target, "/health", None, silence_s=wait_s)
+        with sent, sent.ended_after(wait_s):
+            found = json.loads(sent.answer().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -111,23 +111,23 @@ class Asked(Closing):
         self._server = server
         self._request = (path, body)
         self._is_closed = threading.Event()
-        self._connection: http.client.HTTPConnection | None = None
+        self._sent: Sent | None = None
 
-    def send(self) -> http.client.HTTPConnection:
+    def send(self) -> Sent:
         """Send it, unless that was done; connecting may take as long as any silence.
 
         Raises:
             OSError, http.client.HTTPException: see `Server.explained`.
             EOFError: it was closed meanwhile.
         """
-        if self._connection is None and not self._is_closed.is_set():
+        if self._sent is None and not self._is_closed.is_set():
             path, body = self._request
-            self._connection = send(self._server.target, path, body, self._server.api_key)
-        connection = self._connection
-        if connection is None or self._is_closed.is_set():
+            self._sent = send(self._server.target, path, body, self._server.api_key)
+        sent = self._sent
+        if sent is None or self._is_closed.is_set():
             self.close()
             raise EOFError
-        return connection
+        return sent
 
     def messages(self, kind: type[T]) -> Iterator[T]:
         """What the server answers, as it comes; asks again as long as it is busy.
@@ -139,9 +139,9 @@ class Asked(Closing):
         """
         has_begun = False
         while True:
-            connection = self.send()
+            sent = self.send()
             try:
-                answer = connection.getresponse()
+                answer = sent.answer()
                 check(answer, self._server.name)
                 self.has_room = self.is_taken = True
                 while True:
@@ -155,20 +155,66 @@ class Asked(Closing):
                 if has_begun or not self._server.waits_when_busy:
                     raise
             self.has_room = False
-            connection.close()
+            sent.close()
             self._is_closed.wait(BUSY_S)
-            self._connection = None
+            self._sent = None
 
     def hang_up(self) -> None:
         """End it for the thread that reads, which closes it; always safe, from any thread."""
         self._is_closed.set()
-        if (connection := self._connection) is not None:
-            _shut(connection)
+        if (sent := self._sent) is not None:
+            sent.hang_up()
 
     def close(self) -> None:
         self.hang_up()
-        if self._connection is not None:
-            self._connection.close()
+        if self._sent is not None:
+            self._sent.close()
+
+
+class Sent(Closing):
+    """A request that was sent, and its answer.
+
+    NOTE: where an answer says that it is the connection's last ("Connection: close"), Python's
+    connection forgets its socket and the answer, and would neither end nor close them.
+    """
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+        self._socket: socket.socket = connection.sock
+        self._answer: http.client.HTTPResponse | None = None
+
+    def answer(self) -> http.client.HTTPResponse:
+        """Wait for the head of the answer; once.
+
+        Raises:
+            OSError, http.client.HTTPException: see `Server.explained`.
+        """
+        self._answer = self._connection.getresponse()
+        return self._answer
+
+    def hang_up(self) -> None:
+        """End it for the thread that reads, which closes it; always safe, from any thread."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def ended_after(self, limit_s: float) -> Iterator[None]:
+        """Hang up when the block takes longer, even if something trickles in all the time.
+
+        What is being read then ends before its end: an `HTTPException` or `OSError`.
+        """
+        timer = threading.Timer(limit_s, self.hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+        self._connection.close()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -193,8 +239,8 @@ def send(
     body: bytes | None,
     api_key: str | None = None,
     silence_s: float | None = None,
-) -> http.client.HTTPConnection:
-    """Send a request; the answer is its `getresponse`, and closing it the caller's.
+) -> Sent:
+    """Send a request; closing it is the caller's.
 
     Args:
         body: sent with POST; None asks with GET.
@@ -218,28 +264,7 @@ def send(
     except BaseException:  # it may have connected
         connection.close()
         raise
-    return connection
-
-
-@contextmanager
-def ended_after(connection: http.client.HTTPConnection, limit_s: float) -> Iterator[None]:
-    """End the connection when the block takes longer, even if something trickles in all the time.
-
-    What is being read then ends before its end: an `HTTPException` or `OSError`.
-    """
-    timer = threading.Timer(limit_s, _shut, (connection,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _shut(connection: http.client.HTTPConnection) -> None:
-    if connection.sock is not None:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+    return Sent(connection)
 
 
 # ---------------------------------------------------------------- what an answer means
