@@ -233,6 +233,7 @@ OTHERS = {
     "half a match": b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"mismatch": null}',
     "rubbish": bytes(range(32, 250)) + b"\r\n",
     "nothing": b"",
+    "brackets": b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"[" * 99_999,
 }
 
 
@@ -240,6 +241,39 @@ OTHERS = {
 def test_another_program_at_the_url_is_told_from_a_server(answer: bytes) -> None:
     with another_program(answer) as url, pytest.raises(EngineError, match="no voxcli server"):
         connect_to(url, WANTED)
+
+
+def test_an_answer_without_an_end_is_not_read() -> None:
+    num_sent = 0
+
+    def serve() -> None:
+        nonlocal num_sent
+        client, _ = listening.accept()
+        with client, suppress(OSError), client.makefile("rb") as asked:
+            asked.readline()
+            asked.read(int(http.client.parse_headers(asked).get("Content-Length", "0")))
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while num_sent < 1 << 28:
+                client.sendall(b" " * (1 << 20))
+                num_sent += 1 << 20
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(EngineError, match="no voxcli server"):
+            connect_to(url, WANTED)
+        thread.join(WAIT_S)
+    assert num_sent < 1 << 26
+
+
+def test_what_a_stranger_says_is_short_and_without_signs_for_the_terminal() -> None:
+    said = json.dumps({"error": {"message": "\x1b[31mno\n" + "x" * 5000}}).encode()
+    head = f"HTTP/1.1 503 So\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    with another_program(head + said) as url, pytest.raises(UnavailableError) as caught:
+        connect_to(url, WANTED)
+    assert "503: ?[31mno?xxx" in caught.value.message
+    assert len(caught.value.message) < 500
 
 
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])

@@ -8,6 +8,7 @@ writes `protocol_N.txt`, a message a line as hex. Do that once, when `PROTOCOL` 
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import socket
 import struct
@@ -138,6 +139,22 @@ def test_errors_cross_the_wire_unchanged() -> None:
     assert type(unknown) is EngineError
     with pytest.raises(ValueError, match="Expected"):
         wire.error_in({"type": ["UsageError"]})
+
+
+def test_an_error_brings_no_more_than_an_error_has() -> None:
+    there = wire.error_in({"type": "UsageError", "message": "no", "exit_code": 0, "args": 5})
+    assert vars(there) == {"message": "no", "hint": None}
+    assert (there.exit_code, there.args) == (2, ("no",))
+
+
+@pytest.mark.parametrize("deep", [b"\x91" * 99_999, b"\x81\xa1a" * 99_999])
+@pytest.mark.parametrize("kind", [1, 2])
+def test_an_answer_that_is_nested_without_end_is_none(deep: bytes, kind: int) -> None:
+    encoding = b"\x83\xa5model\xa1m\xa7encoder\xa1e\xa6arrays\x81\xa1a" + deep
+    for data in (deep, encoding):
+        stream = io.BytesIO(struct.pack("<BI", kind, len(data)) + data)
+        with pytest.raises(ValueError):
+            wire.read_next(VoiceEncoding, stream)
 
 
 # ------------------------------------------------------------------------ checked on the way in

@@ -10,7 +10,6 @@ with an engine of its own. One at a URL has to be there and to fit.
 from __future__ import annotations
 
 import http.client
-import json
 import logging
 import socket
 from dataclasses import replace
@@ -18,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.engine.base import Wanted
+from voxcli.engine.remote import wire
 from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
-from voxcli.engine.remote.transport import ANSWER_S, Server, Target, send
+from voxcli.engine.remote.transport import ANSWER_S, Server, Target, read_json, send
 from voxcli.errors import EngineError, UsageError, VoxError
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ def _reason(err: Exception) -> str:
     if isinstance(err, http.client.HTTPException) and not isinstance(err, OSError):
         return "it does not speak HTTP"
     text = getattr(err, "strerror", None) or str(err) or type(err).__name__
-    return "".join(char if char.isprintable() else "?" for char in text)[:MAX_REASON]
+    return wire.shown(text, MAX_REASON)
 
 
 def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:
@@ -121,7 +121,6 @@ def health_at(target: Target, wait_s: float | None = None) -> dict[str, Any]:
     try:
         sent = send(target, "/health", None, silence_s=wait_s)
         with sent, sent.ended_after(wait_s):
-            found = json.loads(sent.answer().read())
+            return read_json(sent.answer())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}

@@ -29,6 +29,8 @@ Target = Path | str  # a socket or a URL
 
 ANSWER_S = 3.0  # a server that does not say within this who it is counts as absent
 SILENCE_S = 30.0  # a server that says nothing for so long, not even that it works, is gone
+MAX_JSON = 1 << 20  # bytes of a description or a refusal
+MAX_SHOWN = 300  # characters of what a stranger says
 BUSY_S = 2.0  # until a server that is busy is asked again
 _OF_THE_DOOR = (  # answered by a voxcli server, or by a proxy before one, in every version
     http.client.UNAUTHORIZED,
@@ -284,9 +286,9 @@ def check(answer: http.client.HTTPResponse, name: str) -> None:
     protocol = answer.headers.get(wire.PROTOCOL_HEADER)
     if protocol == str(wire.PROTOCOL):
         if answer.status != http.client.OK:
-            raise _refusal(answer, _json(answer), name)
+            raise _refusal(answer, read_json(answer), name)
         return
-    found = _json(answer)
+    found = read_json(answer)
     if protocol is not None or _is_former(found):
         raise UsageError(
             f"{name} speaks {wire.spoken(answer.headers)}, this voxcli speaks {wire.PROTOCOL}: "
@@ -298,10 +300,19 @@ def check(answer: http.client.HTTPResponse, name: str) -> None:
     raise ValueError("it is another program")
 
 
-def _json(answer: http.client.HTTPResponse) -> dict[str, Any]:
+def read_json(answer: http.client.HTTPResponse) -> dict[str, Any]:
+    """What an answer says, whoever gives it; empty where that is no object, or has no end.
+
+    Raises:
+        OSError, http.client.HTTPException: it is cut.
+    """
+    data = answer.read(MAX_JSON)
+    if len(data) == MAX_JSON:
+        return {}
+    data += answer.read()  # nothing, or an error where more should have come
     try:
-        found = json.loads(answer.read())
-    except ValueError:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -321,6 +332,7 @@ def _refusal(answer: http.client.HTTPResponse, found: dict[str, Any], name: str)
         said = str(error["message"])
     except (ValueError, KeyError, TypeError):
         said = answer.reason
+    said = wire.shown(said, MAX_SHOWN)
     message, hint = f"{name} refuses it ({answer.status}: {said})", "use --engine native"
     if answer.status == http.client.UNAUTHORIZED:
         hint = f"set VOXCLI_API_KEY to the server's, or {hint}"

@@ -152,7 +152,10 @@ def unpack(kind: type[T], data: bytes) -> T:
         ValueError: it is none of this kind.
     """
     wanted: Any = kind
-    message: T = _decoder(wanted).decode(data)
+    try:
+        message: T = _decoder(wanted).decode(data)
+    except RecursionError as err:
+        raise ValueError("it is nested too deeply") from err
     return message
 
 
@@ -185,7 +188,7 @@ def read_next(kind: type[T], file: IO[bytes]) -> T:
             raise ValueError("no message of a stream")
         data = _whole(file, length)
     if what == _FAILURE:
-        raise error_in(msgspec.msgpack.decode(data))
+        raise error_in(unpack(dict[str, Plain], data))
     return unpack(kind, data)
 
 
@@ -319,10 +322,14 @@ def check_protocol(headers: Headers) -> None:
 def spoken(headers: Headers) -> str:
     """`protocol 2 (voxcli 0.2.0)`, as the other side states it."""
     protocol, version = (
-        "".join(char if char.isprintable() else "?" for char in headers.get(name) or "")[:MAX_SHOWN]
-        for name in (PROTOCOL_HEADER, VERSION_HEADER)
+        shown(headers.get(name) or "", MAX_SHOWN) for name in (PROTOCOL_HEADER, VERSION_HEADER)
     )
     return f"protocol {protocol} (voxcli {version})" if protocol else "a former protocol"
+
+
+def shown(text: str, most: int) -> str:
+    """What the other side says, as a message may show it."""
+    return "".join(char if char.isprintable() else "?" for char in text[:most])
 
 
 def error_out(error: VoxError) -> dict[str, Plain]:
@@ -343,5 +350,5 @@ def error_in(plain: object) -> VoxError:
         kind = EngineError
     hint = values.pop("hint", None)
     error: VoxError = kind(str(values.pop("message", "")), hint=None if hint is None else str(hint))
-    vars(error).update(values)
+    vars(error).update({name: value for name, value in values.items() if name in vars(error)})
     return error
