@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import logging
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -34,9 +36,18 @@ from voxcli.engine.choose import open_engine
 from voxcli.engine.remote import client, find
 from voxcli.engine.remote.client import RemoteEngine
 from voxcli.engine.remote.find import connect_here, connect_to, health_at
-from voxcli.engine.remote.place import HeldError, Place
-from voxcli.errors import EngineError, TextError, UnavailableError, UsageError, VoxError
+from voxcli.engine.remote.place import HeldError, Hold, Place
+from voxcli.errors import (
+    EngineError,
+    OutputError,
+    TextError,
+    UnavailableError,
+    UsageError,
+    VoxError,
+)
 from voxcli.server import launch
+from voxcli.server.door import Door
+from voxcli.server.limits import Listening
 from voxcli.server.run import Ending
 from voxcli.utterance import Recording, Use, Utterance
 
@@ -313,6 +324,27 @@ def another_program(answer: bytes, trickle: bytes = b"") -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread.join(WAIT_S)
+
+
+@pytest.mark.parametrize("what", ["the socket", "the lock"])
+def test_a_door_that_cannot_be_opened_leaves_nothing_open(
+    place: Place, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def is_full(*_: object) -> None:
+        raise OutputError("no space left on device")
+
+    hold = place.hold()
+    if what == "the lock":
+        monkeypatch.setattr(Hold, "write", is_full)
+    else:
+        place.socket.touch()
+    with warnings.catch_warnings(record=True, action="always", category=ResourceWarning) as left:
+        with suppress(OutputError):
+            Door.open(Listening(port=0), hold, model="fake").close()
+            raise AssertionError("it could be opened")
+        gc.collect()
+    hold.release()
+    assert not left
 
 
 URLS = ("http://[::1", "http://127.0.0.1:99999", "http://", "ftp://x", "on", "off", "")

@@ -11,6 +11,7 @@ import pytest
 from running import Running, until
 
 from voxcli.server import encoder, voices
+from voxcli.server.guard import TEXT_BYTES
 from voxcli.voices import VoiceStore
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "voices"
@@ -99,6 +100,12 @@ def test_recordings_that_are_too_many_are_refused(
     answer = add(client)
     assert answer.status_code == 429
     assert "recordings wait to be encoded" in answer.json()["error"]["message"]
+
+
+def test_a_form_without_files_is_no_upload(client: httpx.Client) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = client.post("/v1/audio/voices", content=b"&" * (TEXT_BYTES + 1), headers=kind)
+    assert answer.status_code == 413
 
 
 def test_a_name_is_not_taken_twice(client: httpx.Client) -> None:

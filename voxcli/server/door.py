@@ -56,7 +56,8 @@ class Door(Closing):
                 bound = undo.enter_context(_listen(*listening.wyoming, option="--wyoming"))
                 door = replace(door, wyoming=bound)
             if hold is not None:
-                door = replace(door, unix=_open_socket(hold.place.socket), hold=hold)
+                unix = undo.enter_context(_open_socket(hold.place.socket))
+                door = replace(door, unix=unix, hold=hold)
                 hold.write(
                     {
                         "pid": os.getpid(),
@@ -146,9 +147,12 @@ def listen_unix(path: Path) -> socket.socket:
     old = os.umask(0o177)
     try:
         bound.bind(str(path))
+        bound.listen(BACKLOG)
+    except BaseException:
+        bound.close()
+        raise
     finally:
         os.umask(old)
-    bound.listen(BACKLOG)
     return bound
 
 

@@ -166,9 +166,10 @@ async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
     await JSONResponse(body, status, headers)(scope, receive, send)
 
 
-def _body_limit(path: str) -> int:
-    if path == "/v1/audio/speech" or path.startswith("/v1/audio/voices"):
-        return UPLOAD_BYTES
+def _body_limit(path: str, headers: dict[str, str]) -> int:
+    is_form = headers.get("content-type", "").lower().startswith("multipart/")
+    if path == "/v1/audio/speech" or (is_form and path.startswith("/v1/audio/voices")):
+        return UPLOAD_BYTES  # else there is no place for a recording
     return MESSAGE_BYTES if path in wire.WITH_AUDIO else TEXT_BYTES
 
 
@@ -179,7 +180,7 @@ def _length(headers: dict[str, str]) -> int:
 
 
 def _refuse_length(headers: dict[str, str], path: str) -> JSONResponse | None:
-    length, limit = _length(headers), _body_limit(path)
+    length, limit = _length(headers), _body_limit(path, headers)
     if length > limit:
         return _refusal(413, f"the body has {length:,} bytes, {limit:,} are allowed", "too_large")
     return None

@@ -229,7 +229,7 @@ class _UnixConnection(http.client.HTTPConnection):
         try:
             sock.settimeout(self.timeout)
             sock.connect(str(self._path))
-        except OSError:
+        except BaseException:
             sock.close()
             raise
         self.sock = sock
