@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from running import (
     run_server,
     until,
 )
+from steps import is_cancelled_at
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.client import AsyncTcpClient
 from wyoming.error import Error
@@ -323,6 +325,44 @@ def test_a_client_that_leaves_anywhere_leaves_nothing_behind(
         running.model.gate.set()
         until(lambda: is_idle(running))
     assert samples_of(ask(port, Synthesize("Hi.")))
+
+
+def test_a_connection_that_is_ended_wherever_it_waits_leaves_nothing(
+    wyoming_server: tuple[Running, int],
+) -> None:
+    running, _ = wyoming_server
+    sent = b"".join(_sent(Ping(), Describe(), Synthesize(TEXT), *written(*PIECES)))
+
+    async def is_ended_at(step: int) -> bool:
+        with listen_tcp("127.0.0.1", 0) as door:
+            reader, writer = await asyncio.open_connection(*door.getsockname())
+            raw, _ = door.accept()
+        with raw:
+            raw.sendall(sent)
+            raw.setblocking(False)
+            client = wyoming._Client(running.service, reader, writer)
+            taking = asyncio.create_task(_taken(raw, SynthesizeStopped().event().type))
+            is_ended = await is_cancelled_at(step, client.serve())
+            writer.transport.abort()
+            await taking
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await asyncio.to_thread(until, lambda: is_idle(running))
+        return is_ended
+
+    for step in count():
+        if not asyncio.run(is_ended_at(step)):
+            break
+    assert step > 10
+
+
+async def _taken(raw: socket.socket, last: str) -> None:
+    """Take what comes, and leave when all was said."""
+    loop, said = asyncio.get_running_loop(), b""
+    with suppress(ConnectionError):
+        while part := await loop.sock_recv(raw, 1 << 16):
+            said = (said + part)[-4096:]
+            if last.encode() in said:
+                raw.shutdown(socket.SHUT_WR)
 
 
 def test_bytes_without_an_end_are_not_kept(wyoming_server: tuple[Running, int]) -> None:
