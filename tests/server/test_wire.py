@@ -422,6 +422,17 @@ def test_who_goes_away_was_at_work_if_it_said_so(said: bytes | None, had_begun: 
     assert gone.value.had_begun is had_begun
 
 
+def test_half_a_sample_is_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door, speaking_through(door) as session:
+        client, _ = door.accept()
+        with client:
+            read_request(client)
+            chunk = wire.pack_next(wire.Chunk(0, False, b"123"))
+            client.sendall(HEAD + b"\r\n" + chunk)
+            with pytest.raises(UnavailableError):
+                session.step()
+
+
 def test_the_last_answer_of_a_connection_is_closed_if_it_is_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

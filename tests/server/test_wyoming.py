@@ -314,12 +314,12 @@ def test_a_client_that_leaves_anywhere_leaves_nothing_behind(
 ) -> None:
     running, port = wyoming_server
     halves = _sent(Describe(), Synthesize(LONG), *written("One is here. ", LONG)[:3], Ping())
-    for count in range(len(halves) + 1):
+    for num in range(len(halves) + 1):
         hold(running, 3)
         with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as raw:
-            for half in halves[:count]:
+            for half in halves[:num]:
                 raw.sendall(half)
-            if count >= 4:
+            if num >= 4:
                 until(lambda: running.worker.num_running == 1)
         running.model.steps_left = None
         running.model.gate.set()

@@ -91,7 +91,10 @@ class _Call:
         """
         try:
             with self._server.explained(), self.asked:
+                width = 2 if self._takes_integers else 4
                 for message in self.asked.messages(wire.Chunk):
+                    if len(message.samples) % width:
+                        raise ValueError("half a sample")
                     yield message
                     if message.is_last:
                         return
