@@ -423,6 +423,14 @@ def test_no_part_of_a_book_is_looked_at_again_for_each_of_its_lines(
     assert count[name] < 20
 
 
+@pytest.mark.parametrize("begun", ["![", "![a](", "[^", "[^a"])
+def test_a_line_of_beginnings_that_never_end_is_text(tmp_path: Path, begun: str) -> None:
+    (tmp_path / "a.md").write_text(f"![x](data:{'y' * 9999})# One\n\n{begun * 5_000}\n")
+    (record,) = read(tmp_path / "a.md").records
+    assert begun * 5_000 in record.values["text"]
+    assert "yyy" not in record.values["text"]
+
+
 def test_entities_that_multiply_or_name_files_bring_nothing_in(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")

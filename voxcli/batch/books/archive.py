@@ -25,6 +25,7 @@ _BLOCK = 1 << 20
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(NotImplementedError, RuntimeError, ValueError),  # kinds of packing, passwords, bad headers
+    MemoryError,  # a dictionary of 4 GiB
 )
 
 

@@ -25,8 +25,10 @@ _METADATA = re.compile(r"\A---[ \t]*\n((?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*
 _PAIR = re.compile(r"([A-Za-z][\w -]*?)[ \t]*:[ \t]*(.*)")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.+)")
 _NOTE = re.compile(r"(?m)^[ ]{0,3}\[\^([^\]\s]+)\]:[ \t]?(.*(?:\n(?:[ ]{4}|\t).*)*)\n?")
-_MARK = re.compile(r"\[\^[^\]\s]+\]")
-_IMAGE = re.compile(r"!\[([^\]\n]*)\](?:\([^)\n]*\)|\[[^\]\n]*\])")
+# NOTE: bounds, for a line of nothing but beginnings would be searched to its end from each of them
+_MARK = re.compile(r"\[\^[^\]\s]{1,200}\]")
+_LINK = r"(?:data:[^)\n]*|[^)\n]{0,2000})"
+_IMAGE = re.compile(rf"!\[([^\]\n]{{0,1000}})\](?:\({_LINK}\)|\[[^\]\n]{{0,1000}}\])")
 _NUMBER = r"(?:\d{1,4}|[IVXLCDM]{1,8}|[ivxlcdm]{1,8})"
 _NUMBERED = re.compile(rf"(?P<word>[^\W\d_]+)\.?[ \t]+{_NUMBER}(?:[.:)]|(?=[ \t—–-])|$).*")
 _NUMBER_ALONE = re.compile(rf"{_NUMBER}\.?")
