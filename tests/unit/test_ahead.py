@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +106,20 @@ def test_a_process_that_is_not_waited_for_or_hangs_is_ended(
         pass
     with Ahead.begin(folder, FAMILY, CONFIG) as begun:
         assert not begun.is_ready()
+
+
+def test_a_process_that_cannot_begin_leaves_nothing_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError("no process is left")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with warnings.catch_warnings(record=True, action="always", category=ResourceWarning) as left:
+        with Ahead.begin(folder, FAMILY, CONFIG) as begun:
+            assert not begun.is_ready()
+        gc.collect()
+    assert not left
 
 
 def test_it_can_begin_before_torch_is_imported() -> None:

@@ -29,6 +29,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -199,15 +200,17 @@ def _begin(folder: Path, family: ModelFamily, config: EngineConfig) -> _Process 
         order = Order.of(folder, family, config, card.capability)
         if order.mark.exists():
             return True
-        errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, order.to_json(), *sys.path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
+        with ExitStack() as undo:
+            errors = undo.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, order.to_json(), *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+            undo.pop_all()  # closed with the process
     except (OSError, RuntimeError, PackageNotFoundError) as err:  # no home, no file, no disk
         logger.info("kernels are not compiled ahead: %s", err)
         return False

@@ -309,7 +309,8 @@ def read_json(answer: http.client.HTTPResponse) -> dict[str, Any]:
     data = answer.read(MAX_JSON)
     if len(data) == MAX_JSON:
         return {}
-    data += answer.read()  # nothing, or an error where more should have come
+    if answer.length:  # `read` of so many bytes does not say so itself
+        raise http.client.IncompleteRead(data, answer.length)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
