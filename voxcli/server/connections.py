@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 HEAD_S = 30.0  # for the head of a request, from its connection or from the answer before it
 LINGER_S = 30.0  # for the rest of an answer to reach its client, once the connection is closed
 MAX_CONNECTIONS = 512  # of TCP, and as many of the local socket
+READ_BYTES = 1 << 14  # of a WebSocket at once: thousands of frames, for which all others wait
 MAX_FRAGMENTS = 10_000  # of one message; those that are empty count for nothing else
 
 
@@ -119,6 +120,7 @@ class LiveConnection(_Lingering, WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.max_size = READ_BYTES
         self.look_who(transport)
         if self.is_local:  # and its owner's, as was found before the upgrade
             self.client = (UNIX_PEER, 0)

@@ -206,6 +206,7 @@ class LiveSession:
                 self._cut(order)
             if order.weight:
                 await self._backlog.put(order, order.weight, join=order.join)
+            await asyncio.sleep(0)  # what came at once is not read at once: others wait too
 
     async def _order(self, text: str | None) -> Order:
         if text is None or len(text) <= TEXT_BYTES:
