@@ -182,7 +182,7 @@ def test_a_row_that_max_seconds_cut_is_told_and_the_exit_code_says_so(run: Run) 
     for _ in range(2):
         code, _, err = run("t.csv", "-o", "out")
         assert (code, report()["limited"]) == (1, 1)
-        assert "row 1: cut at 3 s, its max_seconds" in err
+        assert "row 1 (line 2): cut at 3 s, its max_seconds" in err
     assert report()["rows"][0]["audio_s"] == 3.0
 
 
@@ -322,8 +322,8 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         "--mix", "mix.wav", "--subtitles", "mix.srt",
     )  # fmt: skip
     assert code == 0, err
-    assert "row 1: overflows its slot by" in err
-    assert "row 2: sounds over an earlier one" in err
+    assert "row 1 (line 2): overflows its slot by" in err
+    assert "row 2 (line 6): sounds over an earlier one" in err
     first, second = report()["rows"]
     assert first["speed"] <= 1.3
     assert first["overflow_s"] > 1.0
@@ -337,6 +337,6 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         "--overlap", "cut",
     )  # fmt: skip
     assert (code, statuses()) == (0, ["kept", "kept"])
-    assert "row 1: loses its last" in err
+    assert "row 1 (line 2): loses its last" in err
     second = report()["rows"][1]
     assert (second["placed_s"], second["shift_s"], second["overlap_s"]) == (1.2, 0.0, 0.0)

@@ -328,6 +328,36 @@ def test_the_best_part_goes_from_pause_to_pause(voice: Audio) -> None:
     assert report.actions[0].startswith(f"used {report.start_s:.2f} to {report.end_s:.2f} s")
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_best_part_does_not_end_where_the_recording_cuts_speech(
+    voice: Audio, is_reversed: bool
+) -> None:
+    """Though it has a little more speech there."""
+    regions = [Region(1.0, 10.0), Region(10.5, 13.0), Region(14.0, 24.5)]
+    if is_reversed:
+        regions = [Region(24.5 - each.end_s, 24.5 - each.start_s) for each in reversed(regions)]
+    part = best_part(regions, 24.5)
+    assert (0 < part.start_s) and (part.end_s < 24.5)
+    lone = [Region(0.0, 8.0)]  # there is nothing else
+    assert best_part(lone, 8.0) == Region(0.0, 8.0)
+    rate = voice.sample_rate
+    cut = np.tile(voice.samples, 12)[: -round(0.7 * rate)]
+    _, report = prepare_reference(replace(voice, samples=cut))
+    assert not report.is_cut_at_start
+    assert not report.is_cut_at_end
+
+
+def test_what_was_done_is_not_suggested(voice: Audio) -> None:
+    start = round(0.5 * voice.sample_rate)
+    cut = replace(voice, samples=voice.samples[start:-start])
+    told, chosen = (
+        " ".join(prepare_reference(cut, Preparation(is_auto=is_auto))[1].warnings)
+        for is_auto in (False, True)
+    )
+    assert "--ref-auto" in told
+    assert "--ref-auto" not in chosen
+
+
 def test_one_long_stretch_is_cut_and_crumbs_are_kept() -> None:
     assert best_part([Region(1.0, 41.0)], 50.0) == Region(0.8, 10.8)
     assert best_part([Region(1.0, 1.6), Region(9.0, 9.5)], 10.0).start_s == pytest.approx(0.8)

@@ -144,14 +144,19 @@ def _clipped_share(samples: Samples) -> float:
     return float(runs[runs >= CLIPPED_RUN].sum() / len(samples))
 
 
-def doubts(report: ReferenceReport) -> tuple[str, ...]:
-    """What a user should know before wondering about the result."""
+def doubts(report: ReferenceReport, *, is_chosen: bool = False) -> tuple[str, ...]:
+    """What a user should know before wondering about the result.
+
+    Args:
+        is_chosen: its part was chosen automatically, which need not be suggested.
+    """
     found = []
+    choose = "" if is_chosen else ", --ref-auto"
     if report.speech_s < SHORT_SPEECH_S:
         length, wanted = told_apart(report.speech_s, SHORT_SPEECH_S)
         found.append(f"only {length} s of speech: {wanted} s or more give a steadier voice")
     if report.speech_share < MIN_SHARE:
-        found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim, --ref-auto)")
+        found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim{choose})")
     if report.snr_db < MIN_SNR_DB:
         ratio, wanted = told_apart(report.snr_db, MIN_SNR_DB, 0)
         found.append(
@@ -167,7 +172,7 @@ def doubts(report: ReferenceReport) -> tuple[str, ...]:
     for is_cut, end in ((report.is_cut_at_start, "start"), (report.is_cut_at_end, "end")):
         if is_cut:
             where = f"there is sound up to its very {end}, so a word may be cut"
-            found.append(f"{where} (--ref-{end}, --ref-auto)")
+            found.append(f"{where} (--ref-{end}{choose})")
     return tuple(found)
 
 
