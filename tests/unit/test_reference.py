@@ -337,7 +337,8 @@ def test_the_best_part_does_not_end_where_the_recording_cuts_speech(
     if is_reversed:
         regions = [Region(24.5 - each.end_s, 24.5 - each.start_s) for each in reversed(regions)]
     part = best_part(regions, 24.5)
-    assert (0 < part.start_s) and (part.end_s < 24.5)
+    assert part.start_s > 0
+    assert part.end_s < 24.5
     lone = [Region(0.0, 8.0)]  # there is nothing else
     assert best_part(lone, 8.0) == Region(0.0, 8.0)
     rate = voice.sample_rate
@@ -345,6 +346,22 @@ def test_the_best_part_does_not_end_where_the_recording_cuts_speech(
     _, report = prepare_reference(replace(voice, samples=cut))
     assert not report.is_cut_at_start
     assert not report.is_cut_at_end
+
+
+@pytest.mark.parametrize("snr_db", [12, 22])
+def test_steady_noise_cuts_no_word(voice: Audio, snr_db: float) -> None:
+    """And a word that is cut is found in it."""
+    rate, numbers = voice.sample_rate, np.random.default_rng(3)
+    level = float(np.sqrt(np.square(voice.samples).mean())) * 10 ** (-snr_db / 20)
+    quiet = np.zeros(rate // 2, np.float32)
+    for is_cut in (False, True):
+        loudest = int(np.abs(voice.samples).argmax())
+        words = np.append(voice.samples, voice.samples[:loudest] if is_cut else quiet)
+        speech = np.append(quiet, words)
+        noisy = speech + numbers.standard_normal(len(speech)).astype(np.float32) * np.float32(level)
+        _, report = prepare_reference(replace(voice, samples=noisy))
+        assert not report.is_cut_at_start
+        assert report.is_cut_at_end == is_cut
 
 
 def test_what_was_done_is_not_suggested(voice: Audio) -> None:
