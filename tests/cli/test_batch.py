@@ -21,6 +21,7 @@ from needs import PATIENCE_S
 from shell import VOXCLI
 
 from voxcli import cli
+from voxcli.audio import guard
 from voxcli.batch import forecast
 from voxcli.cli import output
 from voxcli.engine.native.engine import NativeEngine
@@ -184,6 +185,18 @@ def test_a_row_that_max_seconds_cut_is_told_and_the_exit_code_says_so(run: Run) 
         assert (code, report()["limited"]) == (1, 1)
         assert "row 1 (line 2): cut at 3 s, its max_seconds" in err
     assert report()["rows"][0]["audio_s"] == 3.0
+
+
+def test_what_the_check_of_the_audio_doubts_is_told_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "TRAILING_SILENCE_S", 0.0)
+    Path("t.csv").write_text("text\nThe ferry leaves at noon.\n")
+    told = re.compile(r"warning: row 1 \(line 2\): [\d.]+ s of silence at the end\n")
+    code, _, err = run("t.csv", "-o", "out")
+    assert (code, bool(told.search(err))) == (0, True), err
+    assert report()["rows"][0]["warnings"]
+    assert not told.search(run("t.csv", "-o", "out")[2])
 
 
 def test_the_rows_are_counted_while_they_are_checked(

@@ -168,6 +168,7 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.warn(f"{_place(row)}: {row['output']}: {row['reason']}")
     if len(skipped) > SHOWN_PROBLEMS:
         output.warn(f"and {len(skipped) - SHOWN_PROBLEMS} more; see report.csv")
+    _show_doubts(report["rows"])
     _show_timeline(report)
     words = count_words(report["counts"])
     _show_limited(report["rows"])
@@ -188,6 +189,15 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         paths = (made.get("mix"), *made.get("stems", ()), made.get("subtitles"))
         for path in filter(None, paths):
             output.result(path)
+
+
+def _show_doubts(rows: Sequence[Mapping[str, Any]]) -> None:
+    """What the check of the audio let pass in the rows of this run."""
+    doubtful = [row for row in rows if row["status"] == "ok" and row.get("warnings")]
+    for row in doubtful[:SHOWN_ROWS]:
+        output.warn(f"{_place(row)}: {'; '.join(row['warnings'])}")
+    if len(doubtful) > SHOWN_ROWS:
+        output.warn(f"and {len(doubtful) - SHOWN_ROWS} more; see warnings in report.csv")
 
 
 def _show_limited(rows: Sequence[Mapping[str, Any]]) -> None:
