@@ -454,7 +454,7 @@ def test_a_stop_asks_who_lives_and_waits_for_no_other(
 
     def holder(place: Place) -> dict[str, int]:
         pid = next(pids, asked.pid if asked.poll() is None else os.getpid())
-        return {"pid": pid}
+        return {"pid": pid, "idle_s": 300}  # which a server that is gone does not wait for
 
     monkeypatch.setattr(Place, "holder", holder)
     assert cli.main(["serve", "--stop"]) == 0

@@ -32,7 +32,8 @@ SUFFIXES = {
 BOOKS = tuple(suffix for suffix, kind in SUFFIXES.items() if kind in ("epub", "markdown", "text"))
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
-_SENTENCE = re.compile(r"[.!?…。！？]\s*$|\S\s+\S+\s+\S+\s+\S")  # its end, or four words
+# Two words and an end, or four words; "Nr." is none.
+_SENTENCE = re.compile(r"\S\s.*[.!?…]\s*$|[。！？]\s*$|\S\s+\S+\s+\S+\s+\S")
 _SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
 
@@ -97,7 +98,8 @@ def read_table(
         )  # fmt: skip
         columns, records = _read_csv(text, found, mapping, fields, path, has_header=has_header)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
-        if has_header and any(map(_SENTENCE.search, columns)):
+        of_text = [name for field, name in mapping.items() if fold_header(field) == "text"]
+        if has_header and any(map(_SENTENCE.search, of_text)):
             shown = shorten(", ".join(columns))
             notes = (
                 f"the first line is the header, which is not spoken: {shown}; if it is a row, "

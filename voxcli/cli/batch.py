@@ -368,7 +368,8 @@ def _run(
     finally:
         line.clear()
     if interrupt.is_set:
-        output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)
+        where = session.folder.root / "report.json"
+        output.note(f"report: {where}; the same command goes on", is_quiet=is_quiet)
         raise KeyboardInterrupt
     return report
 

@@ -62,6 +62,7 @@ class Door(Closing):
                         "pid": os.getpid(),
                         "model": model,
                         "url": door.url,
+                        "wyoming": door.wyoming_url,
                         "grace_s": listening.grace_s,
                         "idle_s": listening.idle_s,
                     }
@@ -101,10 +102,14 @@ class Door(Closing):
     @property
     def urls(self) -> str:
         """All that clients of other machines may be told."""
+        return " and ".join(filter(None, (self.url, self.wyoming_url)))
+
+    @property
+    def wyoming_url(self) -> str | None:
         if self.wyoming is None:
-            return self.url
+            return None
         host, port = self.wyoming.getsockname()[:2]
-        return f"{self.url} and tcp://{_shown(host)}:{port}"
+        return f"tcp://{_shown(host)}:{port}"
 
     def sockets(self) -> list[socket.socket]:
         """New handles of both sockets; closing them does not close the door."""

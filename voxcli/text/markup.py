@@ -136,12 +136,15 @@ _ENDS_OPERAND = pattern_of(r"(?:[\d²³%)]|(?<![^\W\d_])[^\W\d_])$")
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 
-def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = False) -> None:
+def strip_markup(
+    draft: Draft, language: str = "en", *, is_document: bool = False, is_shown: bool = False
+) -> None:
     """Take Markdown and HTML away and keep the words; list items and headings get a full stop.
 
     Args:
         language: ISO 639-1.
         is_document: of SSML, in which a tag that nobody knows is a direction that is not followed.
+        is_shown: to readers, who need no full stops, and whose lists keep their numbers.
     """
     if "-->" in draft.text:
         draft.sub(_COMMENT, "", "markup")
@@ -163,7 +166,7 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
-        _lines(draft, language)
+        _lines(draft, language, is_shown=is_shown)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
@@ -223,17 +226,19 @@ def _goes_on(before: str, run: list[re.Match[str]]) -> bool:
     return not others and (first["sign"] == "+" or first["item"][0].islower())
 
 
-def _lines(draft: Draft, language: str) -> None:
+def _lines(draft: Draft, language: str, *, is_shown: bool) -> None:
+    ended = str.rstrip if is_shown else _ended
     if "\n" in draft.text and ("- " in draft.text or "+ " in draft.text):
         draft.text = _join_signs(draft.text)
-    draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
+    draft.sub(_SETEXT, lambda m: f"\n\n{ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
-    draft.sub(_TABLE_ROW, _row, "markup")
+    draft.sub(_TABLE_ROW, lambda m: ended(_row(m)), "markup")
     draft.sub(_RULE, "\n", "markup")
     draft.sub(_QUOTED, "", "markup")
-    draft.sub(_HEADING, lambda m: f"\n\n{_ended(m.group('text').rstrip(' #'))}\n\n", "markup")
-    draft.sub(_BULLET, lambda m: _ended(m.group("text")), "markup")
-    _numbered(draft, language)
+    draft.sub(_HEADING, lambda m: f"\n\n{ended(m.group('text').rstrip(' #'))}\n\n", "markup")
+    draft.sub(_BULLET, lambda m: ended(m.group("text")), "markup")
+    if not is_shown:
+        _numbered(draft, language)
 
 
 def _numbered(draft: Draft, language: str) -> None:
@@ -256,7 +261,7 @@ def _ended(text: str) -> str:
 
 def _row(match: re.Match[str]) -> str:
     cells = [cell.strip() for cell in match.group("cells").split("|")]
-    return _ended(", ".join(cell for cell in cells if cell))
+    return ", ".join(cell for cell in cells if cell)
 
 
 _MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor

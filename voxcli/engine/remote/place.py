@@ -240,9 +240,9 @@ def describe(info: dict[str, Any]) -> str:
     """`pid 12, model mini, http://127.0.0.1:8091`."""
     parts = [f"pid {info['pid']}"] if "pid" in info else []
     parts += [f"model {info['model']}"] if "model" in info else []
-    parts += [str(info["url"])] if "url" in info else []
+    parts += [" and ".join(info[key] for key in ("url", "wyoming") if info.get(key))]
     parts += [f"ends after {info['idle_s']:g} s without use"] if info.get("idle_s") else []
-    return ", ".join(parts) or "it is just starting"
+    return ", ".join(filter(None, parts)) or "it is just starting"
 
 
 def _parse(text: str) -> dict[str, Any]:
