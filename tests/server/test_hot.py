@@ -291,7 +291,7 @@ def test_what_names_no_engine_is_refused(spec: str) -> None:
 
 
 ODD = {
-    "nonsuch": "cannot be used (No such file or directory)",
+    "nonsuch": "cannot be used (no such file or directory)",
     "file": "is not a folder",
     "x" * 80: "is too long for a socket",
     "run": "is another user's",

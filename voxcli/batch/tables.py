@@ -22,7 +22,7 @@ from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import read_input
 from voxcli.batch.records import FIELDS, Record, Table, shorten
 from voxcli.batch.scripts import read_script
-from voxcli.errors import UsageError, nearest
+from voxcli.errors import UsageError, nearest, reason_of
 
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -351,7 +351,7 @@ def _read_jsonl(
             objects.append((line, r"has half a character, such as \ud800 alone"))
             continue
         except (ValueError, RecursionError) as err:
-            objects.append((line, f"is not a row of JSON: {err}"))
+            objects.append((line, f"is not a row of JSON: {reason_of(err)}"))
             continue
         objects.append((line, value if isinstance(value, dict) else "is not a JSON object"))
     tables = [value for _, value in objects if isinstance(value, dict)]

@@ -18,7 +18,7 @@ from typing import Self
 from voxcli.closing import Closing
 from voxcli.engine.remote.find import health_at
 from voxcli.engine.remote.place import Hold, Place
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import OutputError, UsageError, reason_of
 from voxcli.server.limits import Listening
 
 BACKLOG = 256
@@ -161,7 +161,7 @@ def _open_socket(path: Path) -> socket.socket:
     try:
         return listen_unix(path)
     except OSError as err:
-        raise OutputError(f"cannot open {path}: {err.strerror}") from err
+        raise OutputError(f"cannot open {path}: {reason_of(err)}") from err
 
 
 def _shown(host: str) -> str:
@@ -174,14 +174,14 @@ def _listen(host: str, port: int, option: str = "--port") -> socket.socket:
         return listen_tcp(host, port)
     except socket.gaierror as err:
         which = option.replace("port", "host")
-        raise UsageError(f"{which} {host}: {err.strerror}", hint="give an IP address") from err
+        raise UsageError(f"{which} {host}: {reason_of(err)}", hint="give an IP address") from err
     except OSError as err:
         if err.errno == errno.EADDRINUSE:
             raise UsageError(
                 f"port {port} is taken by {_who(host, port)}", hint=f"use another {option}"
             ) from err
         raise UsageError(
-            f"cannot listen on {host} port {port}: {err.strerror}",
+            f"cannot listen on {host} port {port}: {reason_of(err)}",
             hint=f"use another {option.replace('--port', '--host or --port')}",
         ) from err
 

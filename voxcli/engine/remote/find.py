@@ -21,7 +21,7 @@ from voxcli.engine.base import Wanted
 from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
 from voxcli.engine.remote.transport import ANSWER_S, Server, Target, send
-from voxcli.errors import EngineError, UsageError, VoxError
+from voxcli.errors import EngineError, UsageError, VoxError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _reason(err: Exception) -> str:
         return f"its answer does not end within {ANSWER_S:g} s"
     if isinstance(err, http.client.HTTPException) and not isinstance(err, OSError):
         return "it does not speak HTTP"
-    text = getattr(err, "strerror", None) or str(err) or type(err).__name__
+    text = reason_of(err)
     return "".join(char if char.isprintable() else "?" for char in text)[:MAX_REASON]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from voxcli.config import runtime_dirs
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import OutputError, UsageError, reason_of
 
 MAX_SOCKET_PATH = 100  # bytes; the system's limit is 107
 HOLD_ATTEMPTS = 5
@@ -86,7 +86,7 @@ class Place:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as err:
             raise OutputError(
-                f"cannot make {self.folder}: {err.strerror}", hint="set XDG_RUNTIME_DIR"
+                f"cannot make {self.folder}: {reason_of(err)}", hint="set XDG_RUNTIME_DIR"
             ) from err
         self.check()
 
@@ -159,7 +159,7 @@ class Place:
             yield
         except OSError as err:
             raise OutputError(
-                f"cannot use {err.filename or self.folder}: {err.strerror}",
+                f"cannot use {err.filename or self.folder}: {reason_of(err)}",
                 hint="remove it, or set XDG_RUNTIME_DIR to another folder",
             ) from err
 
@@ -222,7 +222,7 @@ def _why_unusable(base: Path, wanted: Path) -> str:
     try:
         found = base.stat()
     except OSError as err:
-        return f"cannot be used ({err.strerror})"
+        return f"cannot be used ({reason_of(err)})"
     if not stat.S_ISDIR(found.st_mode):
         return "is not a folder"
     if found.st_uid != os.getuid():
