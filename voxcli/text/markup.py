@@ -112,13 +112,8 @@ _EMPHASIS = pattern_of(
     r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
     r"|(?<!\w)_(?P<one>[^\s_](?:[^_\n]{0,1000}[^\s_])?)_(?!\w)"
 )
-# LaTeX, as Markdown has it: "$$E = mc^2$$", "$x$"; amounts of money are none.
-_FORMULA = pattern_of(
-    r"\$\$(?P<shown>[^$]{1,2000})\$\$"
-    r"|(?<![\w$\\])\$(?!\s)(?P<inline>[A-Za-z](?:_?\w)?|(?=[^$\n]{0,200}[\\^=_])"
-    r"(?![^$\n\\]{0,200}[A-Za-z]{3,} [A-Za-z]{3})[^$\n]{2,200})(?<!\s)\$(?![\w$])"
-)
 _ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~'\"%&])|(?<![:\w])\\(?P<money>\$)")
+_IN_CODE = pattern_of(r"\\(?:\\[^\W_]|[A-Za-z])|(?<![^\W_])[A-Za-z]:\\")
 _ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
@@ -167,9 +162,7 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
-    if draft.text.count("$") > 1:
-        draft.sub(_FORMULA, lambda m: m["shown"] or m["inline"], "markup")
-    draft.sub(_ESCAPE, lambda m: m["text"] or m["money"], "markup", "\\")
+    draft.sub(_ESCAPE, _unescaped, "markup", "\\")
     if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
@@ -186,6 +179,13 @@ def _untagged(match: re.Match[str]) -> str:
     before = match.string[match.start() - 1 : match.start()]
     after = match.string[match.end() : match.end() + 1]
     return " " if before and before in ".,;:!?" and after.isalnum() else ""
+
+
+def _unescaped(match: re.Match[str]) -> str | None:
+    """The sign; None in a path or an expression, whose words have backslashes before letters."""
+    start = match.string.rfind(" ", max(0, match.start() - 100), match.start()) + 1
+    word = match.string[start : match.end() + 100].split(maxsplit=1)[0]
+    return None if _IN_CODE.search(word) else match["text"] or match["money"]
 
 
 def _join_signs(text: str) -> str:

@@ -42,6 +42,9 @@ _NAMED = (
     (pattern_of(r"\b[Nn]/[Aa]\b"), "not applicable"),
     (pattern_of(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (pattern_of(r"\s?(?:<-+|[←⇐])\s?"), " from "),
+    (pattern_of("[⌋⌉]"), ", "),
+    (pattern_of("[⟨⟩]"), ", "),
+    (pattern_of(r"‖(?P<of>[^‖\n]{1,60})‖"), "norm of {of}, "),
 )
 _LEADING_ARROW = pattern_of(r"^\s{0,8}(?:[-=]+>|[→⇒➜➔⟶↦])\s{1,8}", re.MULTILINE)  # as of a list
 _ANY = pattern_of(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
@@ -57,7 +60,10 @@ _SIGNS = {
     "than", "≫": "is much greater than",
     "∝": "is proportional to", "≡": "is identical to", "∀": "for all", "∃": "there exists",
     "∪": "union", "∩": "intersection", "∅": "empty set", "∠": "angle", "⊂": "is a subset of",
-    "∉": "not in", "∏": "product", "∇": "nabla", "⇔": "if and only if", "↔": "to",
+    "∉": "not in", "⊃": "is a superset of", "∧": "and", "∨": "or", "¬": "not",
+    "⊥": "is perpendicular to", "∥": "is parallel to", "≅": "is congruent to",
+    "≃": "is approximately", "⌊": "floor of", "⌈": "ceiling of", "∏": "product", "∇": "nabla",
+    "⇔": "if and only if", "↔": "to",
     "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
 _SIGN = pattern_of(f"[{re.escape(''.join(_SIGNS))}]")
@@ -82,7 +88,7 @@ _ROW_OF_SIGNS = pattern_of(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[
 _PART = pattern_of(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
 _HASH = pattern_of(r"#(?=\w)")
 _SLASH = pattern_of(r"(?<=\w)\s?/\s?(?=\w)")
-_BACKSLASH = pattern_of(r"\\(?=\w)")
+_BACKSLASH = pattern_of(r"\\(?:(?P<stop>\.)(?=\S)|(?=[^\s\"']))")
 _PIPE = pattern_of(r"\s?(?:[|•·‣◦▪●■¦]\s?)+")
 _UNDERSCORE = pattern_of(r"_+")
 _POWER = pattern_of(r"(?<=\w)\^(?=\w)")
@@ -142,13 +148,13 @@ def symbols(draft: Draft) -> None:
     draft.sub(_LEADING_ARROW, "", "symbol")
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
+    draft.sub(_BACKSLASH, lambda m: f" backslash {'dot ' if m['stop'] else ''}", "symbol")
     draft.sub(_ROW_OF_SIGNS, lambda m: f" {'hash' if m.group() == '#' else 'slash'} ", "symbol")
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_INNER_HASH, " hash ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
     draft.sub(_SLASH, " slash ", "symbol")
-    draft.sub(_BACKSLASH, " backslash ", "symbol")
     draft.sub(_PIPE, ", ", "symbol")
     draft.sub(_POWER, " to the power of ", "symbol")
     draft.sub(_UNDERSCORE, " ", "symbol")
