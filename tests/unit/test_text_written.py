@@ -289,3 +289,84 @@ def test_zeros_that_only_let_chapters_sort_are_not_said(written: str, spoken: st
 )
 def test_signs_and_short_forms_are_known_by_what_is_beside_them(written: str, spoken: str) -> None:
     assert normalise(written).text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("My blood type is O-.", "My blood type is O negative."),
+        ("AB+ blood and A- donors", "A B positive blood and A negative donors"),
+        ("rated BBB- by S&P", "rated B B B minus by S and P"),
+        ("from AA+ to AA- now", "from A A plus to A A minus now"),
+        ("B+ in art, C- in math, D", "B plus in art, C minus in math, D"),
+        ("Grade: B- (A-)", "Grade: B minus, A minus"),
+        ("the A- and B-roads", "the A- and B-roads"),
+        ("pre- and post-war, vitamin B- and C-rich", "pre- and post-war, vitamin B- and C-rich"),
+        ("an A-rated bond and Plan B- the end", "an A-rated bond and Plan B- the end"),
+    ],
+)
+def test_a_minus_behind_a_grade_or_a_type_of_blood_is_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize("sign", ["+/-", "±", "+-", "-/+", "+/- ", "± "])
+def test_plus_or_minus_has_many_writings(sign: str) -> None:
+    assert normalise(f"It was {sign}3 %.", "en").text == "It was plus or minus three percent."
+    assert normalise(f"5 {sign}2 mm", "en").text == "five plus or minus two millimeters"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("20~30 people", "twenty to thirty people"),
+        ("20～30 people", "twenty to thirty people"),
+        ("$20~$30", "twenty dollars to thirty dollars"),
+        ("10%~20%", "ten to twenty percent"),
+        ("5 km ~ 6 km", "five kilometers to six kilometers"),
+        ("-5°C~-3°C", "minus five degrees Celsius to minus three degrees Celsius"),
+        ("9:00~11:30", "nine o'clock to eleven thirty"),
+        ("~30 people and x ~ 5", "about thirty people and x about five"),
+        ("in ~/x and v~1", "in tilde slash x and v one"),
+    ],
+)
+def test_a_wave_between_numbers_is_a_range(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("It was at - 40 degrees.", "It was at minus forty degrees."),
+        ("down to – 5 °C", "down to minus five degrees Celsius"),
+        ("It is - 5 ℃ now.", "It is minus five degrees Celsius now."),
+        ("from - 5 to 5", "from minus five to five"),
+        ("The answer is - 5.", "The answer is minus five."),
+        ("x = - 5 and (- 3)", "x equals minus five and, minus three"),
+        ("between -5 and - 2", "between minus five and minus two"),
+        ("It was cold - 40 degrees.", "It was cold — forty degrees."),
+        ("He left - 40 people stayed.", "He left — forty people stayed."),
+        ("what he dreamed of - 10 dogs", "what he dreamed of — ten dogs"),
+        ("pages 10 - 12", "pages ten to twelve"),
+    ],
+)
+def test_a_sign_may_stand_apart_from_its_number(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+@pytest.mark.parametrize("mark", ["-", "–", "—", "– ", "— ", "+", "*"])
+def test_items_glued_to_their_marks_are_items(mark: str, language: str) -> None:
+    text = f"{mark}milk\n{mark}eggs\n{mark}bread"
+    assert normalise(text, language).text == "milk.\neggs.\nbread."
+
+
+@pytest.mark.parametrize(
+    "text", ["-5\n-3", "foo\n-bar", "-v on\n-q off", "*bold*\n*word*", "1990\n–1995"]
+)
+def test_lines_that_only_begin_with_a_sign_are_no_items(text: str) -> None:
+    assert "." not in normalise(text, "en").text
+
+
+def test_both_speakers_of_a_dialogue_are_read_without_their_dashes() -> None:
+    assert normalise("—Hola.\n—¿Qué tal?", "es").text == "Hola.\n¿Qué tal?"
+    assert normalise("– Bonjour.\n– Salut.", "fr").text == "Bonjour.\nSalut."

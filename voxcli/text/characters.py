@@ -45,7 +45,8 @@ _ENTITY = pattern_of(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 # UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
 _MOJIBAKE = pattern_of("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 _WIDE = pattern_of("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
-_LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
+_WIDE_THOUSANDS = pattern_of("[１-９][０-９]{0,2}(?:，[０-９]{3}){1,4}(?![０-９])")
+LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
 _WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
 _STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
@@ -305,7 +306,8 @@ def dashes(draft: Draft) -> None:
 
 def narrow(draft: Draft) -> None:
     """Chinese and others: full-width letters and digits only, punctuation stays."""
-    draft.text = _LISTED.sub("、", draft.text)
+    draft.sub(_WIDE_THOUSANDS, _compatible, "number", "，")
+    draft.text = LISTED.sub("、", draft.text)
     draft.sub(_WIDE_WORDS, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
 

@@ -88,6 +88,14 @@ _BULLET = pattern_of(
     r"(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
+# Items glued to their marks, or behind dashes: several lines with the same one.
+_GLUE = r"(?:(?=[^\W\d_]{2}|[¿¡\"“«])|(?<=[–—])[ \t]{1,4}(?=[\w¿¡\"“«]))"
+_GLUED = pattern_of(
+    rf"^[ \t]{{0,16}}(?P<mark>[-–—+*]){_GLUE}[^\n*]{{0,2000}}"
+    rf"(?:\n[ \t]{{0,16}}(?P=mark){_GLUE}[^\n*]{{0,2000}})+$",
+    _L,
+)
+_GLUED_MARK = pattern_of(r"^[ \t]{0,16}[-–—+*][ \t]{0,4}", _L)
 _NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
@@ -122,7 +130,7 @@ _ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is"
                             "sk", "sl", "sr", "tr"))  # fmt: skip
 
 
-_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)])", _L)
+_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-–—#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)])", _L)
 # A sign that a line begins with though it begins no item, since the line before goes on with it.
 _SIGNED = pattern_of(r"^[ \t]{0,3}(?P<sign>[-+])[ \t]{1,4}(?P<item>\S[^\n]*)$")
 _OPERAND = r"(?:[\d(√][^\s]{0,12}|[^\W\d_](?![^\W\d_'’-]))"
@@ -226,6 +234,7 @@ def _goes_on(before: str, run: list[re.Match[str]]) -> bool:
 def _lines(draft: Draft, language: str) -> None:
     if "\n" in draft.text and ("- " in draft.text or "+ " in draft.text):
         draft.text = _join_signs(draft.text)
+    draft.sub(_GLUED, lambda m: _GLUED_MARK.sub("- ", m.group()), "markup", "\n")
     draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
     draft.sub(_TABLE_ROW, _row, "markup")

@@ -124,8 +124,18 @@ def _function(match: re.Match[str]) -> str:
     return f"{match['name']} of {of}"
 
 
-_GRADE = pattern_of(r"(?<!\w)(?P<letter>[A-DF])[-−](?=[.,;:!?)]|\s[a-z]|\s?\Z)")
-_OF_A_GRADE = pattern_of(r"\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s$")
+# Grades, ratings and types of blood; no part of a word that another one completes: "A- and
+# B-roads".
+_GRADE = pattern_of(
+    r"(?<![\w.'’-])(?P<letter>A{1,3}|B{1,3}|C{1,3}|AB|[DFO])(?P<sign>[-−+])"
+    r"(?=[.,;:!?)/\]\"']|\s|\Z)"
+    r"(?!\s(?:and|or|to|und|oder|et|ou|y|o)\s(?:[a-z]{1,10}\s)?[^\W_]{1,20}-\w)"
+)
+_OF_A_GRADE = pattern_of(
+    r"(?:\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s|:\s|[+−-]/|\()$"
+)
+_OTHER_GRADE = pattern_of(r"(?<!\w)[A-DF][-−+](?:[,;/]|\s(?:and|or|to)\s)|[,/]\s?[A-DF][-−+](?!\w)")
+_OF_BLOOD = pattern_of(r"\b(?:[Bb]lood|[Dd]onors?|[Tt]ransfusions?|Rh)\b")
 _COUNTED_DOWN = pattern_of(
     r"(?<!\w)T(?P<sign>[-−+])(?=\d{1,4}(?:[:.]\d{1,2})?\s(?:second|minute|hour|day|week|month)s?\b)"
 )
@@ -133,11 +143,18 @@ _APERTURE = pattern_of(r"(?<!\w)[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))")
 
 
 def _grade(match: re.Match[str]) -> str | None:
-    return f"{match['letter']} minus" if led(match, _OF_A_GRADE) else None
+    letter, sign, string = match["letter"], match["sign"], match.string
+    near = string[max(0, match.start() - 80) : match.end() + 80]
+    if letter in ("A", "B", "AB", "O") and _OF_BLOOD.search(near):
+        return f"{' '.join(letter)} {'positive' if sign == '+' else 'negative'}"
+    if sign == "+":
+        return None
+    is_one = len(letter) > 1 or letter == "O" or led(match, _OF_A_GRADE)
+    return f"{' '.join(letter)} minus" if is_one or _OTHER_GRADE.search(near) else None
 
 
 MATHEMATICS = (
-    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DF][-−](?:\W|\Z)", CAPITAL)),
+    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DFO][-−+](?:\W|\Z)", CAPITAL)),
     Recogniser(
         "symbol",
         CAPITAL,

@@ -80,6 +80,23 @@ _FRACTION = pattern_of(
 _SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
 # A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
 _RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
+_PLUS_MINUS = pattern_of(r"[-−]\s?/\s?\+|\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?[$€£]?\.?\d)")
+# "20~30" and "5°C ~ 10°C", as a dash would say it.
+_WAVE = pattern_of(
+    r"(?P<unit>(?<=\d)(?:\s?(?:%|°[CF]?|[kcm]?m|k?g|m?[lL]|min|[hskKM]|[ap]\.?m\.?))?)\s?[~\u301c∼]\s?"
+    r"(?P<sign>[-−]?)(?=[$€£¥]?\d{1,9}(?![^\W\d_]{3}))"
+)
+# A sign that stands apart from its number: "x = - 5", "at - 40 degrees", "is - 5."
+_UNARY = pattern_of(r"(?P<before>[=<>≤≥≈×] |\( ?)[-−–] (?=[$€£]?\.?\d)")
+_APART = pattern_of(
+    r"(?P<before>(?:(?<= )-\d{1,4}(?:°[CF]?)? (?:and|or|to)|\b(?:at|by|of|to|from|below|above|than|"
+    r"around|about|near|reach(?:es|ed)?|hits?|between|is|was|are|were|be|equals?|"
+    r"(?:temperature|temp|change|minimum|maximum|low|high):)) )[-−–] "
+    r"(?=[$€£]?\d{1,6}(?:[.,]\d{1,3})?(?:\s?(?:°|%)|\s[CF]\b|\s(?:degrees?|percent)\b|"
+    r"\s?(?:[.,;:!?)](?!\d)|$)| to [-−–]?\s?\d))",
+    re.I,
+)
+_DASHED = pattern_of(r" [-–] [^.!?\n]{0,100}\Z")
 # Whether those can match at all, at a glance.
 _ANY_SCIENTIFIC = pattern_of(r"[eE][-+\d](?<=\d..)")
 _ANY_SPACED_DECIMAL = pattern_of(r" \d{3}[.,]\d")
@@ -122,6 +139,12 @@ def canonical(draft: Draft) -> None:
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     if not _REST.search(draft.text):
         return
+    draft.sub(_PLUS_MINUS, "±", "symbol", "+")
+    if "~" in draft.text or not draft.text.isascii():
+        draft.sub(_WAVE, lambda m: f"{m['unit']}{' to -' if m['sign'] else '–'}", "number")
+    if "- " in draft.text or not draft.text.isascii():
+        draft.sub(_UNARY, lambda m: f"{m['before']}-", "number")
+        draft.sub(_APART, _signed_apart, "number")
     if not draft.text.isascii():
         draft.text = _SLASH.sub("/", draft.text)
     if _ANY_SCIENTIFIC.search(draft.text):
@@ -143,6 +166,12 @@ def remaining(draft: Draft) -> None:
     """Figures that no token took, when another one ended inside their row."""
     if _FIGURES.search(draft.text):
         draft.sub(_FIGURES, lambda m: f" {number(m.group())} ", "number")
+
+
+def _signed_apart(match: re.Match[str]) -> str | None:
+    """None for the second dash of a pair: "He is - or was - 40."."""
+    before = match.string[max(0, match.start() - 100) : match.start()]
+    return None if _DASHED.search(before) else f"{match['before']}-"
 
 
 def _vulgar(match: re.Match[str]) -> str:
