@@ -370,3 +370,50 @@ def test_lines_that_only_begin_with_a_sign_are_no_items(text: str) -> None:
 def test_both_speakers_of_a_dialogue_are_read_without_their_dashes() -> None:
     assert normalise("—Hola.\n—¿Qué tal?", "es").text == "Hola.\n¿Qué tal?"
     assert normalise("– Bonjour.\n– Salut.", "fr").text == "Bonjour.\nSalut."
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # a cell of a table, then a number below zero
+        ("2023 310 -1.5%", "twenty twenty-three three hundred ten minus one point five percent"),
+        ("S&P 500 -1.2%", "S and P five hundred minus one point two percent"),
+        ("10-12%, 10 -12%", "ten to twelve percent, ten to twelve percent"),
+        # what follows words in brackets is no sum
+        ("the old one (from Rome) - 2nd try", "the old one, from Rome, — second try"),
+        ("(a + b) - 3", "a plus b, minus three"),
+        # versions
+        ("from 2.x to 3.0-rc.1", "from two point x to three point zero R C one"),
+        ("see error.log.1", "see error.log.one"),
+        ("v1.2.3-beta.2", "version one point two point three beta two"),
+        # names of invoices are no hashtags
+        ("#INV-2024-0042", "number I N V, twenty twenty-four, zero zero four two"),
+        ("#BlueSky and #covid-19", "hashtag Blue Sky and hashtag covid one nine"),
+        # amounts
+        ("€1.200,-", "one thousand two hundred euros"),
+        ("1.400,— €", "one thousand four hundred euros"),
+        ("$9.99/ea. now", "nine dollars and ninety-nine cents each now"),
+        ("up 8.3% y/y", "up eight point three percent year over year"),
+        # dates
+        ("due 30/09", "due the thirtieth of September"),
+        ("from 1493 to 1479 BC", "from fourteen ninety-three to fourteen seventy-nine B C"),
+        ("Open Mon.–Fri. 8:30", "Open Monday to Friday eight thirty"),
+        ("He came Mon.–Fri. He left.", "He came Monday to Friday. He left."),
+        # units
+        ("3x/day for 2x a week", "three times per day for two times a week"),
+        ("410 lb-ft", "four hundred ten pound feet"),
+        ("30.1 inHg", "thirty point one inches of mercury"),
+        ("291 yds., then", "two hundred ninety-one yards, then"),
+        ("a 50' x 120' lot", "a fifty feet by one hundred twenty feet lot"),
+        ("pandas>=2.0,<3", "pandas is at least two point zero, less than three"),
+    ],
+)  # fmt: skip
+def test_what_strangers_wrote_is_read(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+def test_lettered_lines_are_items_where_a_neighbour_is_one() -> None:
+    assert normalise("a) First\nb) Second").text == "a, First.\nb, Second."
+    assert normalise("(a) First\n(b) Second").text == "a, First.\nb, Second."
+    assert normalise("J. Smith\nK. Lee").text == "J Smith\nK Lee"
+    assert normalise("a) only one").text == "a, only one"

@@ -61,6 +61,13 @@ _VERSION = pattern_of(
     r"(?P<suffix>-(?:alpha|beta|rc|dev)\.?\d{0,3}|:\d{2,5}|/\d{1,2})?(?![\w.]?\d|\w)",
     re.I,
 )
+# "3.0-rc.1" and "2.x"
+_PRERELEASE = pattern_of(
+    r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,4}(?:\.\d{1,4}){1,3})"
+    r"-(?P<word>alpha|beta|rc|dev|pre|preview)[.-]?(?P<count>\d{0,3})(?![\w-]|\.\d)",
+    re.I,
+)
+_ANY_MINOR = pattern_of(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3})?)\.[xX](?!\w)")
 _DATE = pattern_of(
     r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|"
     r"[12]\d|3[01])"
@@ -78,7 +85,8 @@ _AFTER_QUOTED = pattern_of(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then
 _HANDLE = pattern_of(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = pattern_of(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
-    r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}(?!-?\d)|\d{1,4}[A-Za-z]\w{0,60})"
+    r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}+(?!-\d)|(?=[a-z]|[A-Z]\w{0,8}[a-z])\w{2,60}+-\d{1,4}(?![\w-])|"
+    r"\d{1,4}[A-Za-z]\w{0,60})"
 )
 _CAMEL = pattern_of(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
@@ -242,14 +250,22 @@ def _version(match: re.Match[str]) -> str | None:
     return f"{'version ' if match['v'] else ''}{spoken} {suffix}".rstrip()
 
 
+def _prerelease(match: re.Match[str]) -> str:
+    parts = " point ".join(map(number, match["number"].split(".")))
+    word = "R C" if match["word"].lower() == "rc" else match["word"].lower()
+    count = f" {number(match['count'])}" if match["count"] else ""
+    return f"{'version ' if match['v'] else ''}{parts} {word}{count}"
+
+
 def _hashtag(match: re.Match[str]) -> str:
-    words = said(_CAMEL.sub(" ", match["name"]), "_")
+    words = said(_CAMEL.sub(" ", match["name"]), "_-")
     return f"hashtag {words}"
 
 
 _WORD = CAPITAL + SMALL + DIGIT
 _HAS_SCHEME = InWord(OneOf("://", "www.", ignores_case=True))
 _HAS_TWO_STOPS = InWord(r"\.(?<=\d\.)\d{1,5}\.\d", ".0")
+_HAS_PRERELEASE = InWord(r"\d-(?i:alpha|beta|rc|dev|pre)", "-.0")
 _HAS_INNER_STOP = InWord(r"\.(?<=\w\.)[A-Za-z]", ".")
 _HAS_LETTER_BEHIND_STOP = InWord(r"\.[a-zN]", ".")
 ADDRESSES = (
@@ -267,6 +283,15 @@ ADDRESSES = (
         _HAS_INNER_STOP,
     ),
     Recogniser("address", JOINED, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser("number", _WORD, _PRERELEASE, _prerelease, ".-", _HAS_PRERELEASE),
+    Recogniser(
+        "number",
+        DIGIT,
+        _ANY_MINOR,
+        lambda m: f"{' point '.join(map(number, m['number'].split('.')))} point x",
+        ".",
+        InWord(r"\d\.[xX]", ".0"),
+    ),
     Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_TWO_STOPS),
     Recogniser(
         "number",

@@ -45,9 +45,8 @@ _MEASURE = pattern_of(
 _PARTS = pattern_of(rf"(?P<sign>{_SIGN})(?P<power>{_POWER})")
 _DAILY = r"(?:[kdcmn]?m|[kmn]g|L|ml|[mn]?s|kW|kcal|mol|min|h|ha|°C)"
 # Left to wetext; one letter alone is more often a word ("5A景区") than a unit.
-_KNOWN = pattern_of(rf"[A-Za-z]|{_DAILY}(?:/{_DAILY})?")
-_SHORT = ("g", "m", "t", "s", "L")  # of which wetext knows none behind a decimal
-_DECIMAL = pattern_of(r"\d\.\d{1,4}\s?\Z")
+_KNOWN = pattern_of(rf"(?![gtV]\Z)[A-Za-z]|{_DAILY}(?:/{_DAILY})?")
+_GENERATION = pattern_of(r"(?<!\d)[2-6]g(?=[网信手时基代])")  # "5g网络"
 _RAISED = pattern_of(
     rf"(?:(?<=[0-9)）])|(?<=(?<![A-Za-z])[A-Za-ln-z]))(?P<power>⁻?[{RAISED}]{{1,3}}|ⁿ)(?![⁺⁻⁄ᴬ-ᶿⁿ])"
 )
@@ -114,7 +113,12 @@ _ANGLE = pattern_of(r"(?<=\d)°\s?(?P<minutes>\d{1,2})[′'](?:\s?(?P<seconds>\d
 _ENCLOSED = pattern_of("[①-⑳]\\s?")
 _EVENT = pattern_of(r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2})(?![\d·])")  # "9·11", "6·18"
 _PADDED = pattern_of(r"(?<=[年/])0(?=[1-9]月)|(?<=月)0(?=[1-9][日号])|(?<!\d)0(?=[1-9]月)")
-_PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])")
+_PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])|(?<=元)/(?=[股平度晚位张套台亩])")
+_VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
+# A day or a month of a year, as wetext takes it, where it is no number.
+_NO_MONTH = pattern_of(r"(?<![\d.])(?P<whole>\d{4})\.(?P<part>0?[1-9]|1[0-2])(?=[点元万亿米度%％])")
+_MIDNIGHT = pattern_of(r"(?<![\d:])(?=0:[0-5]\d(?![\d:]))")
+_TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
 _ROOT = pattern_of(r"√(?=[\d(（A-Za-z])")
 _CARET = pattern_of(r"(?<=[\d)）A-Za-z])\^(?P<power>-?\d{1,3}|[A-Za-z](?![A-Za-z]))")
 _MONEY = pattern_of(
@@ -177,7 +181,10 @@ def write_out(draft: Draft) -> None:
     draft.sub(_PHONE, _phone, "phone")
     draft.sub(_ADDRESS, _address, "address")
     draft.sub(_CODE, lambda m: f"{m['lead']}{_figures(m['digits'])}", "phone")
-    for pattern in (_ROOM, _SHORT_YEARS, _LINES):
+    draft.sub(_VERSION, lambda m: _figures(m.group()).replace(".", "点"), "number")
+    draft.sub(_NO_MONTH, lambda m: f"{m['whole']}点{_figures(m['part'])}", "number")
+    draft.text = _MIDNIGHT.sub("0", draft.text)
+    for pattern in (_ROOM, _SHORT_YEARS, _LINES, _TITLE):
         draft.sub(pattern, lambda m: _figures(m["digits"]), "number")
     draft.sub(_YEARS, _years, "date")
     draft.sub(_SEASON, lambda m: f"{_figures(m['from'])}到{_figures(m['last'])}", "date")
@@ -354,6 +361,8 @@ def _said_alone(text: str) -> str:
         return text
     start = text.index(bare)
     said = str(_wetext().normalize(bare))
+    if '\\"' not in bare:
+        said = said.replace('\\"', '"')  # which it puts before some quotation marks
     return f"{text[:start]}{said}{text[start + len(bare) :]}"
 
 
@@ -369,8 +378,9 @@ def _wetext() -> Any:
 def _measure(match: re.Match[str]) -> str | None:
     unit = match["unit"]
     is_after_power = not match.string[match.start() - 1].isdecimal()
-    is_short = unit in _SHORT and _DECIMAL.search(match.string[: match.start()][-8:])
-    if _KNOWN.fullmatch(unit) and not (is_after_power or is_short):
+    if _KNOWN.fullmatch(unit) and not is_after_power:
+        return None
+    if _GENERATION.match(match.string, match.start() - 1):
         return None
     slash = unit.find("/") if "/" in unit else len(unit)
     return "".join(

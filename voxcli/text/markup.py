@@ -100,6 +100,11 @@ _NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
+_LETTERED = pattern_of(
+    r"^[ \t]{0,16}(?:(?P<open>\()(?P<inner>[A-Za-z])\)|(?P<letter>[A-Za-z](?=\))|[a-z])[.)])"
+    r"[ \t]{1,4}(?P<text>[^\s\n][^\n]*)$",
+    _L,
+)
 _DEFINITION = pattern_of(
     r"^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,80}\]:[ \t]{1,8}(?:https?://|/|#|<)\S*[^\n]*$\n?", _L
 )
@@ -130,7 +135,7 @@ _ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is"
                             "sk", "sl", "sr", "tr"))  # fmt: skip
 
 
-_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-–—#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)])", _L)
+_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-–—#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)]|\(?[A-Za-z][.)])", _L)
 # A sign that a line begins with though it begins no item, since the line before goes on with it.
 _SIGNED = pattern_of(r"^[ \t]{0,3}(?P<sign>[-+])[ \t]{1,4}(?P<item>\S[^\n]*)$")
 _OPERAND = r"(?:[\d(√][^\s]{0,12}|[^\W\d_](?![^\W\d_'’-]))"
@@ -243,6 +248,7 @@ def _lines(draft: Draft, language: str) -> None:
     draft.sub(_HEADING, lambda m: f"\n\n{_ended(m.group('text').rstrip(' #'))}\n\n", "markup")
     draft.sub(_BULLET, lambda m: _ended(m.group("text")), "markup")
     _numbered(draft, language)
+    _lettered(draft)
 
 
 def _numbered(draft: Draft, language: str) -> None:
@@ -256,6 +262,20 @@ def _numbered(draft: Draft, language: str) -> None:
         return f"{match['number']}, {_ended(match['text'])}"
 
     draft.sub(_NUMBERED, item, "markup")
+
+
+def _lettered(draft: Draft) -> None:
+    """ "a) First", where the letter before or behind has a line too."""
+    letters = {match["letter"] or match["inner"] for match in _LETTERED.finditer(draft.text)}
+
+    def item(match: re.Match[str]) -> str | None:
+        letter = match["letter"] or match["inner"]
+        if letters.isdisjoint((chr(ord(letter) - 1), chr(ord(letter) + 1))):
+            return None
+        return f"{letter}, {_ended(match['text'])}"
+
+    if len(letters) > 1:
+        draft.sub(_LETTERED, item, "markup")
 
 
 def _ended(text: str) -> str:

@@ -90,6 +90,9 @@ _COUNTED_BEFORE = pattern_of(
 )
 
 
+_ASIDE = pattern_of(r"\([^()]*[A-Za-z]{3}[^()]*\) ?\Z")  # words in brackets, then a dash
+
+
 def _sum(match: re.Match[str]) -> str | None:
     """ "7 - 3", "2+2", "1-2=5", but no range and no telephone number."""
     string, sign = match.string, match["sign"]
@@ -98,6 +101,8 @@ def _sum(match: re.Match[str]) -> str | None:
         string[match.start() - 1].isspace() and string[match.end() : match.end() + 1].isspace()
     )
     if sign in "-−" and before.isalpha() and not is_spaced:
+        return None
+    if before == ")" and is_spaced and _ASIDE.search(string[: match.start()][-80:]):
         return None
     if sign == "-" and _COUNTED_BEFORE.search(string[max(0, match.start() - 24) : match.start()]):
         return " to "

@@ -23,6 +23,7 @@ from voxcli.text.tagger import (
     Recogniser,
     led,
 )
+from voxcli.text.units import TIMES
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -69,7 +70,8 @@ _ORDINAL = pattern_of(
 _SHORT_ORDINAL = pattern_of(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
 _OVER = pattern_of(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
 _MANY_TIMES = pattern_of(
-    r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
+    r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?:(?=\s(?:as|a|per|daily|weekly)\s)|\s?/\s?"
+    rf"(?P<per>{'|'.join(TIMES)})(?!\w))"
 )
 _FRACTION = pattern_of(
     r"(?<![\w./])(?:(?P<whole>\d{1,6})(?: |"
@@ -362,7 +364,7 @@ COUNTED = (
         "number",
         DIGIT,
         _MANY_TIMES,
-        lambda m: f"{number(m['number'])} times",
+        lambda m: f"{number(m['number'])} times{' per ' + TIMES[m['per']] if m['per'] else ''}",
         search=InWord(r"\dx\b", DIGIT),
     ),
 )

@@ -115,8 +115,9 @@ _FEET = pattern_of(
     r"inches)(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
 _FEET_MARK = pattern_of(
-    r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?=\s(?:tall|long|wide|high|"
-    r"deep|by|x|and\s\d)\b)|(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
+    r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?<=x \d\d\d')|"
+    r"(?=\s(?:tall|long|wide|high|deep|by|x|and\s\d)\b)|"
+    r"(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
 )
 _INCH_MARK = pattern_of(
     r"(?<![\w./,])(?P<number>(?:\d{1,3}[ -])?\d{1,2}/\d{1,2}|\d{1,3}(?:\.\d{1,2})?)\"(?!\w)"
@@ -127,7 +128,8 @@ _FEET_INCHES = pattern_of(
     r"|(?<![\w.])(?P<feet2>[4-7])'(?P<inches2>1[01]|\d)(?![\w'\"])"
 )
 _PERCENT = pattern_of(
-    rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?%?\s?(?:-|–|to)\s?)?"
+    rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)(?:\s?%)?(?P<gap>\s?)(?:-|–|to)"
+    r"(?P<behind>\s?))?"
     rf"(?:(?P<upper>\d{{1,2}})/(?P<lower>\d{{1,2}})|(?P<number>{_ANY}))[\s-]?(?P<unit>%|‰|"
     r"percent\b|pct\b)"
 )
@@ -236,7 +238,9 @@ def _inch_mark(match: re.Match[str]) -> str | None:
     return f"{said} {'inch' if is_noun or written == '1' else 'inches'}"
 
 
-def _percent(match: re.Match[str]) -> str:
+def _percent(match: re.Match[str]) -> str | None:
+    if match["from"] and match["gap"] and not match["behind"] and not _is_rising(match):
+        return None  # a cell of a table, then one below zero: "1,310 -1.5%"
     lead = f"{amount(match['from'])} to " if match["from"] else ""
     unit = "per mille" if match["unit"] == "‰" else "percent"
     if match["upper"]:
@@ -244,6 +248,11 @@ def _percent(match: re.Match[str]) -> str:
     else:
         said = amount(match["number"])
     return f"{SIGNS[match['sign']]}{lead}{said} {unit}"
+
+
+def _is_rising(match: re.Match[str]) -> bool:
+    first, last = (match[name].replace(",", "") for name in ("from", "number"))
+    return "x" in first or "×" in first or float(first) < float(last)
 
 
 def _feet_inches(match: re.Match[str]) -> str:

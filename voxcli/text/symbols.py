@@ -34,6 +34,10 @@ _NAMED = (
     (pattern_of(r"\s?°C\b"), " degrees Celsius"),
     (pattern_of(r"\s?°F\b"), " degrees Fahrenheit"),
     (pattern_of(r"\bw/(?=\s)"), "with"),
+    (pattern_of(r"(?<=[\w.])\s?/\s?ea\b\.?"), " each"),
+    (pattern_of(r"\b[Yy]/[Yy]\b"), "year over year"),
+    (pattern_of(r"\b[Qq]/[Qq]\b"), "quarter over quarter"),
+    (pattern_of(r"\b[Mm]/[Mm]\b"), "month over month"),
     (pattern_of(r"\b(?P<a>[Aa]nd)/(?P<b>or)\b"), "{a} {b}"),
     (
         pattern_of(r"\b(?P<a>[Hh]e|[Ss]he|[Hh]im|[Hh]is|[Hh]er)/(?P<b>she|he|her|his|him)\b"),
@@ -72,7 +76,7 @@ _EQUALS = pattern_of(
 )
 # A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
 _BEFORE_NUMBER = pattern_of(
-    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
+    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~,;|]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
 )
 _AMOUNT = {"<": "less than ", ">": "more than "}
 _COMPARE = {

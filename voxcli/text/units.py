@@ -48,6 +48,8 @@ _OWN = {
     "wk": "week", "wks": "week", "mph": "mile per hour", "kph": "kilometer per hour",
     "kmh": "kilometer per hour", "rpm": "revolution per minute", "fps": "frame per second",
     "bpm": "beat per minute", "dB": "decibel", "psi": "pound per square inch",
+    "yds": "yard", "inHg": "inch of mercury", "lb-ft": "pound foot", "ft-lb": "foot pound",
+    "ft-lbs": "foot pound", "lbf": "pound force",
     "mmHg": "millimeter of mercury", "mm Hg": "millimeter of mercury", "KB": "kilobyte",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "TiB": "tebibyte",
     "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
