@@ -91,8 +91,10 @@ _HYPHEN = pattern_of(
     "[\u2010\u2011\u2012\u2043\ufe63](?=\\S)|\u2212(?=\\S)(?!(?<=\\d \u2212)\\d)|"
     "(?<=[0-9])\u2013(?=[0-9])"
 )
-_ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
-_DASH = pattern_of(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
+_ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| -[ \n]")
+_DASH = pattern_of(
+    " ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013](?: |(?=\n))|\u2013"
+)
 
 
 def has_content(text: str) -> bool:

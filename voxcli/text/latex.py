@@ -89,14 +89,15 @@ _GROUP = r"\{[^{}\n]{0,400}+\}"
 for _ in range(3):  # as deep as people nest them
     _GROUP = rf"\{{(?:[^{{}}\n]|{_GROUP}){{0,400}}+\}}"
 _NAMES = "|".join(sorted((*_SIGNS, *_FUNCTIONS), key=len, reverse=True))
-_KNOWN = (
-    rf"\\(?:(?:[dtc]?frac|[dt]?binom)\s?{_GROUP}\s?{_GROUP}|sqrt(?:\[[^\[\]\n]{{1,20}}\])?\s?{_GROUP}"
-    rf"|pmod\s?(?:{_GROUP}|\w)"
-    rf"|(?:{_NAMES})(?![A-Za-z]))"
+_GROUPED = (  # what has braces, and so is no part of a path
+    rf"(?<!\\)\\(?:(?:[dtc]?frac|[dt]?binom)\s?{_GROUP}\s?{_GROUP}"
+    rf"|sqrt(?:\[[^\[\]\n]{{1,20}}\])?\s?{_GROUP}"
+    rf"|(?:{_DRESS}|{_SET_APART}|{_UNSPOKEN}|footnote|pmod)\s?{_GROUP})"
 )
+_KNOWN = rf"\\(?:pmod\s?\w(?!\w)|(?:{_NAMES})(?![A-Za-z]))"
 _RAISED = rf"(?:[_^](?:{_GROUP}|\\[A-Za-z]{{1,20}}|\w)){{0,2}}"
 _LONE = pattern_of(
-    rf"(?<!\\)\\(?:{_DRESS}|{_SET_APART}|{_UNSPOKEN}|footnote)\s?{_GROUP}{_RAISED}"
+    rf"{_GROUPED}{_RAISED}"
     rf"|(?<![A-Za-z:\\._-])(?<!\w\\)(?:{_KNOWN}{_RAISED})(?!\\\w{{0,30}}(?:\.\w|\\)"
     rf"|\\(?!(?:{_NAMES})(?![A-Za-z])|[A-Za-z]{{1,20}}\s?\{{)\w)"
     rf"|\{{\\(?:{_SIZED})(?![A-Za-z])(?:[^{{}}\n]|{_GROUP}){{0,400}}\}}"
@@ -169,7 +170,7 @@ _STACKED = pattern_of(
     r"\\(?:overset|underset|stackrel)\s?" + _inner("upper") + r"\s?" + _inner("lower")
 )
 _RESIZED = pattern_of(rf"\{{\\(?:{_SIZED})(?![A-Za-z])\s?(?P<words>[^{{}}]{{0,400}})\}}")
-_MODULO = pattern_of(r"\\pmod\s?(?:\{(?P<of>[^{}]{1,40})\}|(?P<one>\w))")
+_MODULO = pattern_of(r"\\pmod\s?(?:\{(?P<of>[^{}]{1,40})\}|(?P<one>\w(?!\w)))")
 _LISTED = pattern_of(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))")
 _ALIGNED = pattern_of(r"(?<!\\)&")
 _BARE_DRESS = pattern_of(rf"\\(?:{_DRESS})(?![A-Za-z])")
@@ -194,7 +195,7 @@ _SUMMED = pattern_of(
     rf"(?:\s?\^(?:{_inner('high')}|(?P<last>\w)|\\infty(?P<never>)))?"
 )
 _ANGLE = pattern_of(r"\^\s?(?:\{\s?\\circ\s?\}|\\circ(?![A-Za-z]))")
-_LONE_LETTER = pattern_of(r"(?<![A-Za-z])\{(\w)\}(?=[_^])")
+_LONE_LETTER = pattern_of(r"(?<![A-Za-z}])\{(\w)\}(?=[_^])")
 _SHIFT = pattern_of(r"(?P<sign>[_^])(?:" + _inner("words") + r"|(?P<figure>\d))")
 _SHIFTED = pattern_of(r"\\text(?P<sign>su(?:b|per))script" + _inner("words"))
 _BARE_ROW = pattern_of(r"\\sqrt\s?(?P<one>\w)|\\[dt]?frac(?P<upper>\d)(?P<lower>\d)")

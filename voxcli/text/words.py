@@ -166,7 +166,7 @@ _DOTTED = pattern_of(
 _DEGREE = pattern_of(
     r"(?<![\w.])(?P<name>Ph\.?D|M\.?Sc|B\.?Sc|M\.D|LL\.?M)(?P<dot>\.?)(?P<plural>s)?(?!\w)"
 )
-_STARTS = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
+STARTS = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
 
 _AMPERSAND = pattern_of(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
 
@@ -178,7 +178,7 @@ def spaced(letters: str) -> str:
 
 def _stop(match: re.Match[str]) -> str:
     """The full stop again, where the abbreviation also ended the sentence."""
-    if not match["dot"] or not _STARTS.match(match.string, match.end()):
+    if not match["dot"] or not STARTS.match(match.string, match.end()):
         return ""
     return ". " if match.string[match.end() : match.end() + 1].isalpha() else "."
 
@@ -196,7 +196,7 @@ def _abbreviation(match: re.Match[str]) -> str | None:
     if name == "Cir" and _COURT.search(string[max(0, match.start() - 8) : match.start()]):
         return "Circuit"
     if name in ROADS and _placed(match) and not (_TITLED.match(string, end) and name == "Dr"):
-        is_end = _STARTS.match(string, end) is not None
+        is_end = STARTS.match(string, end) is not None
         return f"{ROADS[name]}{'.' if is_end else ''}"
     if name == "dr" and not _TITLED.match(string, end):
         return "doctor"
@@ -206,7 +206,7 @@ def _abbreviation(match: re.Match[str]) -> str | None:
         return "estimated"
     if name in _PLAIN:
         closes = ends_sentence(match) and (
-            name.lower() in SENTENCE_ENDING - {"jr", "sr"} or bool(_STARTS.match(string, end))
+            name.lower() in SENTENCE_ENDING - {"jr", "sr"} or bool(STARTS.match(string, end))
         )
         return f"{_PLAIN[name]}{'.' if closes else ''}"
     return None
@@ -239,7 +239,7 @@ def _saint(match: re.Match[str]) -> str | None:
         return "Saint" if match["name"] == "St" else None
     if not _placed(match):
         return None
-    return "Street." if _STARTS.match(match.string, match.end()) else "Street"
+    return "Street." if STARTS.match(match.string, match.end()) else "Street"
 
 
 ABBREVIATED = (
