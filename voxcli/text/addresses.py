@@ -68,6 +68,11 @@ _PRERELEASE = pattern_of(
     re.I,
 )
 _ANY_MINOR = pattern_of(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3})?)\.[xX](?!\w)")
+# "00:1A:2B:3C", "2001:db8::1"
+_HARDWARE = pattern_of(
+    r"(?<![\w:.])(?=[0-9:]{0,40}[A-Fa-f])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){2,7}(?![\w:])"
+)
+_LINEAGE = pattern_of(r"(?<![\w.])(?P<name>[A-Z]{1,2})(?P<number>(?:\.\d{1,3}){2,4})(?![\w.]?\d)")
 _DATE = pattern_of(
     r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|"
     r"[12]\d|3[01])"
@@ -86,7 +91,7 @@ _HANDLE = pattern_of(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = pattern_of(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
     r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}+(?!-\d)|(?=[a-z]|[A-Z]\w{0,8}[a-z])\w{2,60}+-\d{1,4}(?![\w-])|"
-    r"\d{1,4}[A-Za-z]\w{0,60})"
+    r"\d{1,4}[A-Za-z]\w{1,60})"
 )
 _CAMEL = pattern_of(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
@@ -250,6 +255,13 @@ def _version(match: re.Match[str]) -> str | None:
     return f"{'version ' if match['v'] else ''}{spoken} {suffix}".rstrip()
 
 
+def _hardware(match: re.Match[str]) -> str:
+    """Figures and letters one by one, in their groups."""
+    spelled = (" ".join(digits(c) if c.isdecimal() else c.upper() for c in part)
+               for part in match.group().replace("::", ":").split(":"))  # fmt: skip
+    return ", ".join(spelled)
+
+
 def _prerelease(match: re.Match[str]) -> str:
     parts = " point ".join(map(number, match["number"].split(".")))
     word = "R C" if match["word"].lower() == "rc" else match["word"].lower()
@@ -283,6 +295,19 @@ ADDRESSES = (
         _HAS_INNER_STOP,
     ),
     Recogniser("address", JOINED, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser(
+        "address", _WORD, _HARDWARE, _hardware, ":0", InWord(r"[A-Fa-f0-9]:[A-Fa-f0-9:]+:", ":")
+    ),
+    Recogniser(
+        "number",
+        CAPITAL,
+        _LINEAGE,
+        lambda m: " point ".join(
+            (" ".join(m["name"]), *(number(each) for each in m["number"].split(".")[1:]))
+        ),
+        ".",
+        InWord(r"[A-Z]\.\d+\.", ".0"),
+    ),
     Recogniser("number", _WORD, _PRERELEASE, _prerelease, ".-", _HAS_PRERELEASE),
     Recogniser(
         "number",

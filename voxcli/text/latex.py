@@ -92,7 +92,7 @@ _NAMES = "|".join(sorted((*_SIGNS, *_FUNCTIONS), key=len, reverse=True))
 _GROUPED = (  # what has braces, and so is no part of a path
     rf"(?<!\\)\\(?:(?:[dtc]?frac|[dt]?binom)\s?{_GROUP}\s?{_GROUP}"
     rf"|sqrt(?:\[[^\[\]\n]{{1,20}}\])?\s?{_GROUP}"
-    rf"|(?:{_DRESS}|{_SET_APART}|{_UNSPOKEN}|footnote|pmod)\s?{_GROUP})"
+    rf"|(?:{_DRESS}|{_SET_APART}|{_UNSPOKEN}|footnote|pmod)\s?{_GROUP})|[∑∏∫](?=_{_GROUP})"
 )
 _KNOWN = rf"\\(?:pmod\s?\w(?!\w)|(?:{_NAMES})(?![A-Za-z]))"
 _RAISED = rf"(?:[_^](?:{_GROUP}|\\[A-Za-z]{{1,20}}|\w)){{0,2}}"
@@ -191,7 +191,7 @@ _DRESSED = pattern_of(rf"\\(?:{_DRESS})\s?" + _inner("words"))
 _TITLED = pattern_of(rf"\\(?:{_SET_APART})\s?" + _inner("words"))
 _DROPPED = pattern_of(rf"\\(?:{_UNSPOKEN})\s?" + _inner("words"))
 _SUMMED = pattern_of(
-    rf"\\(?P<mark>{_MARKS})(?:\\limits)?\s?_(?:{_inner('low')}|(?P<first>\w))"
+    rf"(?:\\(?P<mark>{_MARKS})(?:\\limits)?|(?P<sign>[∑∏∫]))\s?_(?:{_inner('low')}|(?P<first>\w))"
     rf"(?:\s?\^(?:{_inner('high')}|(?P<last>\w)|\\infty(?P<never>)))?"
 )
 _ANGLE = pattern_of(r"\^\s?(?:\{\s?\\circ\s?\}|\\circ(?![A-Za-z]))")
@@ -389,7 +389,7 @@ def _root(match: re.Match[str], language: str) -> str:
 
 
 def _summed(match: re.Match[str], language: str) -> str:
-    mark = match["mark"]
+    mark = match["mark"] or {"∑": "sum", "∏": "prod", "∫": "int"}[match["sign"]]
     low = match["low"] if match["low"] is not None else match["first"]
     high = match["high"] if match["high"] is not None else match["last"]
     if high is None and match["never"] is not None:

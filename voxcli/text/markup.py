@@ -100,6 +100,7 @@ _NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
+_RUN_ON = pattern_of(r"(?<=\S) (?P<number>[2-9]|1\d)\) ")
 _LETTERED = pattern_of(
     r"^[ \t]{0,16}(?:(?P<open>\()(?P<inner>[A-Za-z])\)|(?P<letter>[A-Za-z](?=\))|[a-z])[.)])"
     r"[ \t]{1,4}(?P<text>[^\s\n][^\n]*)$",
@@ -119,6 +120,7 @@ _AUTOLINK = pattern_of(
     r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})>"
 )
 _CODE = pattern_of(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
+_PYTHONIC = pattern_of(r"(?<=[a-z0-9)\]])\*\*(?=[\d(]|[a-z](?!\w))(?!\d{1,4}\*\*)")  # x**2
 _STRONG = pattern_of(r"(?P<mark>\*\*\*|\*\*|~~|={2,6})(?P<text>[^*~=\n]{1,1000})(?P=mark)")
 _EMPHASIS = pattern_of(
     r"(?<![\w*])\*(?P<star>[^\s*](?:[^*\n]{0,1000}[^\s*])?)\*(?![\w*])"
@@ -174,6 +176,7 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
         _lines(draft, language)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
+    draft.sub(_PYTHONIC, "^", "symbol", "**")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
     draft.sub(_ESCAPE, _unescaped, "markup", "\\")
     if any(mark in draft.text for mark in _SPAN_MARKS):
@@ -262,6 +265,15 @@ def _numbered(draft: Draft, language: str) -> None:
         return f"{match['number']}, {_ended(match['text'])}"
 
     draft.sub(_NUMBERED, item, "markup")
+    draft.sub(_RUN_ON, _run_on, "markup", ")")
+
+
+def _run_on(match: re.Match[str]) -> str | None:
+    """ "1) Open it 2) Tap", where the number before is marked so too."""
+    before = int(match["number"]) - 1
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    is_next = f" {before}) " in f" {line}" or line.startswith(f"{before}, ")
+    return f"{'' if _ENDED.search(line[-8:]) else ','} {match['number']}, " if is_next else None
 
 
 def _lettered(draft: Draft) -> None:

@@ -29,7 +29,7 @@ _VARIABLE = pattern_of(
     r"[²³^])"
 )
 _FUNCTION = pattern_of(
-    r"(?<![\w.])(?P<name>[fghFGP]'?|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
+    r"(?<![\w.])(?P<name>[fghFGP]'{0,2}|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
     r"[a-z](?:, ?[a-z]){1,3})\)(?!\w)"
 )
 
@@ -57,6 +57,10 @@ def _variable(match: re.Match[str]) -> str | None:
 _SIZED = pattern_of(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
 
 
+_PRODUCT = pattern_of(r"(?<!\w)[a-z][*·][a-z](?!\w)")  # "x·y"
+_LOWERED = pattern_of(r"(?<=\([a-z])-(?=\d{1,3}\))")  # "(n-1)"
+
+
 def _operator(match: re.Match[str]) -> str | None:
     """Between numbers a cross is a size, and in an equation a product."""
     sign, string = match.group(), match.string
@@ -67,7 +71,8 @@ def _operator(match: re.Match[str]) -> str | None:
         is_size = after.isdecimal() and not re.search(r"[=^²³]", near) and _SIZED.search(near)
         return " by " if is_size else " times "
     if sign in "*·":
-        return " times " if before.isdecimal() or after.isdecimal() else None
+        is_one = before.isdecimal() or after.isdecimal() or after == "(" or before == ")"
+        return " times " if is_one or _PRODUCT.match(string, match.start() - 1) else None
     return " divided by "
 
 
@@ -126,7 +131,8 @@ def _function(match: re.Match[str]) -> str:
         ),
         match["of"],
     )
-    return f"{match['name']} of {of}"
+    name, primes = match["name"].rstrip("'"), match["name"].count("'")
+    return f"{name}{('', ' prime', ' double prime')[primes]} of {of}"
 
 
 # Grades, ratings and types of blood; no part of a word that another one completes: "A- and
@@ -190,5 +196,6 @@ MATHEMATICS = (
         lambda m: ", ".join(map(number, re.findall(r"\d", m.group()))),
         search=InWord(r"\A[-–]\Z"),
     ),
+    Recogniser("symbol", "-", _LOWERED, lambda m: " minus ", "("),
     Recogniser("symbol", "-+−", _BINARY, _sum),
 )

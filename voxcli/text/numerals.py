@@ -54,13 +54,17 @@ _DECIMAL_COMMA = pattern_of(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9
 _EUROPEAN = pattern_of(
     r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
 )
-_TENS_OF = pattern_of(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
+_TENS_OF = pattern_of(
+    r"(?<![\w.,])(?P<number>\d{1,3}(?:(?:,\d{3}){1,3}|(?:,\d{3}|0){1,3}(?=s of\b)))s(?!\w)"
+)
 _LETTERED = pattern_of(  # 2.5x
     r"(?<![\w.])\d+\.\d+(?=[^\W\d_])"
 )
 _SCALE = pattern_of(
     rf"{START}(?:(?P<from>{NUM})\s?[-–]\s?)?(?P<number>{NUM})\s?(?P<scale>k|K(?=\s[a-z])|bn|mn|"
-    r"mil(?=\s[a-z]))\b(?!/|['’])"
+    r"mil(?=\s[a-z])|(?<=\d)(?:K(?=\+)|M(?=\+?\s(?!solutions?\b)[a-z]{3})(?:(?<=\d\dM)|(?<=\.\dM)|"
+    r"(?=\+?\s(?:people|[a-z]{3,12}s)\b))|(?<=\.\d)B(?=\+?\s[a-z]{3})))"
+    r"\b(?!/|['’])"
 )
 _ORDINAL = pattern_of(
     r"(?<![\w.])(?<!\d,)(?<!\d/)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?P<nth>st|nd|rd|"
@@ -195,12 +199,16 @@ _AFTER_NUMBER = pattern_of(r"(?<=\d)\+(?!\w)")
 _OF_A_MODEL = pattern_of(r"[A-Za-z]\d{0,6}-$")  # "i7-9700K" has no thousands
 
 
+_SCALES = {
+    "k": "thousand", "m": "million", "mn": "million", "mil": "million", "b": "billion",
+    "bn": "billion",
+}  # fmt: skip
+
+
 def _scale(match: re.Match[str]) -> str | None:
     if led(match, _OF_A_MODEL):
         return None
-    scale = {"k": "thousand", "bn": "billion", "mn": "million", "mil": "million"}[
-        match["scale"].lower()
-    ]
+    scale = _SCALES[match["scale"].lower()]
     lead = f"{number(match['from'])} to " if match["from"] else ""
     return f"{lead}{number(match['number'])} {scale}"
 
@@ -347,9 +355,9 @@ COUNTED = (
         DIGIT,
         _TENS_OF,
         lambda m: plural(number(m["number"]).removeprefix("one ")),
-        search=OneOf("s of"),
+        search=InWord(r"0s\b", DIGIT),
     ),
-    Recogniser("number", DIGIT, _SCALE, _scale, search=pattern_of(r"\d\s?(?:k|K|bn|mn|mil)\b")),
+    Recogniser("number", DIGIT, _SCALE, _scale, search=pattern_of(r"\d\s?(?:k|K|M|B|bn|mn|mil)\b")),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
     Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
     Recogniser("number", DIGIT, _ORDINAL, _ordinal, search=InWord(r"\d(?i:st|nd|rd|th)", DIGIT)),

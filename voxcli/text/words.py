@@ -30,6 +30,7 @@ TITLES = {
 }  # fmt: skip
 _PLAIN = {
     "e.g": "for example", "i.e": "that is", "E.g": "For example", "I.e": "That is",
+    "resp": "respectively", "elev": "elevation", "acct": "account", "Acct": "Account",
     "etc": "et cetera", "vs": "versus", "cf": "compare", "approx": "approximately",
     "dept": "department", "Dept": "Department", "est": "established", "a.k.a": "also known as",
     "aka": "also known as", "ca": "circa", "esp": "especially", "incl": "including",
@@ -123,7 +124,7 @@ _HAS_BARE = pattern_of(
     r"(?<=L)t\s|(?<=S)(?:gt\s|t)|(?<=G)ov\s|(?<=A)(?:dm\s|ve|pt)|(?<=B)(?:lvd|ldg)|(?<=H)wy|"
     r"(?<=E)x(?:py|t)|(?<=R)(?:d|te|m)|(?<=V)S|(?<=v)s|(?<=ak)a|(?<=eg[,:])|(?<=ie[,:]))"
 )
-_TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)")
+_TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)|/(?:Mrs?|Ms|Dr)\.?\s+[A-Z]")
 _LETTER = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
 _LETTERED = (
     "Ex",
@@ -269,7 +270,7 @@ ABBREVIATED = (
         _GLUED,
         lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
-        InWord(r"\.(?<=[a-z]\.)[\dA-Z]", "."),
+        InWord(r"\.(?<=[A-Za-z]\.)[\dA-Z]", "."),
     ),
     Recogniser("abbreviation", CAPITAL + SMALL, _BARE, _bare, search=_HAS_BARE),
     Recogniser(
