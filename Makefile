@@ -75,7 +75,7 @@ $(SPEAKS): pyproject.toml constraints.txt setup.py $(wildcard voxcli/kernels/nat
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@size="190 MB"; \
 	case "$$(uname -s)" in Linux) test -n "$(TORCH_INDEX)" || size="up to 3 GB with CUDA; README says how to get the CPU build";; esac; \
-	echo "2/4 Installing torch ($$size; a minute or some)"
+	echo "2/4 Installing torch ($$size; a minute or more)"
 	$(call INSTALL,torch -c constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)))
 	@echo "3/4 Installing voxcli and what it needs (80 MB to download, and a minute to compile for the CPU)"
 	$(call INSTALL,-e . -c constraints.txt)

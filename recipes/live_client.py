@@ -4,8 +4,8 @@
     ollama run llama3.2 "Tell me a story." | python recipes/live_client.py
     ollama run llama3.2 "Tell me a story." | python recipes/live_client.py story.wav
 
-Without a file it plays, which needs sounddevice. Who is interrupted sends `response.cancel`,
-empties the player and goes on with `input.text` (docs/server.md).
+Without a file it plays, which needs sounddevice. `--url` names another server. Who is interrupted
+sends `response.cancel`, empties the player and goes on with `input.text` (docs/server.md).
 """
 
 import argparse
@@ -18,7 +18,6 @@ import wave
 
 from websockets.asyncio.client import connect
 
-URL = os.environ.get("VOXCLI_URL", "http://127.0.0.1:8091").replace("http", "ws", 1)
 KEY = os.environ.get("VOXCLI_API_KEY", "")
 
 
@@ -40,9 +39,10 @@ def open_sound(rate, path=None):
     return sound, sound.write
 
 
-async def main(path):
+async def main(path, url):
     headers = {"Authorization": f"Bearer {KEY}"} if KEY else None
-    async with connect(f"{URL}/v1/audio/speech/stream", additional_headers=headers) as socket:
+    address = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
+    async with connect(address, additional_headers=headers) as socket:
         await socket.send(json.dumps({"type": "session.config", "response_format": "pcm"}))
         created = json.loads(await socket.recv())
         sound, play = open_sound(created["sample_rate"], path)
@@ -60,4 +60,9 @@ parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
 )
 parser.add_argument("path", nargs="?", help="a WAV file")
-asyncio.run(main(parser.parse_args().path))
+parser.add_argument("--url", default="http://127.0.0.1:8091", help="of the server")
+options = parser.parse_args()
+try:
+    asyncio.run(main(options.path, options.url))
+except OSError as err:
+    parser.error(f"no server answers at {options.url}, or the file cannot be written: {err}")

@@ -1,6 +1,6 @@
 """First sound of a sentence that is written word by word, against that of a whole text.
 
-    voxcli serve --no-socket --port 8101 --background
+    voxcli serve --port 8101 --background
     python recipes/live_latency.py http://127.0.0.1:8101 --times 30
 
 In turns: the sentence alone as a streamed request, from its sending to the first samples that are

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from voxcli.errors import UsageError, nearest
+from voxcli.errors import UsageError, nearest, reason_of
 from voxcli.parameters import Values
 
 DEFAULT_MODEL = "mini"
@@ -332,7 +332,9 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
             message = f"config file {path}: its values are nested too deeply"
             raise UsageError(message, hint="correct or remove it") from err
         except (OSError, ValueError) as err:
-            raise UsageError(f"config file {path}: {err}", hint="correct or remove it") from err
+            raise UsageError(
+                f"config file {path}: {reason_of(err)}", hint="correct or remove it"
+            ) from err
         for key, value in table.items():
             if key not in known:
                 hint = f"{nearest(key, known)}known keys: {', '.join(sorted(known))}"

@@ -173,9 +173,13 @@ def kind_of(exit_code: int) -> type[VoxError]:
     return next((kind for kind in kinds if kind.exit_code == exit_code), EngineError)
 
 
-def reason_of(err: OSError) -> str:
-    """Why the system refused, in small letters, to stand behind a colon."""
-    return (err.strerror or str(err)).lower()
+def reason_of(err: BaseException) -> str:
+    """Why the system or a library refused, to stand behind a colon: it begins in small letters."""
+    if isinstance(err, OSError) and err.strerror:
+        return str(err.strerror).lower()
+    text = str(err) or type(err).__name__
+    is_word = text[1:2].islower() or not text[1:2].isalpha()
+    return text[:1].lower() + text[1:] if is_word else text
 
 
 def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:

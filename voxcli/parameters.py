@@ -62,6 +62,11 @@ class Parameter:
         return option_of(self.name)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What a person may call it in a table or a setting; its own name is the first."""
+        return tuple(dict.fromkeys((self.name, _plain(self.name), *self.aliases)))
+
+    @property
     def range(self) -> str:
         """ "from 2 to 100", or empty."""
         return "" if self.minimum is None else f"from {self.minimum:g} to {self.maximum:g}"
@@ -115,8 +120,13 @@ class Parameter:
 
 
 def option_of(name: str) -> str:
-    """`--guidance-scale` for `guidance_scale`."""
-    return f"--{name.replace('_', '-')}"
+    """`--guidance-scale` for `guidance_scale`, and `--greedy` for `is_greedy`."""
+    return f"--{_plain(name).replace('_', '-')}"
+
+
+def _plain(name: str) -> str:
+    """A name as people say it: without the verb that our code puts before a truth."""
+    return re.sub(r"^(is|has|can)_", "", name)
 
 
 def parameter(
@@ -189,7 +199,7 @@ def parse_settings(text: str, model: str, parameters: Sequence[Parameter]) -> di
         UsageError: not of that form; else as `settle`.
     """
     found: dict[str, Value] = {}
-    by_name = {name: each for each in parameters for name in (each.name, *each.aliases)}
+    by_name = {name: each for each in parameters for name in each.names}
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, sign, value = word.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")

@@ -21,6 +21,7 @@ from needs import PATIENCE_S
 from shell import VOXCLI
 
 from voxcli import cli
+from voxcli.audio import guard
 from voxcli.batch import forecast
 from voxcli.cli import output
 from voxcli.engine.native.engine import NativeEngine
@@ -182,8 +183,20 @@ def test_a_row_that_max_seconds_cut_is_told_and_the_exit_code_says_so(run: Run) 
     for _ in range(2):
         code, _, err = run("t.csv", "-o", "out")
         assert (code, report()["limited"]) == (1, 1)
-        assert "row 1: cut at 3 s, its max_seconds" in err
+        assert "row 1 (line 2): cut at 3 s, its max_seconds" in err
     assert report()["rows"][0]["audio_s"] == 3.0
+
+
+def test_what_the_check_of_the_audio_doubts_is_told_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "TRAILING_SILENCE_S", 0.0)
+    Path("t.csv").write_text("text\nThe ferry leaves at noon.\n")
+    told = re.compile(r"warning: row 1 \(line 2\): [\d.]+ s of silence at the end\n")
+    code, _, err = run("t.csv", "-o", "out")
+    assert (code, bool(told.search(err))) == (0, True), err
+    assert report()["rows"][0]["warnings"]
+    assert not told.search(run("t.csv", "-o", "out")[2])
 
 
 def test_the_rows_are_counted_while_they_are_checked(
@@ -322,8 +335,8 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         "--mix", "mix.wav", "--subtitles", "mix.srt",
     )  # fmt: skip
     assert code == 0, err
-    assert "row 1: overflows its slot by" in err
-    assert "row 2: sounds over an earlier one" in err
+    assert "row 1 (line 2): overflows its slot by" in err
+    assert "row 2 (line 6): sounds over an earlier one" in err
     first, second = report()["rows"]
     assert first["speed"] <= 1.3
     assert first["overflow_s"] > 1.0
@@ -337,6 +350,6 @@ def test_a_sentence_too_long_for_its_slot_is_flagged_and_moves_nothing(run: Run)
         "--overlap", "cut",
     )  # fmt: skip
     assert (code, statuses()) == (0, ["kept", "kept"])
-    assert "row 1: loses its last" in err
+    assert "row 1 (line 2): loses its last" in err
     second = report()["rows"][1]
     assert (second["placed_s"], second["shift_s"], second["overlap_s"]) == (1.2, 0.0, 0.0)

@@ -64,7 +64,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         (["--prompt-audio", EMMA, "--prompt-text", " "], "is empty"),
         (["--ref", EMMA, "--ref-text-file", "gone.txt"], "cannot read gone.txt: no such file"),
         (["--ref", EMMA, "--ref-text", "a", "--ref-text-file", EMMA_TEXT], "are both given"),
-        (["--ref", EMMA, "--ref-text", ""], "transcript of"),
+        (["--ref", EMMA, "--ref-text", ""], "--ref-text is empty"),
         (["--ref", EMMA, "--ref-auto", "--ref-end", "2"], "--ref-auto chooses"),
         (["--ref", EMMA, "--ref-text", "a", "--prompt-audio", EMMA, "--prompt-text", "a"], "drop"),
         (["--ref", EMMA, "--ref-text", "a", "--style", "warm"], "has no style mode"),

@@ -38,6 +38,7 @@ PATH = [str(Path(VOXCLI).parent)]
 PAGES = [
     "README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
+RECIPES = sorted((ROOT / "recipes").glob("*.py"))
 NOT_RUN = {
     "sets up a machine": r"^(make|pip|pipx|uv|\.) ",
     "downloads gigabytes": r"openbmb/VoxCPM2|Qwen/Qwen3-TTS",
@@ -76,6 +77,12 @@ def scripts_of(page: str) -> list[str]:
         elif language == "python":
             blocks.append(f"python - << 'END'\n{text}END")
     return [block for block in blocks if block.strip()]
+
+
+def servers_of(recipe: Path) -> list[str]:
+    """The commands among its first words that start a server in the background."""
+    head = recipe.read_text("utf-8").split('"""', 2)[:2]
+    return re.findall(r"^ *(voxcli serve .*--background)$", head[-1], re.MULTILINE)
 
 
 def examples_of(command: str) -> tuple[str, ...]:
@@ -175,6 +182,13 @@ def test_the_commands_of_a_page_work_one_after_the_other(
     page: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     paste(scripts_of(page), tmp_path, request)
+
+
+@pytest.mark.parametrize("recipe", [each for each in RECIPES if servers_of(each)])
+def test_the_server_that_a_recipe_asks_for_starts(recipe: Path, cold_place: str) -> None:
+    environ = environment(XDG_RUNTIME_DIR=cold_place)
+    for command in servers_of(recipe):
+        finish(f"{command}; voxcli serve --stop", Path(cold_place), environ)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -136,16 +136,35 @@ def test_options_behind_two_dashes_are_named(run: Any) -> None:
         ("speak Hello. --slots 0", "--slots is 0; give 1 or more"),
         ("clone Hello. --voice emma", "no option '--voice'; it is an option of: voxcli speak,"),
         ("speak Hello. --ref me.wav", "no option '--ref'; it is an option of: voxcli clone,"),
-        ("speak Hello. -v emma", "-v takes no value, but 'emma' follows it; see 'voxcli speak"),
+        ("speak Hello. -v emma", "-v takes no value, but 'emma' follows it; did you mean '--voice"),
         ("speak --text Hello.", "no option '--text'; TEXT needs none: voxcli speak TEXT"),
         ("speak Hello. --lang en", "no option '--lang'; did you mean '--language'?"),
         ("clone Hello. --reference a.wav", "no option '--reference'; did you mean '--ref'?"),
-        ("speak Hello. --gpu", "no option '--gpu'; see 'voxcli speak --help'"),
+        ("speak Hello. --gpu", "no option '--gpu'; did you mean '--device cuda'?"),
+        ("speak Hello. --outfile a.wav", "no option '--outfile'; did you mean '--output'?"),
+        ("speak Hello. -w a.wav", "no option '-w'; did you mean '--output'?"),
+        (
+            "speak Hello. --speaker_wav a.wav",
+            "no option '--speaker_wav'; did you mean '--ref'? it is",
+        ),
+        ("speak -t Hello.", "no option '-t'; TEXT needs none: voxcli speak TEXT"),
+        ("speak --list-voices", "no option '--list-voices'; run: voxcli voices list"),
+        ("speak Hello. --max_seconds 3", "no option '--max_seconds'; did you mean '--max-sec"),
+        ("speak Hello. --max-seconds 10s", "--max-seconds is '10s'; give a number: 10; see"),
+        ("speak Hello. --max-seconds 1:30", "--max-seconds is '1:30'; give a number: 90; see"),
+        ("speak Hello. --pause 500ms", "--pause is '500ms'; give a number: 0.5; see"),
+        ("speak Hello. --speed 1,2", "--speed is '1,2'; give a number: 1.2; see"),
+        ("speak Hello. --speed +50%", "--speed is '+50%'; give a number: 1.5; see"),
+        ("speak Hello. --rate 44.1kHz", "--rate is '44.1kHz'; give a whole number: 44100; see"),
+        ("speak Hello. --rate 48,000", "--rate is '48,000'; give a whole number: 48000; see"),
+        ("batch a.csv -o b --duck-attack-ms 1s", "--duck-attack-ms is '1s'; give a number: 1000"),
+        ("models delete mini", "no command 'delete'; it has list, info, verify, pull, remove; see"),
+        ("version", "no command 'version'; write voxcli --version"),
         ("list", "no command 'list'; it is a command of: voxcli voices, voxcli models; see"),
         ("speak Hello. --voice me.wav", "no voice 'me.wav'; for the voice of a recording, run: "),
         (
             "--voice emma speak Hello.",
-            "no option '--voice'; put it behind the command: voxcli speak --voice",
+            "no option '--voice'; put it behind the command: voxcli speak Hello. --voice emma",
         ),
     ],
 )
@@ -155,6 +174,98 @@ def test_misspelt_words_and_values_are_told_what_was_meant(
     code, out, err = run(*words.split())
     assert (code, out) == (EXIT_USAGE, "")
     assert f"voxcli: error: {message}" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["hello", "there", "-o", "a.wav"], "hello there"),
+        (["say", "It's $5."], "It's $5."),
+        (["“Good", "morning”"], "Good morning"),
+        (["speak", "„Guten", "Tag“", "-q"], "Guten Tag"),
+        (["speak", "Hello.", "--style", "‘warm,", "slow’"], "warm, slow"),
+        (["speak", "Hello.", "--voice=“emma”"], "emma"),
+    ],
+)
+def test_words_that_belong_together_are_shown_in_quotes_of_a_shell(
+    words: list[str], meant: str, run: Any
+) -> None:
+    code, out, err = run(*words)
+    assert (code, out, err.count("\n")) == (EXIT_USAGE, "", 1)
+    hint = err[err.index(";") :]
+    assert f'"{meant}"' in hint or shlex.quote(meant) in hint
+
+
+def test_a_file_without_a_command_gets_the_one_that_reads_it(run: Any) -> None:
+    commands = {
+        "a.txt": "voxcli speak --file a.txt", "a.csv": "voxcli batch a.csv -o FOLDER",
+        "a.srt": "voxcli batch a.srt -o FOLDER", "a.wav": "voxcli clone TEXT --ref a.wav",
+    }  # fmt: skip
+    for name, command in commands.items():
+        Path(name).touch()
+        assert f"'{name}' is a file; " in (err := run(name)[2])
+        assert command in err
+
+
+@pytest.mark.parametrize("dash", ["–", "—", "−", "‑"])
+@pytest.mark.parametrize("option", ["voice", "dry-run", "speed=2", "voise"])
+def test_an_option_with_another_dash_is_not_spoken(dash: str, option: str, run: Any) -> None:
+    typed, meant = dash + option, option.replace("voise", "voice")
+    for words in ([typed], ["Hello.", typed, "emma"], ["--style", typed], [f"-{typed}"]):
+        code, out, err = run("speak", *words)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f"{typed}' begins with a dash that no option has; write --{meant}," in err
+    for words in (["--", typed], [f"{dash}What voice?"], [f"{dash}Oh."], [f"{dash}5"]):
+        assert run("speak", "--dry-run", *words)[0] == EXIT_OK
+
+
+@pytest.mark.parametrize("typed", ["-voice", "-dry-run", "-output=a.wav", "-quite", "-file"])
+def test_a_long_option_with_one_dash_is_not_taken_apart(typed: str, run: Any) -> None:
+    code, out, err = run("speak", "Hello.", typed)
+    assert (code, out) == (EXIT_USAGE, "")
+    assert f"no option '{typed}'; did you mean '--" in err
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("next_word", ["--dry-run", "--dryrun", "-q", "-o", "--help", "--voice=a"])
+def test_an_option_is_not_the_value_of_another(next_word: str, run: Any) -> None:
+    for option, words in (("--ref", ["clone", "Hello."]), ("-o", ["speak", "Hello."])):
+        code, out, err = run(*words, option, next_word)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f"{option} needs a value, and '{next_word}' follows it" in err
+    assert "cannot read --dry-run" in run("clone", "Hello.", "--ref=--dry-run")[2]
+    assert "--pause is -1" in run("speak", "Hello.", "--pause", "-1")[2]
+
+
+@pytest.mark.parametrize("option", ["--voice", "--bits", "--language", "--engine", "--model"])
+def test_an_empty_value_is_named(option: str, run: Any) -> None:
+    for words in ([option, ""], [f"{option}="]):
+        code, out, err = run("speak", "Hello.", *words)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f"{option} is empty; give " in err
+    assert run("speak", "Hello.", "--style", "", "--dry-run")[0] == EXIT_OK
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-v", "voices", "list"],
+        ["voices", "-v", "list"],
+        ["voices", "list", "-vv"],
+        ["speak", "Hi.", "--dry-run", "-qv"],
+        ["speak", "-v", "Hi.", "--dry-run", "--verbose"],
+    ],
+)
+def test_steps_are_shown_wherever_that_is_asked(words: list[str]) -> None:
+    done = subprocess.run([VOXCLI, *words], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == EXIT_OK
+    assert " ms  voxcli" in done.stderr or "voices" in words
+
+
+@pytest.mark.parametrize("words", ["--help speak", "-h voices add", "voices --help add"])
+def test_help_before_a_command_is_that_commands(words: str, run: Any) -> None:
+    command = [word for word in words.split() if not word.startswith("-")]
+    assert run(*words.split()) == run(*command, "--help")
 
 
 def test_each_option_says_what_it_needs_in_voxclis_own_words(run: Any) -> None:
@@ -431,7 +542,16 @@ def test_bundled_voices_speak_though_saved_ones_cannot_be_read(tmp_path: Path, r
     code, out, err = run("voices", "list")
     assert (code, out.count(" bundled ")) == (EXIT_OK, 6)
     assert f"warning: cannot read the saved voices in {saved}: " in err
-    assert run("speak", "Hello.", "--voice", "emma", "--dry-run")[0] == EXIT_OK
+    Path("a.csv").write_text("text,voice\nOne.,emma\nTwo.,hugo\nThree.,emma\n")
+    told = {
+        "speak Hello. --voice emma --dry-run": "'emma'",
+        "batch a.csv -o out --dry-run": "'emma' and 'hugo'",
+        "voices show emma": "'emma'",
+    }
+    for words, names in told.items():
+        code, _, err = run(*words.split())
+        assert (code, err.count("cannot read the saved voices")) == (EXIT_OK, 1)
+        assert f", so voxcli takes {names} as bundled with voxcli; make the folder yours" in err
     code, _, err = run("speak", "Hello.", "--voice", "reader", "--dry-run")
     assert code == EXIT_MODEL
     assert f"error: cannot read the saved voices in {saved}: " in err
@@ -477,6 +597,40 @@ def test_bash_is_told_what_may_follow(line: str, wanted: str) -> None:
     environ = {**os.environ, **words, "_VOXCLI_COMPLETE": "complete_bash"}
     done = subprocess.run([VOXCLI], env=environ, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout.split()) == (EXIT_OK, [wanted])
+
+
+@pytest.mark.parametrize(
+    ("words", "cursor", "wanted"),
+    [
+        (["speak", "--voice", "=", "em"], 4, "emma"),
+        (["speak", "Hi there", "--model", "=", "min", "-q"], 5, "mini"),
+        (["batch", "a.csv", "--seed", "=", "3", "--overlap", "=", ""], 8, "mix"),
+        (["batch", "a.csv", "--overlap", "="], 4, "mix"),
+    ],
+)
+def test_bash_completes_a_value_behind_a_sign(words: list[str], cursor: int, wanted: str) -> None:
+    """It takes the sign for a word."""
+    asked = {"COMP_WORDS": "\n".join(["voxcli", *map(shlex.quote, words)]).replace("''", "")}
+    environ = {**os.environ, **asked, "COMP_CWORD": str(cursor)}
+    environ["_VOXCLI_COMPLETE"] = "complete_bash"
+    done = subprocess.run([VOXCLI], env=environ, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == EXIT_OK
+    assert done.stdout.split()[0] == wanted
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_the_option_with_the_value(shell: str) -> None:
+    for line, wanted in {
+        "voxcli speak --voice=em": "emma",
+        "voxcli batch --overlap=": "mix",
+    }.items():
+        asked = {"_VOXCLI_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line}
+        environ = {**os.environ, **asked, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        done = subprocess.run(
+            [VOXCLI], env=environ, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == EXIT_OK
+        assert line.split()[-1].partition("=")[0] + f"={wanted}" in done.stdout
 
 
 # While it starts

@@ -184,7 +184,7 @@ def test_a_full_disk_behind_stdout_is_a_writing_error(words: list[str]) -> None:
             [VOXCLI, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
         )
     assert done.returncode == errors.EXIT_OUTPUT
-    assert done.stderr.endswith("cannot write to stdout: No space left on device\n")
+    assert done.stderr.endswith("cannot write to stdout: no space left on device\n")
     assert "Traceback" not in done.stderr
 
 

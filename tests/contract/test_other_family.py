@@ -75,7 +75,7 @@ def test_speak_has_the_familys_rate_parameters_and_end(place: Path) -> None:
 
 def test_what_the_family_does_not_have_is_refused_with_its_own_list(place: Path) -> None:
     for words, message in (
-        (("--steps", "6"), "--temperature (from 0.1 to 2), --top-k (from 1 to 16), --is-greedy"),
+        (("--steps", "6"), "--temperature (from 0.1 to 2), --top-k (from 1 to 16), --greedy"),
         (("--temperature", "9"), "give a number from 0.1 to 2; 0.1 is nearly greedy"),
         (("--style", "underwater"), "--style cannot be underwater"),
         (("--voice", "nobody"), "no voice 'nobody'"),

@@ -54,6 +54,19 @@ def run(ready: None, omni: Any, capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+@pytest.mark.parametrize(
+    ("has_card", "code", "said"),
+    [(True, 3, "voxcli models pull"), (False, 4, "vLLM-Omni needs an NVIDIA GPU")],
+)
+def test_nobody_is_sent_for_a_model_that_could_not_run_here(
+    run: Run, monkeypatch: pytest.MonkeyPatch, has_card: bool, code: int, said: str
+) -> None:
+    here = replace(machine(), has_card=has_card)
+    monkeypatch.setattr(Machine, "this", classmethod(lambda cls: here))
+    ended, _, err = run("speak", TEXT, "-o", "a.wav", "--model", "openbmb/VoxCPM2")
+    assert (ended, said in err) == (code, True), err
+
+
 def test_speak_writes_a_file_and_says_what_its_start_does(run: Run, omni: Any) -> None:
     code, out, err = run("speak", TEXT, "-o", "a.wav")
     assert (code, out) == (0, "a.wav\n"), err

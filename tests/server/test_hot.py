@@ -357,7 +357,7 @@ def test_what_names_no_engine_is_refused(spec: str) -> None:
 
 
 ODD = {
-    "nonsuch": "cannot be used (No such file or directory)",
+    "nonsuch": "cannot be used (no such file or directory)",
     "file": "is not a folder",
     "x" * 80: "is too long for a socket",
     "run": "is another user's",
@@ -520,7 +520,7 @@ def test_a_stop_asks_who_lives_and_waits_for_no_other(
 
     def holder(place: Place) -> dict[str, int]:
         pid = next(pids, asked.pid if asked.poll() is None else os.getpid())
-        return {"pid": pid}
+        return {"pid": pid, "idle_s": 300}  # which a server that is gone does not wait for
 
     monkeypatch.setattr(Place, "holder", holder)
     assert cli.main(["serve", "--stop"]) == 0

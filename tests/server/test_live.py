@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -361,10 +360,9 @@ def test_the_recipe_writes_what_comes_through_a_pipe(server: Running, tmp_path: 
     file = tmp_path / "a.wav"
     recipe = Path(__file__).parents[2] / "recipes" / "live_client.py"
     process = subprocess.Popen(
-        [sys.executable, str(recipe), str(file)],
+        [sys.executable, str(recipe), str(file), "--url", server.url],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "VOXCLI_URL": server.url},
     )
     with process:
         assert process.stdin is not None

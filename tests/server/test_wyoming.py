@@ -44,6 +44,7 @@ from wyoming.tts import (
 )
 
 from voxcli import cli
+from voxcli.engine.remote.place import describe
 from voxcli.errors import UsageError
 from voxcli.server import inbox, listener, patience, wyoming
 from voxcli.server.door import Door, listen_tcp
@@ -594,6 +595,8 @@ def test_a_fresh_process_goes_on_with_the_same_port() -> None:
     listening = Listening(port=0, wyoming=("127.0.0.1", 0))
     with Door.open(listening, None, model="fake") as door:
         urls = door.urls
+        shown = describe({"pid": 1, "url": door.url, "wyoming": door.wyoming_url, "idle_s": None})
+        assert shown == f"pid 1, {urls}"
         left = door.leave()
     with Door.take("127.0.0.1", left) as again:
         assert again.urls == urls

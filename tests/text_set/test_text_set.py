@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 
 import pytest
 from comparison import is_same
-from score import PARTS, Pair, read_floors, read_pairs, score
+from score import PARTS, Pair, read_floors, read_pairs, say, score
 
 FLOORS = read_floors()
+
+
+def is_english(pair: Pair) -> bool:
+    return pair.language == "en" and not pair.is_sentences
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +34,25 @@ def test_no_kind_falls_below_its_floor(pairs: dict[str, list[Pair]]) -> None:
                 fallen.append(f"{part} {kind}: {right} right, floor {FLOORS[kind][index]}")
                 fallen += [f"    {line}" for line in missed[kind]]
     assert not fallen, "\n".join(fallen)
+
+
+def test_what_was_said_stays(pairs: dict[str, list[Pair]]) -> None:
+    english = {
+        say(pair.written, "en") for own in pairs.values() for pair in own if is_english(pair)
+    }
+    changed = {said for said in english if say(said, "en").rstrip(".") != said.rstrip(".")}
+    assert changed <= {"ツ， whatever"}  # a comma of a foreign script
+
+
+def test_two_sentences_are_said_as_each_of_them_alone(pairs: dict[str, list[Pair]]) -> None:
+    written = [pair.written for own in pairs.values() for pair in own if is_english(pair)]
+    found = [
+        text for text in written if re.fullmatch(r"[A-Z][a-z]{2,} [^\n]* [a-z]{4,}[.!?]", text)
+    ]
+    assert len(found) > 150
+    for first, second in itertools.pairwise(found):
+        alone = f"{say(first, 'en')} {say(second, 'en')}"
+        assert say(f"{first} {second}", "en") == alone, (first, second)
 
 
 def test_the_set_is_large_and_a_part_is_held_out(pairs: dict[str, list[Pair]]) -> None:

@@ -129,7 +129,7 @@ def test_a_full_disk_is_no_fault_of_the_recording(monkeypatch: pytest.MonkeyPatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OutputError, match="No space left"):
+    with pytest.raises(OutputError, match="no space left"):
         decode_audio(b"\0\0\0\x20ftypM4A \0\0", "the recording")
 
 

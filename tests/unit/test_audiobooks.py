@@ -197,11 +197,32 @@ def test_levels_are_those_of_the_whole(samples: list[float], sizes: list[int]) -
         at += size
     power = float(np.square(whole, dtype=np.float64).mean())
     assert 10 ** (meter.overall() / 10) == pytest.approx(power, rel=1e-9, abs=1e-20)
-    squares = np.square(whole, dtype=np.float64)
-    windows = [squares[i : i + 50].reshape(5, 10) for i in range(0, len(whole) - 49, 10)]
-    audible = [each.mean() for each in windows if (each.mean(axis=1) > 1e-10).all()]
-    floor = 10 ** (meter.noise_floor_db() / 10)
-    assert floor == pytest.approx(min(audible, default=0.0), rel=1e-9)
+
+
+@pytest.mark.parametrize("noise_db", [-70.0, -50.0])
+@pytest.mark.parametrize("pause_s", [0.1, 0.6])
+@pytest.mark.parametrize("is_filled", [True, False])
+def test_the_noise_floor_is_that_of_the_pauses_whatever_fills_them(
+    noise_db: float, pause_s: float, is_filled: bool
+) -> None:
+    """Also where no half second is free of speech or of digital silence."""
+    numbers = np.random.default_rng(1)
+    word = np.concatenate((voice(120.0, 0.4, RATE), np.zeros(round(0.1 * RATE), np.float32)))
+    noisy = word + numbers.normal(size=len(word)) * 10 ** (noise_db / 20)
+    pause = numbers.normal(size=round(pause_s * RATE)) * 10 ** (noise_db / 20) * is_filled
+    meter = LevelMeter(RATE)
+    for _ in range(20):
+        meter.push(np.concatenate((noisy, pause)).astype(np.float32))
+    assert meter.noise_floor_db() == pytest.approx(noise_db, abs=1.5)
+
+
+def test_speech_without_a_pause_has_its_own_level_as_floor_and_silence_none() -> None:
+    meter = LevelMeter(RATE)
+    meter.push(voice(120.0, 2.0, RATE))
+    assert -40 < meter.noise_floor_db() < 0
+    silent = LevelMeter(RATE)
+    silent.push(np.zeros(2 * RATE, np.float32))
+    assert silent.noise_floor_db() == -math.inf
 
 
 @pytest.mark.parametrize("gain", [0.003, 1.0])

@@ -366,6 +366,19 @@ def test_a_first_line_of_words_that_is_used_as_the_header_is_told(tmp_path: Path
     assert "not spoken: Hello there.; if it is a row, add --no-header" in found.notes[0]
 
 
+def test_a_header_with_abbreviations_is_one(tmp_path: Path) -> None:
+    """As spreadsheets have them; the message names the column of the text."""
+    content = "Nr.;Prompt;max. Sekunden\n1;Press 2 for sales.;8,5\n"
+    with pytest.raises(UsageError) as caught:
+        table(tmp_path, content)
+    assert "--map 'text=Prompt'" in (caught.value.hint or "")
+    found = table(tmp_path, content, mapping={"text": "Prompt", "max_seconds": "max. Sekunden"})
+    assert found.notes == ()
+    assert (found.records[0].values["text"], found.records[0].values["max_seconds"]) == (
+        "Press 2 for sales.", "8,5",
+    )  # fmt: skip
+
+
 def test_a_table_without_a_header_and_with_many_columns_is_told_which_is_the_text(
     tmp_path: Path,
 ) -> None:

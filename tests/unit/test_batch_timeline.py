@@ -89,7 +89,10 @@ def test_no_cue_is_lost_and_nothing_clips(tmp_path: Path, policy: Policy) -> Non
 
 def test_fail_refuses_overlapping_slots_before_anything_runs(tmp_path: Path) -> None:
     mix = tmp_path / "mix.wav"
-    with pytest.raises(UsageError, match=r"rows 1 and 2 by 0\.50 s.*rows 5 and 6 by 1\.00 s"):
+    with pytest.raises(
+        UsageError,
+        match=r"rows 1 and 2 \(lines 2 and 3\) by 0\.50 s.*rows 5 and 6 \(lines 6 and 7\) by 1\.0",
+    ):
         speak(session(tmp_path, mix=mix, policy=Policy.FAIL))
     assert not mix.exists()
 

@@ -487,7 +487,7 @@ def test_a_pull_asks_for_the_pinned_files_and_resolves_them(
     ("error", "message"),
     [
         (ConnectionError("no route"), "cannot reach the hub"),
-        (OSError(28, "No space left on device"), "broke off.*No space left"),
+        (OSError(28, "No space left on device"), "broke off.*no space left"),
     ],
 )
 def test_a_failed_download_is_explained(

@@ -335,3 +335,16 @@ def test_every_module_is_described_in_the_architecture() -> None:
         name for name in names if f"`{name}`" not in text and not name.endswith("__init__.py")
     ]
     assert not missing, f"docs/architecture.md does not name {missing}"
+
+
+def test_one_function_says_why_the_system_refused() -> None:
+    """So that the system's capital letter stands in no sentence."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sources()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FormattedValue)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "strerror"
+    ]
+    assert not found

@@ -73,6 +73,13 @@ def test_two_names_of_one_parameter_are_one() -> None:
         parse_settings("count=7,number=7", "m", DECLARED)
 
 
+def test_a_truth_has_a_plain_name_where_a_person_types_it() -> None:
+    assert (IS_QUICK.option, IS_QUICK.names) == ("--quick", ("is_quick", "quick"))
+    assert COUNT.names == ("count", "number")
+    for words in ("quick=yes", "is_quick=true", "--quick=1"):
+        assert parse_settings(words, "m", DECLARED) == {"is_quick": True}
+
+
 def test_a_truth_is_written_in_words() -> None:
     assert IS_QUICK.parse("Yes") is True
     assert IS_QUICK.parse("false") is False

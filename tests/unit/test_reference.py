@@ -328,6 +328,53 @@ def test_the_best_part_goes_from_pause_to_pause(voice: Audio) -> None:
     assert report.actions[0].startswith(f"used {report.start_s:.2f} to {report.end_s:.2f} s")
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_best_part_does_not_end_where_the_recording_cuts_speech(
+    voice: Audio, is_reversed: bool
+) -> None:
+    """Though it has a little more speech there."""
+    regions = [Region(1.0, 10.0), Region(10.5, 13.0), Region(14.0, 24.5)]
+    if is_reversed:
+        regions = [Region(24.5 - each.end_s, 24.5 - each.start_s) for each in reversed(regions)]
+    part = best_part(regions, 24.5)
+    assert part.start_s > 0
+    assert part.end_s < 24.5
+    lone = [Region(0.0, 8.0)]  # there is nothing else
+    assert best_part(lone, 8.0) == Region(0.0, 8.0)
+    rate = voice.sample_rate
+    cut = np.tile(voice.samples, 12)[: -round(0.7 * rate)]
+    _, report = prepare_reference(replace(voice, samples=cut))
+    assert not report.is_cut_at_start
+    assert not report.is_cut_at_end
+
+
+@pytest.mark.parametrize("snr_db", [12, 22])
+def test_steady_noise_cuts_no_word(voice: Audio, snr_db: float) -> None:
+    """And a word that is cut is found in it."""
+    rate, numbers = voice.sample_rate, np.random.default_rng(3)
+    level = float(np.sqrt(np.square(voice.samples).mean())) * 10 ** (-snr_db / 20)
+    quiet = np.zeros(rate // 2, np.float32)
+    for is_cut in (False, True):
+        loudest = int(np.abs(voice.samples).argmax())
+        words = np.append(voice.samples, voice.samples[:loudest] if is_cut else quiet)
+        speech = np.append(quiet, words)
+        noisy = speech + numbers.standard_normal(len(speech)).astype(np.float32) * np.float32(level)
+        _, report = prepare_reference(replace(voice, samples=noisy))
+        assert not report.is_cut_at_start
+        assert report.is_cut_at_end == is_cut
+
+
+def test_what_was_done_is_not_suggested(voice: Audio) -> None:
+    start = round(0.5 * voice.sample_rate)
+    cut = replace(voice, samples=voice.samples[start:-start])
+    told, chosen = (
+        " ".join(prepare_reference(cut, Preparation(is_auto=is_auto))[1].warnings)
+        for is_auto in (False, True)
+    )
+    assert "--ref-auto" in told
+    assert "--ref-auto" not in chosen
+
+
 def test_one_long_stretch_is_cut_and_crumbs_are_kept() -> None:
     assert best_part([Region(1.0, 41.0)], 50.0) == Region(0.8, 10.8)
     assert best_part([Region(1.0, 1.6), Region(9.0, 9.5)], 10.0).start_s == pytest.approx(0.8)

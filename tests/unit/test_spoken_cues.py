@@ -18,10 +18,11 @@ from voxcli.audio.joins import QUIET
 from voxcli.audio.placing import Policy
 from voxcli.batch.fitting import FitJudge
 from voxcli.batch.session import Session
+from voxcli.batch.spoken_cues import as_written
 from voxcli.batch.subtitles import Line, as_subtitles
 from voxcli.batch.tables import read_table
 from voxcli.batch.timeline import Timeline
-from voxcli.times import MAX_CUE_S, MAX_LINE, MAX_LINES
+from voxcli.times import MAX_CUE_S, MAX_LINE, MAX_LINES, Timed
 
 LONG = (
     "The first of these sentences is written so that no reader takes it in at once. A second one "
@@ -110,6 +111,72 @@ def test_cues_have_the_written_words_in_lines_that_fit_the_screen(tmp_path: Path
         assert max(map(len, lines)) <= MAX_LINE
         assert end_s - start_s <= MAX_CUE_S + 0.01
     assert all(before[1] <= after[0] + 1e-3 for before, after in pairwise(found))
+
+
+NUMBERS = (
+    "On 3 March 1897 nobody there expected a ship at all. “Look,” said Mrs. Doyle, “there’s one!” "
+    "It was 7:45 a.m. Dr. J. H. Whitfield had sailed for 14 days; the crew ate nothing but rusk."
+)
+
+
+def test_sentences_with_numbers_are_cues_when_they_sound(tmp_path: Path) -> None:
+    """Not at shares of the whole row, which would be seconds off within a chapter."""
+    table = f'start,text\n1,"{NUMBERS}"\n'
+    for suffix in ("srt", "json"):
+        speak(session(tmp_path, suffix, table=table))
+    found, segments = cues(tmp_path / "a.srt"), cues(tmp_path / "a.json")
+    assert " ".join(text for _, _, text in found).split() == NUMBERS.split()
+    starts = [start_s for start_s, _, _ in found]
+    for start_s, _, text in segments:
+        assert min(abs(start_s - each) for each in starts) < 0.002, text
+    assert len(segments) > 4
+
+
+MARKED = """# The *Morning*
+
+The **ferry** leaves at noon, on [the pier](https://example.org/a). Bring `a jacket`.
+
+- One thing
+- Another thing
+
+3. The third thing
+
+| When | Where |
+|---|---|
+| Noon | The pier |
+"""
+
+
+def test_a_reader_sees_no_markup_and_no_stop_that_was_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "book.md"
+    path.write_text(MARKED, "utf-8")
+    timeline = Timeline(Policy.SHIFT, mix=tmp_path / "mix.wav", subtitles=tmp_path / "a.srt")
+    speak(replace(prepare(path, tmp_path / "out"), timeline=timeline))
+    found = [text.replace("\n", " ") for _, _, text in cues(tmp_path / "a.srt")]
+    assert found[:2] == ["The Morning", "The ferry leaves at noon, on the pier."]
+    assert " ".join(found[2:]) == (
+        "Bring a jacket. One thing Another thing 3. The third thing When, Where Noon, The pier"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "parts"),
+    [
+        ("Pay $5. Then go.", ["Pay five dollars.", "Then go."], ["Pay $5.", "Then go."]),
+        ("It is 7, “no”.", ["It is seven,", '"no".'], ["It is 7,", "“no”."]),
+        ("On 3/4, 1897 it fell.", ["On March fourth,", "eighteen ninety-seven it fell."], None),
+        ("他说。“好”。", ["他说。", "“好”。"], ["他说。", "“好”。"]),
+        ("🙂 🙂", ["smile", "smile"], None),
+        ("One. Two.", ["One.", "…", "Two."], ["One.", "Two."]),
+    ],
+)
+def test_a_text_is_cut_between_segments_where_a_word_tells_the_place(
+    written: str, said: list[str], parts: list[str] | None
+) -> None:
+    segments = [Timed(text, at, at + 0.5) for at, text in enumerate(said)]
+    found = as_written(written, segments)
+    assert [each.text for each in found] == (parts or [written])
+    assert (found[0].start_s, found[-1].end_s) == (0, len(said) - 0.5)
 
 
 def test_the_json_has_spoken_words_speakers_and_files(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_other_languages_have_the_signs(language: str, written: str, spoken: str
     ],
 )
 def test_paths_and_expressions_are_no_commands(text: str) -> None:
-    assert said(text).count("backslash") == text.count("\\") - text.count("\\.")  # as Markdown's
+    assert said(text).count("backslash") == text.count("\\")
 
 
 def test_brackets_that_markdown_escapes_are_no_formula() -> None:
@@ -117,6 +117,93 @@ def test_hostile_formulas_take_linear_time(piece: str) -> None:
     normalise(piece * 2000, "en")
     normalise("\\" + piece * 2000, "de")
     assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("formula", "spoken"),
+    [
+        ("p < 0.05", "p is less than zero point zero five"),
+        ("O(1)", "O of one"),
+        (r"O(n \log n)", "O of n log n"),
+        ("x", "x"),
+        ("n = 5", "n equals five"),
+        ("2 + 2 = 4", "two plus two equals four"),
+        ("f(x) = x^2", "f of x equals x squared"),
+        ("E=mc^2", "E equals mc squared"),
+        (r"50\%", "fifty percent"),
+        (r"A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "A equals one two, three four"),
+        (r"\hat x", "x hat"),
+        (r"\bar{x}_1", "x bar one"),
+        (r"\hat{\theta}", "theta hat"),
+        (r"\vec v", "vector v"),
+        ("|x|", "absolute value of x"),
+        (r"\left|a - b\right|", "absolute value of a minus b"),
+        ("|S|", "size of S"),
+        (r"\|v\|", "norm of v"),
+        ("P(A|B)", "P of A given B"),
+        (r"\lfloor x \rfloor", "floor of x,"),
+        (r"\lceil x \rceil", "ceiling of x,"),
+        (r"a \equiv b \pmod n", "a is identical to b mod n"),
+        (r"7 \bmod 3", "seven mod three"),
+        (r"\{x \mid x > 0\}", ", x such that x is greater than zero,"),
+        (r"X \sim N(0, 1)", "X is distributed as N of zero, one"),
+        (r"x \in [0,1]", "x in, zero, one,"),
+        (r"\mathbb R", "R"),
+        (r"p \land q", "p and q"),
+        ("p <\n0.05", "p is less than zero point zero five"),
+    ],
+)
+def test_dollars_enclose_a_formula(formula: str, spoken: str) -> None:
+    assert said(f"So ${formula}$ here.") == f"So {spoken} here.".replace(" ,", ",")
+    assert said(f"So $${formula}$$.") == f"So {spoken}.".replace(" ,", ",").replace(",.", ".")
+    assert "$" not in said(f"Gut: ${formula}$ hier.", "de")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have $5 and $10.", "($5, $10)", '"$5"/"$6"', "$5-$10", "$5–$10", "from US$5 to A$6",
+        "It cost $5 (or $6).", "$5/hr, $6/hr and $7/hr", "$1 = 1.3 US$ today", "*$5* and **$9**",
+        "cheap ($), fair ($$), dear ($$$)", "a $$ place and a $$$ place, the $$ was good",
+        "cost $a and $b", "echo $HOME/$USER and $PATH", "$x=$y;", "{print $1,$2}", "${a}${b}",
+        "$('a').x($('b'))", "$AAPL, $TSLA and $AAPL/$TSLA", "the $-sign and the $-key",
+        "(foo)$|^bar$", r"(foo)$|^\s+$", "$5<br>or 6$", "$5, 10$ or more",
+    ],
+)  # fmt: skip
+def test_dollars_of_money_and_programs_are_no_formula(text: str) -> None:
+    found = said(text)
+    assert found.count("dollar") == text.count("$"), found
+
+
+def test_one_letter_keeps_the_ending_of_its_number() -> None:
+    assert said("the $n$th, the $k$-th and the $x$-axis") == "the nth, the k-th and the x-axis"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        (r"A word\footnote{See below.} and more.", "A word, See below, and more."),
+        (r"See \href{https://a.b/c}{this page} now.", "See this page now."),
+        (r"See \url{https://a.b/c} now.", "See a dot b slash c now."),
+        (r"A {\large big word} and {\bf a bold} one.", "A big word and a bold one."),
+        (r"As said\cite{a} in Section~\ref{b}.", "As said in Section."),
+    ],
+)
+def test_commands_of_prose_leave_their_words(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"Match \(\d+\) here.", r"\d+\.\d{2}", r"\w+\s*\( for it", r"^\$\d+\(\w+\)$",
+        r"C:\alpha\beta\(old)\gamma", r"D:\[old]\_tmp\-x", r"C:\Program Files\(x86)\app",
+        r"\\server\share\$x", r"\alpha\beta\file.txt", r"\bfoo\b", r"[\w.]+\@\w+\.com",
+        r"$\d+\.\d$", r"\[\s\S]",
+    ],
+)  # fmt: skip
+def test_no_backslash_of_a_path_or_an_expression_is_lost(text: str) -> None:
+    assert said(text).count("backslash") == text.count("\\")
 
 
 # ------------------------------------------------------------ lines that begin with a sign
@@ -162,7 +249,34 @@ def test_line_ends_that_a_program_wrote_are_line_ends() -> None:
     assert said(r"Steps:\n- two\n- three") == said("Steps:\n- two\n- three")
 
 
-@pytest.mark.parametrize("text", [r"C:\Name\nFoo", r"\\server\nNew", r"the \name of it"])
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        (r"first\nsecond", "first second"),
+        (r"Hello.\nhow are you", "Hello. how are you"),
+        (r"one\ntwo\nnever\nthree", "one two never three"),  # the others decide for "never"
+        (r"Name\tAge\tCity", "Name Age City"),
+        (r"One.\\nTwo.", "One. Two."),
+        (r"caf\u00e9 \u2014 \ud83d\ude00", "café —"),
+    ],
+)
+def test_what_a_program_wrote_of_a_line_is_read(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+
+
+def test_line_ends_before_small_letters_are_known_in_every_language() -> None:
+    assert said(r"erste Zeile\nzweite Zeile\nnein", "de") == "erste Zeile zweite Zeile nein"
+    assert said(r"première ligne\nseconde ligne", "fr") == "première ligne seconde ligne"
+    assert said(r"C:\neu und dir\name", "de") == r"C:\neu und dir\name"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"C:\Name\nFoo", r"\\server\nNew", r"the \name of it", r"C:\temp\new", r"dir\name",
+        r"see \new and \temp", r"x\neq y", r"a\nu b", r"\w+\t\d", r"C:\u2024abc", r"the [\n]+ part",
+    ],
+)  # fmt: skip
 def test_a_path_has_no_line_end(text: str) -> None:
     assert "backslash" in said(text)
 

@@ -22,7 +22,8 @@ HOSTILE = [
     "[a", "<script>", "<style><svg>", "Sat ", "Nov-", '1" ', "1h1", "1 000 ",
     "é", "字。", "x1", "– ", "a-", "www.", "&lt;", "½", "😀",
     "¹", "⁻", "x⁻ⁿ", "word¹", "(word)²", "a 1,²", "₁ₙ", "$5.5", "km²/", "m·", "m²/s", " m s^-2",
-    "Σ ", "H₂(", "Ca2", "Na+", "5 m·", "J/(m·", "10²–", "~5", "5 kg-",
+    "$a ", "\\n", "\\u00e9", "~1", "A- ", "at - 5 ", "-ab\n", "Σ ", "H₂(", "Ca2",
+    "Na+", "5 m·", "J/(m·", "10²–", "~5", "5 kg-",
 ]  # fmt: skip
 
 
@@ -49,7 +50,26 @@ def test_time_is_linear_in_the_length(piece: str) -> None:
     assert is_within(piece * (4_000 // len(piece)), 0.5)
 
 
-@pytest.mark.parametrize("piece", ["5 J·", "5/(m·", "10²", "x²", "~", "H₂", "（字"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "5-",
+        "5~ ",
+        "1937—",
+        "3:2-",
+        "-5%",
+        "A-5",
+        "$1",
+        "a@",
+        "5 J·",
+        "5/(m·",
+        "10²",
+        "x²",
+        "~",
+        "H₂",
+        "（字",
+    ],
+)
 def test_time_of_chinese_is_linear_too(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chinese, "_wetext", lambda: None)  # whose time is its own
 

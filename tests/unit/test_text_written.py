@@ -289,3 +289,161 @@ def test_zeros_that_only_let_chapters_sort_are_not_said(written: str, spoken: st
 )
 def test_signs_and_short_forms_are_known_by_what_is_beside_them(written: str, spoken: str) -> None:
     assert normalise(written).text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("My blood type is O-.", "My blood type is O negative."),
+        ("AB+ blood and A- donors", "A B positive blood and A negative donors"),
+        ("rated BBB- by S&P", "rated B B B minus by S and P"),
+        ("from AA+ to AA- now", "from A A plus to A A minus now"),
+        ("B+ in art, C- in math, D", "B plus in art, C minus in math, D"),
+        ("Grade: B- (A-)", "Grade: B minus, A minus"),
+        ("the A- and B-roads", "the A- and B-roads"),
+        ("pre- and post-war, vitamin B- and C-rich", "pre- and post-war, vitamin B- and C-rich"),
+        ("an A-rated bond and Plan B- the end", "an A-rated bond and Plan B- the end"),
+    ],
+)
+def test_a_minus_behind_a_grade_or_a_type_of_blood_is_said(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize("sign", ["+/-", "±", "+-", "-/+", "+/- ", "± "])
+def test_plus_or_minus_has_many_writings(sign: str) -> None:
+    assert normalise(f"It was {sign}3 %.", "en").text == "It was plus or minus three percent."
+    assert normalise(f"5 {sign}2 mm", "en").text == "five plus or minus two millimeters"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("20~30 people", "twenty to thirty people"),
+        ("20～30 people", "twenty to thirty people"),
+        ("$20~$30", "twenty dollars to thirty dollars"),
+        ("10%~20%", "ten to twenty percent"),
+        ("5 km ~ 6 km", "five kilometers to six kilometers"),
+        ("-5°C~-3°C", "minus five degrees Celsius to minus three degrees Celsius"),
+        ("9:00~11:30", "nine o'clock to eleven thirty"),
+        ("~30 people and x ~ 5", "about thirty people and x about five"),
+        ("in ~/x and v~1", "in tilde slash x and v one"),
+    ],
+)
+def test_a_wave_between_numbers_is_a_range(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("It was at - 40 degrees.", "It was at minus forty degrees."),
+        ("down to – 5 °C", "down to minus five degrees Celsius"),
+        ("It is - 5 ℃ now.", "It is minus five degrees Celsius now."),
+        ("from - 5 to 5", "from minus five to five"),
+        ("The answer is - 5.", "The answer is minus five."),
+        ("x = - 5 and (- 3)", "x equals minus five and, minus three"),
+        ("between -5 and - 2", "between minus five and minus two"),
+        ("It was cold - 40 degrees.", "It was cold — forty degrees."),
+        ("He left - 40 people stayed.", "He left — forty people stayed."),
+        ("what he dreamed of - 10 dogs", "what he dreamed of — ten dogs"),
+        ("pages 10 - 12", "pages ten to twelve"),
+    ],
+)
+def test_a_sign_may_stand_apart_from_its_number(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+@pytest.mark.parametrize("mark", ["-", "–", "—", "– ", "— ", "+", "*"])
+def test_items_glued_to_their_marks_are_items(mark: str, language: str) -> None:
+    text = f"{mark}milk\n{mark}eggs\n{mark}bread"
+    assert normalise(text, language).text == "milk.\neggs.\nbread."
+
+
+@pytest.mark.parametrize(
+    "text", ["-5\n-3", "foo\n-bar", "-v on\n-q off", "*bold*\n*word*", "1990\n–1995"]
+)
+def test_lines_that_only_begin_with_a_sign_are_no_items(text: str) -> None:
+    assert "." not in normalise(text, "en").text
+
+
+def test_both_speakers_of_a_dialogue_are_read_without_their_dashes() -> None:
+    assert normalise("—Hola.\n—¿Qué tal?", "es").text == "Hola.\n¿Qué tal?"
+    assert normalise("– Bonjour.\n– Salut.", "fr").text == "Bonjour.\nSalut."
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # a cell of a table, then a number below zero
+        ("2023 310 -1.5%", "twenty twenty-three three hundred ten minus one point five percent"),
+        ("S&P 500 -1.2%", "S and P five hundred minus one point two percent"),
+        ("10-12%, 10 -12%", "ten to twelve percent, ten to twelve percent"),
+        # what follows words in brackets is no sum
+        ("the old one (from Rome) - 2nd try", "the old one, from Rome, — second try"),
+        ("(a + b) - 3", "a plus b, minus three"),
+        # versions
+        ("from 2.x to 3.0-rc.1", "from two point x to three point zero R C one"),
+        ("see error.log.1", "see error.log.one"),
+        ("v1.2.3-beta.2", "version one point two point three beta two"),
+        # names of invoices are no hashtags
+        ("#INV-2024-0042", "number I N V, twenty twenty-four, zero zero four two"),
+        ("#BlueSky and #covid-19", "hashtag Blue Sky and hashtag covid one nine"),
+        # amounts
+        ("€1.200,-", "one thousand two hundred euros"),
+        ("1.400,— €", "one thousand four hundred euros"),
+        ("$9.99/ea. now", "nine dollars and ninety-nine cents each now"),
+        ("up 8.3% y/y", "up eight point three percent year over year"),
+        # dates
+        ("due 30/09", "due the thirtieth of September"),
+        ("from 1493 to 1479 BC", "from fourteen ninety-three to fourteen seventy-nine B C"),
+        ("Open Mon.–Fri. 8:30", "Open Monday to Friday eight thirty"),
+        ("He came Mon.–Fri. He left.", "He came Monday to Friday. He left."),
+        # units
+        ("3x/day for 2x a week", "three times per day for two times a week"),
+        ("410 lb-ft", "four hundred ten pound feet"),
+        ("30.1 inHg", "thirty point one inches of mercury"),
+        ("291 yds., then", "two hundred ninety-one yards, then"),
+        ("a 50' x 120' lot", "a fifty feet by one hundred twenty feet lot"),
+        ("pandas>=2.0,<3", "pandas is at least two point zero, less than three"),
+        # what is calculated
+        ("f'(x) = 2x, f''(x) = 2", "f prime of x equals two x, f double prime of x equals two"),
+        ("n·(n-1) and x·y", "n times, n minus one, and x times y"),
+        ("= n(n+1)/2", "equals n, n plus one, over two"),
+        ("the (old)/new one", "the, old, slash new one"),
+        ("|-5| = 5", "absolute value of minus five equals five"),
+        ("∛27", "cube root of twenty-seven"),
+        ("∑_{i=1}^n i", "sum from i equals one to n of i"),
+        ("x**2 and **2**", "x squared and two"),
+        ("if x % 2 == 0", "if x mod two equals zero"),
+        ("a % of it", "a percent of it"),
+        ("up 2 1/2%", "up two and a half percent"),
+        # signs that were lost, and numbers with letters
+        ("6'2\" / 88 cm", "six foot two slash eighty-eight centimeters"),
+        ("95 lb. / 88 kg", "ninety-five pounds slash eighty-eight kilograms"),
+        ("Dear Mr./Ms. Smith", "Dear Mister or Miz Smith"),
+        ("n=50/group", "n equals fifty per group"),
+        ("350 kcal/serving", "three hundred fifty kilocalories per serving"),
+        ("b/w 9 and 5, w/in 2 mi.", "between nine and five, within two miles."),
+        ("1.2M displaced, 3M users", "one point two million displaced, three million users"),
+        ("300K+ homes", "three hundred thousand plus homes"),
+        ("the 3M company and a 2B pencil", "the three M company and a two B pencil"),
+        ("1 of 1,000s", "one of thousands"),
+        ("a 1:50,000 map", "a one to fifty thousand map"),
+        ("Apt #4B", "Apartment number four B"),
+        ("00:1A:2B:3C:4D:5E", "zero zero, one A, two B, three C, four D, five E"),
+        ("lineage B.1.1.7 then", "lineage B point one point one point seven then"),
+        ("main.py:42", "main dot P Y: forty-two"),
+        ("1) Open it 2) Tap \"Go\" 3) Wait", "one, Open it, two, Tap \"Go\", three, Wait."),
+        ("It has 2) twice", "It has two, twice"),
+    ],
+)  # fmt: skip
+def test_what_strangers_wrote_is_read(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+def test_lettered_lines_are_items_where_a_neighbour_is_one() -> None:
+    assert normalise("a) First\nb) Second").text == "a, First.\nb, Second."
+    assert normalise("(a) First\n(b) Second").text == "a, First.\nb, Second."
+    assert normalise("J. Smith\nK. Lee").text == "J Smith\nK Lee"
+    assert normalise("a) only one").text == "a, only one"

@@ -46,7 +46,7 @@ def temporary_folder(
     try:
         return tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
     except OSError as err:
-        raise OutputError(f"no temporary folder: {err.strerror}") from err
+        raise OutputError(f"no temporary folder: {reason_of(err)}") from err
 
 
 def output_error(err: OSError, path: Path) -> OutputError:
@@ -54,7 +54,7 @@ def output_error(err: OSError, path: Path) -> OutputError:
     code = err.errno or 0
     if code == 0 and _is_full(path.parent):
         code = errno.ENOSPC  # libsndfile says only "system error"
-    reason = os.strerror(code).lower() if code else reason_of(err)
+    reason = reason_of(OSError(code, os.strerror(code))) if code else reason_of(err)
     hint = _HINTS.get(code, "choose another folder")
     return OutputError(f"cannot write {path}: {reason}", hint=hint)
 

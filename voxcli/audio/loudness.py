@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from pyloudnorm import IIRfilter
 from scipy.signal import lfilter
 
-from voxcli.audio.level import STEP_S, Energies
+from voxcli.audio.level import Energies
 from voxcli.audio.resample import Samples
 
+STEP_S = 0.1
 STEPS_IN_BLOCK = 4  # blocks of 400 ms that overlap by three quarters
 OFFSET_DB = -0.691
 ABSOLUTE_GATE_LUFS = -70.0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from voxcli.audio.joins import frame_levels
 from voxcli.audio.pace import speaking_time
 from voxcli.audio.read import Audio
-from voxcli.audio.resample import Samples
+from voxcli.audio.resample import EMPTY, Samples
 from voxcli.audio.vad import SHORT_SPEECH_S, Region
 from voxcli.errors import told_apart
 
@@ -30,6 +30,7 @@ CUT_DB = 25.0
 END_S = 0.02
 CUT_START_DB = 12.0
 START_S = 0.002
+ABOVE_NOISE_DB = 6.0  # steady noise runs into both ends of a recording, and cuts no word
 
 MAX_TEXT_SHARE = 0.65  # shortest plausible time of the transcript in the time of the speech: 26/s
 MIN_TEXT_SHARE = 0.5  # longest plausible time of the transcript in the time of the speech
@@ -88,8 +89,9 @@ def measure(
     offset = float(samples.mean(dtype=np.float64))
     centred = (samples - np.float32(offset)).astype(np.float32)
     level = level_dbfs(centred[is_speech])
-    noise = _noise_dbfs(centred, rate, is_speech)
+    noise, has_pauses = _noise_dbfs(centred, rate, is_speech)
     start, end = (max(1, round(length_s * rate)) for length_s in (START_S, END_S))
+    least = noise + ABOVE_NOISE_DB if has_pauses else level_dbfs(EMPTY)
     return ReferenceReport(
         path=audio.name,
         format=audio.format,
@@ -107,8 +109,8 @@ def measure(
         snr_db=round(min(level - noise, MAX_SNR_DB), 1),
         clipped_share=round(_clipped_share(samples), 5),
         dc_offset=round(offset, 4),
-        is_cut_at_start=level_dbfs(centred[:start]) > level - CUT_START_DB,
-        is_cut_at_end=level_dbfs(centred[-end:]) > level - CUT_DB,
+        is_cut_at_start=level_dbfs(centred[:start]) > max(level - CUT_START_DB, least),
+        is_cut_at_end=level_dbfs(centred[-end:]) > max(level - CUT_DB, least),
         key="",
     )
 
@@ -125,14 +127,15 @@ def speech_dbfs(samples: Samples, regions: list[Region], rate: int) -> float:
     return level_dbfs(samples[_in_regions(len(samples), regions, rate)])
 
 
-def _noise_dbfs(samples: Samples, rate: int, is_speech: NDArray[np.bool_]) -> float:
-    """Level outside the speech, or of the quietest frames where there is no pause."""
+def _noise_dbfs(samples: Samples, rate: int, is_speech: NDArray[np.bool_]) -> tuple[float, bool]:
+    """Level outside the speech, or of the quietest frames where there is no pause; and whether
+    there is one."""
     size = max(1, round(END_S * rate))
     levels = frame_levels(samples, rate, END_S)
     is_quiet = ~np.logical_or.reduceat(is_speech, np.arange(0, len(samples), size))
     if is_quiet.sum() >= 5:  # 0.1 s
-        return float(np.median(levels[is_quiet]))
-    return float(np.percentile(levels, 5))
+        return float(np.median(levels[is_quiet])), True
+    return float(np.percentile(levels, 5)), False
 
 
 def _clipped_share(samples: Samples) -> float:
@@ -144,14 +147,19 @@ def _clipped_share(samples: Samples) -> float:
     return float(runs[runs >= CLIPPED_RUN].sum() / len(samples))
 
 
-def doubts(report: ReferenceReport) -> tuple[str, ...]:
-    """What a user should know before wondering about the result."""
+def doubts(report: ReferenceReport, *, is_chosen: bool = False) -> tuple[str, ...]:
+    """What a user should know before wondering about the result.
+
+    Args:
+        is_chosen: its part was chosen automatically, which need not be suggested.
+    """
     found = []
+    choose = "" if is_chosen else ", --ref-auto"
     if report.speech_s < SHORT_SPEECH_S:
         length, wanted = told_apart(report.speech_s, SHORT_SPEECH_S)
         found.append(f"only {length} s of speech: {wanted} s or more give a steadier voice")
     if report.speech_share < MIN_SHARE:
-        found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim, --ref-auto)")
+        found.append(f"only {report.speech_share:.0%} of it is speech (--ref-trim{choose})")
     if report.snr_db < MIN_SNR_DB:
         ratio, wanted = told_apart(report.snr_db, MIN_SNR_DB, 0)
         found.append(
@@ -167,7 +175,7 @@ def doubts(report: ReferenceReport) -> tuple[str, ...]:
     for is_cut, end in ((report.is_cut_at_start, "start"), (report.is_cut_at_end, "end")):
         if is_cut:
             where = f"there is sound up to its very {end}, so a word may be cut"
-            found.append(f"{where} (--ref-{end}, --ref-auto)")
+            found.append(f"{where} (--ref-{end}{choose})")
     return tuple(found)
 
 

@@ -224,7 +224,7 @@ def _temporary_file(data: bytes) -> Iterator[Path]:
         try:
             path.write_bytes(data)
         except OSError as err:
-            raise OutputError(f"no temporary file: {err.strerror}") from err
+            raise OutputError(f"no temporary file: {reason_of(err)}") from err
         yield path
 
 

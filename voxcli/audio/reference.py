@@ -132,7 +132,7 @@ def prepare_reference(
         samples, action = _normalise(samples, audio.sample_rate)
         actions.append(action)
     recording = Recording(np.ascontiguousarray(samples), audio.sample_rate)
-    warnings = doubts(report)
+    warnings = doubts(report, is_chosen=wish.is_auto)
     if is_quiet and (level := speech_dbfs(samples, regions, audio.sample_rate)) < QUIET_DBFS:
         what_to_do = ", under a louder click or noise"
         if not can_normalise:

@@ -18,6 +18,7 @@ SHORT_SPEECH_S = 3.0  # less gives a voice that varies from try to try
 AUTO_S = 10.0  # what an automatic choice aims at
 AUTO_MAX_S = 15.0
 CUT_COST_S = 3.0  # of speech: so much is given up for a part that ends in a pause, not in a word
+LEAST_PAUSE_S = 0.05  # between speech and an end of the recording, that it does not cut
 TRIM_KEEP_S = 0.2  # of silence before and after the speech
 
 VAD_RATE = 16_000
@@ -58,8 +59,8 @@ def find_speech(samples: Samples, sample_rate: int) -> list[Region]:
 def best_part(regions: list[Region], total_s: float) -> Region:
     """The stretch that has about `AUTO_S` of speech and little else, and is `AUTO_MAX_S` or less.
 
-    It begins and ends in pauses, where speech has any. Never one that is too short to use where
-    another is not.
+    It begins and ends in pauses, where speech has any: an end of the recording that cuts speech is
+    none. Never one that is too short to use where another is not.
     """
     assert regions, "a part of nothing was asked for"
     pauses = [0.0, *(region.end_s for region in regions)]
@@ -72,6 +73,8 @@ def best_part(regions: list[Region], total_s: float) -> Region:
         min((region.end_s + after) / 2, region.end_s + TRIM_KEEP_S)
         for region, after in zip(regions, nexts, strict=True)
     ]
+    starts_cut = regions[0].start_s < LEAST_PAUSE_S
+    ends_cut = total_s - regions[-1].end_s < LEAST_PAUSE_S
     candidates: list[tuple[float, float, Region]] = []  # seconds of speech, score, the stretch
     for first, start_s in enumerate(starts):
         if ends[first] - start_s > AUTO_MAX_S:  # a long stretch without a pause
@@ -85,6 +88,8 @@ def best_part(regions: list[Region], total_s: float) -> Region:
                 break
             speech_s += regions[last].duration_s
             score = min(speech_s, AUTO_S) - 0.5 * (duration_s - speech_s)
+            score -= CUT_COST_S * (starts_cut and first == 0)
+            score -= CUT_COST_S * (ends_cut and last == len(regions) - 1)
             candidates.append((speech_s, score, Region(start_s, ends[last])))
 
     def worth(candidate: tuple[float, float, Region]) -> tuple[bool, bool, float]:

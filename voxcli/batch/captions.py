@@ -205,8 +205,12 @@ _NOTE = re.compile(r"\[[^\]]*\]|【[^】]*】|(?m:^\s*\([^)]*\)\s*$)|\A\s*\([^)]
 # Where a label was taken out: the number of its speaker between two characters that no text has
 _TAKEN = re.compile("\x04(\\d+)\x05")
 _AFTER_LABEL = re.compile("(?<=\x05)\\s*\\([^)]*\\)")
-_DASH = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>+\s*)")
-_NO_SIGN = re.compile(r"(?m)^\s*(?:[-–—](?![$€£]?\d)\s*|>>+\s*)")  # where one line alone has a dash
+_DASHES = "-\u2010-\u2015\u2212"
+_DASH = re.compile(rf"(?m)^\s*(?:[{_DASHES}]\s*|>>+\s*)")
+# Where one line alone has a dash
+_NO_SIGN = re.compile(rf"(?m)^\s*(?:[{_DASHES}](?![$€£]?\d)\s*|>>+\s*)")
+_NEXT_TURN = re.compile(rf"(?<=[.?!…]) ?[{_DASHES}] (?=[^\W\d_]|[¿¡\"“«])")  # "- Ready? - Yes."
+_ENDED = re.compile(r"[\W_]\Z")
 
 
 @dataclass
@@ -259,6 +263,8 @@ def spoken(text: str, names: Names, tagless: Tagless) -> list[Speech]:
     words = _tidy(_NOTE.sub(lambda m: m[0] if is_timed(m[0]) else note(m), words))
     words = _INNER.sub(label, _LABEL.sub(label, words))
     words = _AFTER_LABEL.sub(take("sound notes"), words)
+    if _DASH.match(words):
+        words = _NEXT_TURN.sub("\n- ", words)
     dash = _DASH if len(_DASH.findall(_TAKEN.sub(" ", words))) > 1 else _NO_SIGN
     before, *parts = _TAKEN.split(words)
     found = [Speech(before, speakers[0])]
@@ -269,13 +275,22 @@ def spoken(text: str, names: Names, tagless: Tagless) -> list[Speech]:
         else:
             found.append(Speech(part, name))
     for speech in found:
-        speech.words = " ".join(dash.sub("", speech.words).split())
+        speech.words = _joined(dash.split(speech.words), are_turns=dash is _DASH)
     said = [each for each in found if any(map(str.isalnum, MARK.sub(" ", each.words)))]
     if said:
         said[0].left_out = left_out
         return said
     why = _why_nothing(" ".join(text.split()), left_out, has_song=_SONG.search(text) is not None)
     return [Speech("", speakers[-1], why, left_out)]
+
+
+def _joined(parts: Iterable[str], *, are_turns: bool) -> str:
+    """The parts in a row; where each is somebody's turn, with a stop between two of them."""
+    joined = ""
+    for part in filter(None, (" ".join(part.split()) for part in parts)):
+        stop = "." if are_turns and joined and not _ENDED.search(joined) else ""
+        joined += f"{stop} {part}" if joined else part
+    return joined
 
 
 def _tidy(text: str) -> str:

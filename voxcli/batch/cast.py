@@ -160,7 +160,9 @@ def _filed(path: Path) -> Iterable[Role]:
         reader.fieldnames = columns
         rows = list(enumerate(reader, start=2))
     except csv.Error as err:
-        raise UsageError(f"the cast {path} cannot be read: {err}", hint="correct it") from err
+        raise UsageError(
+            f"the cast {path} cannot be read: {reason_of(err)}", hint="correct it"
+        ) from err
     strange = [name for name in columns if name not in COLUMNS]
     if "speaker" not in columns or not {"voice", "ref"} & set(columns) or strange:
         hint = f"columns: {', '.join(COLUMNS)}"

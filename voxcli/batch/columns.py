@@ -41,7 +41,7 @@ class ParameterColumns:
         """Each name and alias to the parameter that it is."""
         found: dict[str, str] = {}
         for each in (*self.own, *self.others):
-            for header in (each.name, *each.aliases):
+            for header in each.names:
                 found.setdefault(header, each.name)
         return found
 
@@ -83,6 +83,6 @@ class ParameterColumns:
 
 def columns_of(facts: EngineFacts) -> ParameterColumns:
     """The columns that a table for this engine may have."""
-    known = {name for each in facts.parameters for name in (each.name, *each.aliases)}
+    known = {name for each in facts.parameters for name in each.names}
     others = tuple(each for each in all_parameters() if each.name not in known)
     return ParameterColumns(facts.model, facts.parameters, others)

@@ -1,15 +1,18 @@
 """When each row of a timeline is said: cues of a subtitle file, or JSON with segments and words.
 
-A cue has the row's text as it was written. A row is one cue where a reader can take it in as one,
-else it is cut: at its segments, whose times in the file were counted, where they are spoken as they
-are written, and else by estimated shares. Words are measured in the row's file where they can be.
+A cue has the row's text as it was written, without marks. A row is one cue where a reader can take
+it in as one, else it is cut at its segments, whose times in the file were counted: where one ends
+in the text is known by the words around it, which are spoken as they are written, or else it is not
+cut there. Words are measured in the row's file where they can be.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,17 @@ from voxcli.alignment import RATE, can_align, with_words
 from voxcli.audio.clips import ClipReader
 from voxcli.audio.placing import Placement
 from voxcli.batch.subtitles import JSON, Line, as_subtitles
+from voxcli.text.changes import Draft
+from voxcli.text.markup import strip_markup
+from voxcli.text.patterns import pattern_of
 from voxcli.text.pauses import has_mark
+from voxcli.text.segmenter import UNSPACED_SCRIPTS
 from voxcli.times import Timed, in_cues, kinds_of, lasting, segment_json
 from voxcli.utterance import FinishReason
+
+_WORD = pattern_of(f"[{UNSPACED_SCRIPTS}]|[^\\W{UNSPACED_SCRIPTS}]+")
+# Where to cut what lies between two words: quotes that open stay with the second.
+_SEAM = pattern_of(r"\s+(?=\S*$)|(?=[\"'“‘«(\[¿¡「『（《【]*$)")
 
 
 @dataclass(frozen=True)
@@ -115,10 +126,53 @@ def _cues(placed: Placed) -> Iterator[Timed]:
     row, segments, language = placed.row, placed.segments, placed.row["spoken_language"]
     if not segments:
         return
-    text, said = " ".join(row["text"].split()), " ".join(each.text for each in segments)
+    text = _shown(row["text"], language)
     if has_mark(text):  # of pauses and SSML, which nobody is to read
-        text = said
+        text = " ".join(each.text for each in segments)
     cues = in_cues(Timed(text, segments[0].start_s, segments[-1].end_s), language)
-    if len(cues) > 1 and said == text:
-        cues = [cue for each in segments for cue in in_cues(each, language)]
+    if len(cues) > 1 or "\n\n" in row["text"]:  # a heading stands alone
+        cues = [cue for each in as_written(text, segments) for cue in in_cues(each, language)]
     yield from cues
+
+
+def _shown(text: str, language: str) -> str:
+    draft = Draft(text)
+    strip_markup(draft, language, is_shown=True)
+    return " ".join(draft.text.split())
+
+
+def as_written(text: str, segments: Sequence[Timed]) -> list[Timed]:
+    """Segments with the words of `text` that they say; those between which it is not known where
+    to cut it are one.
+
+    Of two segments that meet, the word before or the one behind has to be written as it is spoken.
+    """
+    words = list(_WORD.finditer(text))
+    said = [_WORD.findall(each.text.casefold()) for each in segments]
+    matcher = SequenceMatcher(
+        None, [word[0].casefold() for word in words], list(chain.from_iterable(said))
+    )
+    written = {
+        block.b + index: block.a + index
+        for block in matcher.get_matching_blocks()
+        for index in range(block.size)
+    }
+    found: list[Timed] = []
+    begun_at, first = 0, segments[0]
+    for count, (last, after) in zip(accumulate(map(len, said)), pairwise(segments), strict=False):
+        behind = written.get(count, written.get(count - 1, -2) + 1)  # the word behind the seam
+        if not 0 < behind < len(words):
+            continue
+        seam = _SEAM.search(text, words[behind - 1].end(), words[behind].start())
+        assert seam, "the end of what lies between two words is a seam"
+        if part := text[begun_at : seam.end()].strip():
+            found.append(_saying(part, first, last))
+            begun_at, first = seam.end(), after
+    return [*found, _saying(text[begun_at:].strip(), first, segments[-1])]
+
+
+def _saying(text: str, first: Timed, last: Timed) -> Timed:
+    """Segments from one to another with what they say as it was written."""
+    if first is last:
+        return replace(first, text=text)
+    return Timed(text, first.start_s, last.end_s)

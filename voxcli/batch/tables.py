@@ -22,7 +22,7 @@ from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import read_input
 from voxcli.batch.records import FIELDS, Record, Table, shorten
 from voxcli.batch.scripts import read_script
-from voxcli.errors import UsageError, nearest
+from voxcli.errors import UsageError, nearest, reason_of
 
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -32,7 +32,8 @@ SUFFIXES = {
 BOOKS = tuple(suffix for suffix, kind in SUFFIXES.items() if kind in ("epub", "markdown", "text"))
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_RECORDS = 100  # looked at to find the delimiter
-_SENTENCE = re.compile(r"[.!?…。！？]\s*$|\S\s+\S+\s+\S+\s+\S")  # its end, or four words
+# Two words and an end, or four words; "Nr." is none.
+_SENTENCE = re.compile(r"\S\s.*[.!?…]\s*$|[。！？]\s*$|\S\s+\S+\s+\S+\s+\S")
 _SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 MAX_CELL = 16 * 1024 * 1024  # characters; the csv module's own limit is shorter than a chapter
 
@@ -97,7 +98,8 @@ def read_table(
         )  # fmt: skip
         columns, records = _read_csv(text, found, mapping, fields, path, has_header=has_header)
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
-        if has_header and any(map(_SENTENCE.search, columns)):
+        of_text = [name for field, name in mapping.items() if fold_header(field) == "text"]
+        if has_header and any(map(_SENTENCE.search, of_text)):
             shown = shorten(", ".join(columns))
             notes = (
                 f"the first line is the header, which is not spoken: {shown}; if it is a row, "
@@ -349,7 +351,7 @@ def _read_jsonl(
             objects.append((line, r"has half a character, such as \ud800 alone"))
             continue
         except (ValueError, RecursionError) as err:
-            objects.append((line, f"is not a row of JSON: {err}"))
+            objects.append((line, f"is not a row of JSON: {reason_of(err)}"))
             continue
         objects.append((line, value if isinstance(value, dict) else "is not a JSON object"))
     tables = [value for _, value in objects if isinstance(value, dict)]

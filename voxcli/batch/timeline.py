@@ -320,10 +320,11 @@ def _refuse_overlaps(rows: Sequence[Row]) -> None:
     found = overlaps([(start, end) for _, (start, end) in slots])
     if not found:
         return
-    shown = [
-        f"rows {slots[one][0].number} and {slots[other][0].number} by {seconds:.2f} s"
-        for one, other, seconds in found[:SHOWN_OVERLAPS]
-    ]
+    shown = []
+    for one, other, seconds in found[:SHOWN_OVERLAPS]:
+        first, second = slots[one][0], slots[other][0]
+        lines = f"(lines {first.line} and {second.line})"
+        shown.append(f"rows {first.number} and {second.number} {lines} by {seconds:.2f} s")
     more = f" and {len(found) - SHOWN_OVERLAPS} more" if len(found) > SHOWN_OVERLAPS else ""
     raise UsageError(
         f"cues overlap: {', '.join(shown)}{more}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files as resource_files
 from pathlib import Path
 
-from voxcli.errors import UsageError, nearest
+from voxcli.errors import UsageError, nearest, reason_of
 from voxcli.text import decode_text, detect_language
 
 
@@ -68,7 +68,7 @@ def _read_file(path: Path) -> list[Prompt]:
         text = decode_text(path.read_bytes(), source=str(path))
         rows = json.loads(text) if path.suffix == ".json" else _numbered(text, path.stem)
     except (OSError, ValueError) as err:
-        raise UsageError(f"--prompts: {path} cannot be read: {err}") from err
+        raise UsageError(f"--prompts: {path} cannot be read: {reason_of(err)}") from err
     is_table = isinstance(rows, dict) and all(isinstance(value, str) for value in rows.values())
     if not is_table or not any(value.strip() for value in rows.values()):
         hint = "give one text a line, or a JSON object from id to text"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.audio import files
 from voxcli.bench.metrics import DEFINITIONS, Run
 from voxcli.bench.readable import check_readable
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import OutputError, UsageError, reason_of
 
 if TYPE_CHECKING:
     from voxcli.bench.session import Session
@@ -85,7 +85,9 @@ def load_report(path: Path) -> Report:
     try:
         report: Any = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as err:
-        raise UsageError(f"{path} cannot be read: {err}", hint="give a report of --json") from err
+        raise UsageError(
+            f"{path} cannot be read: {reason_of(err)}", hint="give a report of --json"
+        ) from err
     found = report.get("format") if isinstance(report, dict) else None
     if found not in (FORMAT, FORMER):
         hint = f"give a file that 'voxcli bench --json' wrote ({FORMAT})"

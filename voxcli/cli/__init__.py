@@ -13,9 +13,9 @@ import errno
 import logging
 import os
 import re
-import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -36,6 +36,7 @@ from voxcli.errors import (
     OutputError,
     UsageError,
     VoxError,
+    reason_of,
 )
 
 # With what `voxcli --help` says of each: it imports none of them.
@@ -60,8 +61,10 @@ EXAMPLES = (
 )
 COMPLETE = "_VOXCLI_COMPLETE"  # by which a shell asks what may follow
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_HELP = ["-h", "--help"]
+_SETTINGS = {"help_option_names": _HELP, "max_content_width": 100}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_SILENCE = logging.NullHandler()
 # What Typer puts around a default that is told in words.
 _BRACKETS = re.compile(r"\[default: \((.+)\)\]", re.DOTALL)
 # The class of every error in the command's wording (no such option, missing argument, bad value).
@@ -71,12 +74,6 @@ _WordingError: Any = typer.BadParameter.__base__
 def examples_text(examples: Sequence[str]) -> str:
     """Examples as they stand under the help; the backspace keeps the lines apart."""
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
-
-
-def _no_command(name: str, known: Iterable[str], path: str) -> UsageError:
-    from voxcli.cli.wording import no_command
-
-    return no_command(name, known, path)
 
 
 def panels_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
@@ -103,8 +100,33 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
             formatter.write_dl(records)
 
 
+def _verbose_of(ctx: Any) -> list[Any]:
+    """voxcli's own --verbose for a command below it, where `-qv` is `-q -v`; help leaves it out."""
+    if ctx.parent is None:
+        return []
+    top = ctx.find_root().command.params
+    verbose = copy(next(each for each in top if each.name == "verbose"))
+    verbose.hidden, verbose.expose_value = True, False
+    verbose.process_value = lambda _, is_asked: _log_to_stderr(is_asked)
+    return [verbose]
+
+
+def _check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
+    if any(not word[:1].isalnum() for word in words) and not ctx.resilient_parsing:
+        from voxcli.cli.wording import check_words
+
+        check_words(command, ctx, words)
+
+
 class PlainCommand(TyperCommand):
     """A command whose help shows options in panels, without rich."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), *_verbose_of(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _check_words(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Without braces around an argument that is required: nobody is to type them."""
@@ -117,10 +139,25 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """The same for a command with commands below it."""
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.list_commands(ctx):
-            raise _no_command(cmd_name, self.list_commands(ctx), ctx.command_path)
-        return super().get_command(ctx, cmd_name)
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), *_verbose_of(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--help speak` is `speak --help`."""
+        known = self.list_commands(ctx)
+        at = next((at for at, word in enumerate(args) if word in known), 0)
+        if at and args[at - 1] in _HELP:
+            args = [*args[: at - 1], args[at], args[at - 1], *args[at + 1 :]]
+        _check_words(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not ctx.resilient_parsing:
+            from voxcli.cli.wording import no_command
+
+            raise no_command(args, known, ctx.command_path)
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
@@ -157,13 +194,12 @@ class LazyCommands(PlainGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
-            if len(cmd_name.split()) > 1:
-                hint = f"to speak this text, run: voxcli speak {shlex.quote(cmd_name)}"
-                raise UsageError("no command was given", hint=hint)
-            raise _no_command(cmd_name, COMMANDS, "voxcli")
+            return None
         if cmd_name not in self.commands:
             command = load(cmd_name)
             take_plain_values(command)
+            if COMPLETE in os.environ:
+                import_module("voxcli.cli.completion").complete_behind_signs(command)
             self.commands[cmd_name] = command
         return self.commands[cmd_name]
 
@@ -213,12 +249,17 @@ def voxcli(
 ) -> None:
     """The options before a command."""
     logging.captureWarnings(True)
-    if verbose:
+    if not _log_to_stderr(verbose):
+        logging.basicConfig(handlers=[_SILENCE])
+
+
+def _log_to_stderr(is_asked: bool) -> bool:
+    if is_asked:
         line = "%(relativeCreated)6.0f ms  %(name)s: %(message)s"
+        logging.getLogger().removeHandler(_SILENCE)
         logging.basicConfig(level=logging.INFO, format=line)
         logging.getLogger("voxcli").setLevel(logging.DEBUG if _is_debugging() else logging.INFO)
-    else:
-        logging.basicConfig(handlers=[logging.NullHandler()])
+    return is_asked
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -230,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.never_fail_to_encode()
     try:
         try:
-            return run(_verbose_first(words))
+            return run(words)
         except TakeOver as end:
             if arguments is None:  # else the process is another program's
                 replace_process(end)
@@ -266,27 +307,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if err.errno not in _FULL or err.filename is not None:
             raise
         output.drop_stdout()
-        output.error(f"cannot write to stdout: {err.strerror}")  # files are checked where written
+        output.error(f"cannot write to stdout: {reason_of(err)}")  # files are checked where written
         return EXIT_OUTPUT
     except (KeyboardInterrupt, typer.Abort):
         output.note("voxcli: interrupted")
         return EXIT_INTERRUPTED
 
 
-def _verbose_first(words: list[str]) -> list[str]:
-    """`-v` behind a command means the same as before it."""
-    end = words.index("--") if "--" in words else len(words)
-    for word in ("-v", "--verbose"):
-        if word in words[1:end] and words[0] in COMMANDS:
-            index = words.index(word, 1)
-            return [word, *words[:index], *words[index + 1 :]]
-    return words
-
-
 def run(words: list[str]) -> int:
     """Run a command line and return its exit code; lets every error pass."""
     if COMPLETE in os.environ:
-        import_module("typer.completion").completion_init()
+        import_module("voxcli.cli.completion").begin()
     try:
         command: Any = get_command(app)
         take_plain_values(command)
@@ -306,6 +337,10 @@ def run(words: list[str]) -> int:
 def _report(error: VoxError, words: list[str]) -> int:
     if _is_debugging():
         output.traceback(error)
+    if isinstance(error, UsageError):
+        from voxcli.cli.wording import straight_quotes
+
+        error.hint = straight_quotes(words) or error.hint
     output.error(error.message, error.hint)
     # Read from the words themselves: the error may be that they could not be parsed.
     options = words[: words.index("--")] if "--" in words else words

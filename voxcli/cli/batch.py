@@ -34,7 +34,7 @@ from voxcli.cli.engine_options import EngineOptions, say_who, start
 from voxcli.cli.options import ENGINE, OUTPUT, JsonOption, QuietOption, SpeechOptions, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import load_reference
-from voxcli.cli.speech_report import warn_undescribed
+from voxcli.cli.speech_report import warn_undescribed, warn_unseen
 from voxcli.config import EngineConfig, UserSettings
 from voxcli.engine.takeover import TakeOver, take_notes
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
@@ -175,6 +175,8 @@ def batch(
         show_notes((*session.table.notes, *cast.notes(job.row for job in session.jobs)))
         show_problems(session.problems)
         session.check()
+        spoken = {session.casting.part_of(job.row).voice for job in session.jobs}
+        warn_unseen(sorted(filter(None, spoken)), speaker.facts)
         if not all(job.row.style for job in session.jobs):
             warn_undescribed(rows.style, speaker.facts)
         num_rows = len(session.jobs)
@@ -368,7 +370,8 @@ def _run(
     finally:
         line.clear()
     if interrupt.is_set:
-        output.note(f"report: {session.folder.root / 'report.json'}", is_quiet=is_quiet)
+        where = session.folder.root / "report.json"
+        output.note(f"report: {where}; the same command goes on", is_quiet=is_quiet)
         raise KeyboardInterrupt
     return report
 

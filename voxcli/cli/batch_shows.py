@@ -33,6 +33,11 @@ _MISPLACED = {
 }
 
 
+def _place(row: Mapping[str, Any]) -> str:
+    """Where a row of the report is: subtitles have numbers of their own, which it may not have."""
+    return f"row {row['number']} (line {row['line']})"
+
+
 def count_words(counts: Mapping[str, int]) -> str:
     """Rows by status, such as "3 done, 1 failed"."""
     return ", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items() if count)
@@ -139,11 +144,16 @@ def _chapters(standings: Sequence[Standing]) -> list[list[str]]:
         status = f"{status_of(standing)}{f': {standing.reason}' if standing.reason else ''}"
         has_file = bool(job.name) and not job.problems
         rows.append([
-            str(job.row.number), job.row.extra.get("title", ""), str(len(job.row.text.split())),
+            str(job.row.number), job.row.extra.get("title", ""), str(_num_words(job.row.text)),
             clock(job.estimated_audio_s) if has_file else "-",
             job.name if status == "to do" else f"{job.name} ({status})".strip(),
         ])  # fmt: skip
     return rows
+
+
+def _num_words(text: str) -> int:
+    """Those of Markdown's marks that stand alone are none."""
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
@@ -155,9 +165,10 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.warn("these rows have no file:\n" + output.table(failures))
     skipped = [row for row in report["rows"] if row["status"] == "skipped" and row["output"]]
     for row in skipped[:SHOWN_PROBLEMS]:
-        output.warn(f"row {row['number']}: {row['output']}: {row['reason']}")
+        output.warn(f"{_place(row)}: {row['output']}: {row['reason']}")
     if len(skipped) > SHOWN_PROBLEMS:
         output.warn(f"and {len(skipped) - SHOWN_PROBLEMS} more; see report.csv")
+    _show_doubts(report["rows"])
     _show_timeline(report)
     words = count_words(report["counts"])
     _show_limited(report["rows"])
@@ -180,13 +191,22 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
             output.result(path)
 
 
+def _show_doubts(rows: Sequence[Mapping[str, Any]]) -> None:
+    """What the check of the audio let pass in the rows of this run."""
+    doubtful = [row for row in rows if row["status"] == "ok" and row.get("warnings")]
+    for row in doubtful[:SHOWN_ROWS]:
+        output.warn(f"{_place(row)}: {'; '.join(row['warnings'])}")
+    if len(doubtful) > SHOWN_ROWS:
+        output.warn(f"and {len(doubtful) - SHOWN_ROWS} more; see warnings in report.csv")
+
+
 def _show_limited(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows whose speech was longer than they may be."""
     cut = [
         row for row in rows if row.get("finish_reason") == "length" and row["status"] != "failed"
     ]
     for row in cut[:SHOWN_ROWS]:
-        output.warn(f"row {row['number']}: cut at {row['max_seconds']:g} s, its max_seconds")
+        output.warn(f"{_place(row)}: cut at {row['max_seconds']:g} s, its max_seconds")
     if len(cut) > SHOWN_ROWS:
         output.warn(f"and {len(cut) - SHOWN_ROWS} more; see finish_reason in report.csv")
 
@@ -197,7 +217,7 @@ def _show_timeline(report: dict[str, Any]) -> None:
         rows = [row for row in report["rows"] if row.get(fact, 0) > 0]
         for row in rows[:SHOWN_ROWS]:
             seconds = f"{row[fact]:.2f} s"
-            output.warn(f"row {row['number']}: {words.format(seconds=seconds, **row)}")
+            output.warn(f"{_place(row)}: {words.format(seconds=seconds, **row)}")
         if len(rows) > SHOWN_ROWS:
             output.warn(f"and {len(rows) - SHOWN_ROWS} more; see {fact} in report.csv")
     lacking = [row for row in report["rows"] if row.get("shortfalls")]

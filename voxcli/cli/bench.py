@@ -22,6 +22,7 @@ from voxcli.cli.bench_options import (
 from voxcli.cli.options import QuietOption, grouped
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.references import ReferenceOptions
+from voxcli.cli.speech_report import warn_unseen
 from voxcli.errors import EXIT_ITEM_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def bench(
             load.prompts or DEFAULT_PROMPTS, load.languages, options, spoken, engine, files,
             is_random=weights.are_random,
         )  # fmt: skip
+        warn_unseen([spoken.voice], engine.facts)
         for note in launch.notes:
             output.warn(note)
         live = LiveTable(is_enabled=output.can_show_progress(is_quiet=quiet))

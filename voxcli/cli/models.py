@@ -32,6 +32,10 @@ NameArgument = Annotated[
         metavar="NAME", help="Name, hub id or folder of a model.", autocompletion=model_names
     ),
 ]
+HubArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name or hub id of a model.", autocompletion=model_names),
+]
 
 
 @app.command("list")
@@ -116,7 +120,7 @@ def verify(
 
 @app.command()
 def pull(
-    name: NameArgument,
+    name: HubArgument,
     revision: Annotated[
         str | None,
         typer.Option(
@@ -152,7 +156,7 @@ def pull(
 
 
 @app.command()
-def remove(name: NameArgument, json: JsonOption = False) -> None:
+def remove(name: HubArgument, json: JsonOption = False) -> None:
     """Delete a downloaded model from this machine."""
     from voxcli.hub.remove import remove_model
 

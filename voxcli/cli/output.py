@@ -21,7 +21,7 @@ from itertools import cycle
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, TextIO
 
-from voxcli.errors import OutputError
+from voxcli.errors import OutputError, reason_of
 from voxcli.figures import rounded
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def result(value: object, *, is_last: bool = True) -> None:
         raise
     except OSError as err:
         drop_stdout()
-        raise OutputError(f"cannot write to stdout: {err.strerror}") from err
+        raise OutputError(f"cannot write to stdout: {reason_of(err)}") from err
 
 
 def result_json(value: object, *, is_exact: bool = False) -> None:

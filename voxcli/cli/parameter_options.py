@@ -30,7 +30,7 @@ def _with_parameters(group: type[_Group]) -> type[_Group]:
 def _option_for(parameter: Parameter, name: str) -> Any:
     option = option_of(name)
     if parameter.type is bool:
-        option = f"{option}/{option_of(f'no_{name}')}"
+        option = f"{option}/--no-{option.removeprefix('--')}"
     help = ", ".join(filter(None, (parameter.meaning, parameter.range)))
     return typer.Option(
         option,

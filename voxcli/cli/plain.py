@@ -58,6 +58,9 @@ def take_plain_values(command: Any) -> None:
 def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:
     """The value as its type, or None for an option that was not given."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if value == "" and kind is not Path and _needs_words(parameter):
+        hint = f"give {parameter.metavar}, or leave the option out"
+        raise UsageError(f"{_name(parameter)} is empty", hint=hint)
     if type(value) is kind:
         return value
     if kind is Path and value == "":  # which pathlib takes for the present folder
@@ -70,8 +73,17 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     except typer.BadParameter:
         if kind not in _NUMBERS:
             raise
-        hint = f"give {_NUMBERS[kind]}; see '{ctx.command_path} --help'"
+        from voxcli.cli.wording import meant_number
+
+        meant = meant_number(value, kind, parameter.metavar or "")
+        meant = f": {meant}" if meant else ""
+        hint = f"give {_NUMBERS[kind]}{meant}; see '{ctx.command_path} --help'"
         raise UsageError(f"{_name(parameter)} is '{value}'", hint=hint) from None
+
+
+def _needs_words(parameter: Any) -> bool:
+    """Whether an empty value says nothing; some options are empty where they are not given."""
+    return bool(parameter.param_type_name == "option" and parameter.default != "")
 
 
 def _name(parameter: Any) -> str:

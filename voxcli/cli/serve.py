@@ -438,7 +438,7 @@ def _stop(place: Place, *, is_json: bool, is_quiet: bool) -> None:
     if is_json:
         output.result_json({"status": "stopped", "pid": pid})
     else:
-        output.note(f"stopped: {describe(holder)}", is_quiet=is_quiet)
+        output.note(f"stopped: {describe({**holder, 'idle_s': None})}", is_quiet=is_quiet)
 
 
 def _is_alive(pid: int) -> bool:

@@ -30,6 +30,7 @@ from voxcli.cli.speech_report import (
     show_plan,
     summary,
     warn_undescribed,
+    warn_unseen,
     warn_unspeakable,
 )
 from voxcli.cli.subtitles import SubtitlesOption, check_subtitles, write_subtitles
@@ -232,6 +233,7 @@ def run(
 def _plan(engine: SpeechEngine, utterance: Utterance, *, is_quiet: bool) -> Plan:
     plan = engine.plan(engine.in_voice(utterance))
     say_who(engine, is_quiet=is_quiet)
+    warn_unseen([utterance.voice], engine.facts)
     warn_undescribed(utterance.style, engine.facts)
     warn_unspeakable(plan)
     return plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,16 @@ def warn_direction(direction: str, *, is_raw: bool = False) -> None:
     from voxcli.text.directions import reason  # compiles patterns that few texts need
 
     output.warn(f"'{direction}' is not followed and left out: {reason(direction, is_raw=is_raw)}")
+
+
+def warn_unseen(voices: Iterable[str | None], facts: EngineFacts) -> None:
+    """Voices of voxcli's that may stand in for the user's own, which cannot be read."""
+    from voxcli.voices import VoiceStore
+
+    presets = {name.casefold() for name in facts.voices}
+    names = [name for name in dict.fromkeys(voices) if name and name.casefold() not in presets]
+    if names and (doubt := VoiceStore().doubt(names)):
+        output.warn(doubt)
 
 
 def warn_undescribed(style: str, facts: EngineFacts) -> None:

@@ -25,7 +25,12 @@ from voxcli.cli.options import (
 from voxcli.cli.parameter_options import ParameterOptions
 from voxcli.cli.playback import Target, open_sound, play
 from voxcli.cli.speaking import STDOUT, check_stdout, takes_integers
-from voxcli.cli.speech_report import warn_direction, warn_undescribed, warn_unspeakable
+from voxcli.cli.speech_report import (
+    warn_direction,
+    warn_undescribed,
+    warn_unseen,
+    warn_unspeakable,
+)
 from voxcli.cli.subtitles import SubtitlesOption, check_subtitles
 from voxcli.config import is_device, random_seed
 from voxcli.errors import EXIT_ITEM_FAILED, DeviceError, TextError, UsageError
@@ -192,6 +197,7 @@ def stream(
     config = replace(config, max_slots=1, light=settings.light)
     with ExitStack() as stack:
         engine = stack.enter_context(options.open(settings, config, is_quiet=quiet))
+        warn_unseen([utterance.voice], engine.facts)
         utterance = engine.in_voice(utterance)
         source, wanted = _open_source(text, utterance, engine, target)
         say_who(engine, is_quiet=quiet)

@@ -192,6 +192,8 @@ def show(name: AnyNameArgument, json: JsonOption = False) -> None:
 
     store = VoiceStore()
     voice = store.find(name)
+    if doubt := store.doubt([name]):
+        output.warn(doubt)
     row = {**_summary(voice), "path": str(store.path(name)), "facts": dict(voice.facts)}
     if json:
         output.result_json(row)

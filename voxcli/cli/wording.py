@@ -1,14 +1,17 @@
 """What is wrong with a command line, in voxcli's own words, with what to type instead.
 
-Imported for an error alone. Typer's errors come as they are: their classes are no public names.
+Typer's errors come as they are: their classes are no public names. `check_words` finds what Typer
+would take for something else.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from voxcli import cli
@@ -16,8 +19,87 @@ from voxcli.errors import UsageError, nearest
 
 # What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
 _DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
+# An option by its looks: with two dashes, one, or a dash that a word processor made of them.
+_OPTION = re.compile(r"(--|-|-?[‐‑‒–—―−－]+-?)([A-Za-z][\w-]*)(=.*)?", re.DOTALL)
+_MARKED = re.compile(r"([“„«‹‘‚])([^“”„«»‹›]*?)([”“»›’‘])(?![^\W_])")
 _NEAR = 0.75  # an option this like the one that was typed is meant, even if another command has it
 _SHORTEST = 3  # letters of an option that another may begin with: --ref of --reference
+# What other programs call it: say, espeak, edge-tts, piper, Coqui's tts, ffmpeg, whisper.
+_ELSEWHERE = {
+    "v": "--voice", "speaker": "--voice", "voice-name": "--voice", "speaker-wav": "--ref",
+    "audio-prompt": "--ref", "length-scale": "--speed", "tempo": "--speed",
+    "sentence-silence": "--pause", "i": "--file", "input": "--file", "input-file": "--file",
+    "text-file": "--file", "w": "--output", "write-media": "--output", "outfile": "--output",
+    "out-file": "--output", "out-path": "--output", "filename": "--output", "d": "--output",
+    "outdir": "--output", "out-dir": "--output", "write-subtitles": "--subtitles",
+    "srt": "--subtitles", "vtt": "--subtitles", "y": "--overwrite", "yes": "--overwrite",
+    "force": "--overwrite", "ar": "--rate", "sample-rate": "--rate", "samplerate": "--rate",
+    "cuda": "--device cuda", "use-cuda": "--device cuda", "gpu": "--device cuda",
+    "stdout": "-o -", "output-raw": "-o - --format raw", "silent": "--quiet",
+}  # fmt: skip
+_LISTS = ("voices", "models")  # commands that list: what --list-voices means
+_UNITS = {
+    "": 1, "s": 1, "sec": 1, "secs": 1, "seconds": 1, "ms": 1e-3, "m": 60, "min": 60, "mins": 60,
+    "h": 3600, "hz": 1, "khz": 1000, "k": 1000, "x": 1, "%": 0.01, "db": 1, "lufs": 1,
+}  # fmt: skip
+_NUMBER = re.compile(r"([+-]?)(\d+(?:[.,_' ]\d+)*)\s*([a-z%]*)")
+_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")
+
+
+def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
+    """Refuse what a parser would take for something else, or drop.
+
+    That is an option as the value of the one before it, a long option with one dash, of which the
+    first letter may be an option, and dashes that a word processor made.
+
+    Raises:
+        UsageError: with what to type.
+    """
+    known = {name: each for each in command.get_params(ctx) for name in _all_names(each)}
+    behind = ""
+    for word in words:
+        if word == "--":
+            return
+        looks = _OPTION.fullmatch(word)
+        if behind and looks and (word in known or looks[1] == "--"):
+            needs = _as_typed(known[behind], behind)
+            hint = f"give it one: {needs}; or write {behind}={word} if that is its value"
+            raise UsageError(f"{behind} needs a value, and '{word}' follows it", hint=hint)
+        if looks and looks[1] != "--":
+            _check_dash(word, looks, command, known)
+        takes_value = word in known and not known[word].is_flag and not _is_argument(known[word])
+        behind = word if takes_value and not behind else ""
+
+
+def _check_dash(word: str, looks: re.Match[str], command: Any, known: Any) -> None:
+    dash, name, value = looks.groups(default="")
+    if dash == "-" and (len(name) < _SHORTEST or word in known):
+        return
+    if f"-{name}" in known:
+        meant = f"-{name}"
+    else:
+        meant, likeness = _nearest_option(name, command)
+        # "-onames" is "-o names"
+        is_attached = dash == "-" and f"-{name[0]}" in known and name[0] != meant[2:3]
+        if likeness < _NEAR or (is_attached and meant != f"--{name}"):
+            return
+    if dash == "-":
+        hint = f"did you mean '{meant}{value}'? put -- before a text that begins with a dash"
+        raise UsageError(f"no option '{word}'", hint=hint)
+    hint = f"write {meant}{value}, or put -- before a text that begins so"
+    raise UsageError(f"'{word}' begins with a dash that no option has", hint=hint)
+
+
+def straight_quotes(words: Sequence[str]) -> str:
+    """A hint for quotation marks that no shell knows; empty where there are none.
+
+    Between marks that a shell knows, others may stand.
+    """
+    bare = " ".join(word if len(word.split()) == 1 else "" for word in words)
+    found = re.search(rf"(?:^|[\s=]){_MARKED.pattern}", bare)
+    if not found:
+        return ""
+    return f"{found[1]} and {found[3]} are no quotes to a shell: write {_quoted(found[2])}"
 
 
 def usage_error(error: Any, words: list[str]) -> UsageError:
@@ -49,41 +131,136 @@ def usage_error(error: Any, words: list[str]) -> UsageError:
     return UsageError(message, hint=hint)
 
 
-def no_command(name: str, known: Iterable[str], path: str) -> UsageError:
+def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageError:
     """The error for a command that is not there.
 
     Args:
+        words: it, and what follows.
         known: those that could have been meant.
         path: the words before it.
     """
-    above = [each for each in cli.COMMANDS if path == "voxcli" and name in _below(cli.load(each))]
-    hint = nearest(name, known) or _any_of("it is a command of", above)
-    return UsageError(f"no command '{name}'", hint=f"{hint}see '{path} --help'")
+    from typer.main import get_command
+
+    name, known = words[0], tuple(known)
+    message, see = f"no command '{name}'", f"see '{path} --help'"
+    if path != "voxcli":
+        hint = nearest(name, known) or f"it has {', '.join(known)}; "
+        return UsageError(message, hint=hint + see)
+    if Path(name).is_file():
+        return UsageError(message, hint=f"'{name}' is a file; {_for_file(name)}")
+    if f"--{name}" in _names(get_command(cli.app)):
+        return UsageError(message, hint=f"write voxcli --{name}")
+    if len(name.split()) == 1:
+        above = [each for each in cli.COMMANDS if name in _below(cli.load(each))]
+        if above:
+            return UsageError(message, hint=_any_of("it is a command of", above) + see)
+        if difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
+            return UsageError(message, hint=nearest(name, known) + see)
+    told = [*takewhile(lambda word: not word.startswith("-"), words)]
+    # "say 'good morning'": the words that were in quotes are the text
+    text = next((word for word in told if len(word.split()) > 1), _unmarked(" ".join(told)))
+    hint = f"to speak this text, run: voxcli speak {_quoted(text)}"
+    if text == name and len(name.split()) > 1:
+        return UsageError("no command was given", hint=hint)
+    return UsageError(message, hint=f"{hint}; else {see}")
+
+
+def _for_file(name: str) -> str:
+    from voxcli.audio.formats import FORMATS
+    from voxcli.batch.tables import SUFFIXES
+
+    name, suffix = shlex.quote(name), Path(name).suffix.lower()
+    if suffix[1:] in FORMATS:
+        return f"to speak in its voice, run: voxcli clone TEXT --ref {name}"
+    if SUFFIXES.get(suffix, "text") != "text":
+        return f"to speak its rows, run: voxcli batch {name} -o FOLDER"
+    return f"to read it aloud, run: voxcli speak --file {name}"
+
+
+def meant_number(text: str, kind: type, metavar: str) -> str:
+    """The number that somebody meant by a value with a unit or a comma; empty where none is seen.
+
+    Args:
+        kind: int or float.
+        metavar: of the option, such as S, MS or HZ.
+    """
+    word = text.strip().lower().replace("−", "-")
+    if (clock := _CLOCK.fullmatch(word)) and metavar in ("S", "SECONDS"):
+        hours, minutes, seconds = (
+            float((part or "0").replace(",", ".")) for part in clock.groups()
+        )
+        return _typed_number(hours * 3600 + minutes * 60 + seconds, kind)
+    match = _NUMBER.fullmatch(word)
+    if match is None or match[3] not in _UNITS:
+        return ""
+    sign, digits, unit = match.groups()
+    if kind is int and re.fullmatch(r"\d{1,3}([.,_' ]\d{3})+", digits) and not unit:
+        number = float(re.sub(r"\D", "", digits))
+    elif re.fullmatch(r"\d+([.,]\d+)?", digits):
+        number = float(digits.replace(",", "."))
+    else:
+        return ""
+    number *= _UNITS[unit] * (1000 if metavar == "MS" and unit else 1)
+    number = -number if sign == "-" else number
+    if sign and unit == "%":  # as a change
+        number += 1
+    return _typed_number(number, kind)
+
+
+def _typed_number(number: float, kind: type) -> str:
+    if number.is_integer():
+        return str(int(number))
+    return "" if kind is int else f"{number:g}"
 
 
 def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageError:
     hint = f"see '{path} --help'"
     message = f"no option '{option}'"
-    if text := next(filter(_DASHED_TEXT.match, words), None):
+    if text := next((word for word in words if _is_text(word, option)), None):
         hint = f"put -- before a text that begins with a dash, or {hint}"
         return UsageError(f"no option '{text}'", hint=hint)
     argument = option.lstrip("-").upper()
     if any(each.metavar == argument and _is_argument(each) for each in command.params):
         return UsageError(message, hint=f"{argument} needs none: {path} {argument}")
-    if _has(command, option):  # the words before it led to another command
-        return UsageError(message, hint=f"put it behind the command: {path} {option}")
+    if option in _names(command) and (moved := _behind_command(words)):
+        return UsageError(message, hint=f"put it behind the command: {moved}")
+    if lists := [each for each in _LISTS if option in (f"--list-{each}", f"--list_{each}")]:
+        return UsageError(message, hint=f"run: voxcli {lists[0]} list")
+    if option in ("-t", "--text") and any(each.name == "text" for each in command.params):
+        return UsageError(message, hint=f"TEXT needs none: {path} TEXT")
+    elsewhere = _ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
+    if elsewhere.partition(" ")[0] in _names(command):
+        return UsageError(message, hint=f"did you mean '{elsewhere}'? {hint}")
     name, likeness = _nearest_option(option, command)
-    owners = [each for each in cli.COMMANDS if _has(cli.load(each), option)][:3]
+    wanted = elsewhere.partition(" ")[0] or option
+    owners = [each for each in cli.COMMANDS if wanted in _names(cli.load(each))][:3]
     if owners and likeness < _NEAR:
-        return UsageError(message, hint=_any_of("it is an option of", owners) + hint)
+        told = f"did you mean '{wanted}'? it" if elsewhere else "it"
+        return UsageError(message, hint=_any_of(f"{told} is an option of", owners) + hint)
     return UsageError(message, hint=f"did you mean '{name}'? {hint}" if name else hint)
+
+
+def _is_text(word: str, option: str) -> bool:
+    """Whether an option that is none was found in this word, which looks like a text."""
+    is_in = word == option or (not option.startswith("--") and option[1:] in word[1:])
+    return is_in and _DASHED_TEXT.match(word) is not None
+
+
+def _behind_command(words: list[str]) -> str:
+    """The same command line with the options before the command at its end; empty without one."""
+    at = next((at for at, word in enumerate(words) if word in cli.COMMANDS), 0)
+    if not at:
+        return ""
+    end = words.index("--") if "--" in words else len(words)
+    moved = [*words[at:end], *words[:at], *words[end:]]
+    return " ".join(("voxcli", *map(_quoted_if_needed, moved)))
 
 
 def _nearest_option(option: str, command: Any) -> tuple[str, float]:
     """The option of a command that is most like another, and how much; none below 0.6."""
-    typed = option.lstrip("-")
+    typed = option.lstrip("-").lower().replace("_", "-")
     best, most = "", 0.6
-    for known in (each for parameter in command.params for each in parameter.opts):
+    for known in _names(command):
         name = known.removeprefix("--")
         likeness = difflib.SequenceMatcher(None, typed, name).ratio()
         shorter, longer = sorted((typed, name), key=len)
@@ -99,6 +276,9 @@ def _too_many(surplus: str, path: str, command: Any, words: list[str]) -> UsageE
     first = surplus.split()[0] if surplus.split() else surplus
     before = words[words.index(first) - 1] if first in words else ""
     if before.startswith("-") and "--" not in words:
+        elsewhere = _ELSEWHERE.get(before.lstrip("-"), "")
+        if elsewhere in _names(command):
+            hint = f"did you mean '{elsewhere} {first}'? {hint}"
         return UsageError(f"{before} takes no value, but '{first}' follows it", hint=hint)
     if any(parameter.name == "text" for parameter in command.params):
         return _text_in_pieces(words, path)
@@ -115,8 +295,22 @@ def _text_in_pieces(words: list[str], path: str) -> UsageError:
     name = path.split()[-1]
     rest = words[words.index(name) + 1 :] if name in words else []
     text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
-    hint = f'put it in quotes: {path} "{text or "TEXT"}"'
+    hint = f"put it in quotes: {path} {_quoted(_unmarked(text) or 'TEXT')}"
     return UsageError("the text is several words", hint=hint)
+
+
+def _quoted(text: str) -> str:
+    """A text as a shell takes it for one word."""
+    return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
+
+
+def _unmarked(text: str) -> str:
+    """A text without the quotation marks around it."""
+    return match[2] if (match := _MARKED.fullmatch(text)) else text
+
+
+def _quoted_if_needed(word: str) -> str:
+    return word if shlex.quote(word) == word else _quoted(word)
 
 
 def _command_in(words: list[str]) -> tuple[str, Any]:
@@ -142,8 +336,14 @@ def _any_of(what: str, commands: list[str]) -> str:
     return f"{what}: {', '.join(f'voxcli {each}' for each in commands)}; " if commands else ""
 
 
-def _has(command: Any, option: str) -> bool:
-    return any(option in parameter.opts for parameter in command.params)
+def _all_names(parameter: Any) -> tuple[str, ...]:
+    return (*parameter.opts, *parameter.secondary_opts)
+
+
+def _names(command: Any) -> list[str]:
+    """Every option of a command."""
+    options = (each for each in command.params if not _is_argument(each))
+    return ["--help", *(name for each in options for name in _all_names(each))]
 
 
 def _below(command: Any) -> Any:

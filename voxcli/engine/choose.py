@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from voxcli.config import DEFAULT_MODEL, EngineConfig, UserSettings
 from voxcli.engine.base import SpeechEngine, Wanted
-from voxcli.errors import BusyError, UsageError, VoxError
+from voxcli.errors import BusyError, ModelNotFoundError, UsageError, VoxError
 from voxcli.extras import require
 
 if TYPE_CHECKING:
@@ -114,10 +114,17 @@ def open_engine(
     from voxcli.hub import resolve_model
 
     if files is None:
-        files = resolve_model(
-            config.model, offline=settings.offline, cache_dir=settings.cache_dir,
-            is_hashed_beside=spec != VLLM_OMNI,
-        )  # fmt: skip
+        try:
+            files = resolve_model(
+                config.model, offline=settings.offline, cache_dir=settings.cache_dir,
+                is_hashed_beside=spec != VLLM_OMNI,
+            )  # fmt: skip
+        except ModelNotFoundError:
+            if spec == VLLM_OMNI:  # nobody is to download gigabytes for what cannot run here
+                from voxcli.engine.vllm_omni import packages
+
+                packages.require()
+            raise
     logger.info("engine: %s, model %s", spec, files.name)
     logger.debug("the model's files are in %s", files.folder)
     if spec == VLLM_OMNI:

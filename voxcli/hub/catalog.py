@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from voxcli import models
-from voxcli.errors import CheckpointError
+from voxcli.errors import CheckpointError, reason_of
 from voxcli.models.base import Published
 from voxcli.parameters import Values
 from voxcli.utterance import Mode
@@ -111,7 +111,7 @@ def _rows(path: Path) -> list[KnownModel]:
         tables = found if isinstance(found, list) else [found]
         return [KnownModel.from_table(table) for table in tables]
     except (OSError, ValueError, TypeError, KeyError) as err:
-        raise CheckpointError(f"{path}: {err}", hint="reinstall voxcli") from err
+        raise CheckpointError(f"{path}: {reason_of(err)}", hint="reinstall voxcli") from err
 
 
 @cache

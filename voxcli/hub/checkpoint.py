@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from voxcli.errors import CheckpointError, ModelNotFoundError
+from voxcli.errors import CheckpointError, ModelNotFoundError, reason_of
 from voxcli.models import family_of
 from voxcli.models.base import ModelFamily
 from voxcli.models.settings import read_json
@@ -99,7 +99,7 @@ def check_file(path: Path, *, hint: str | None = None) -> None:
     try:
         _check_content(path, hint)
     except OSError as err:
-        raise CheckpointError(f"{path} cannot be read: {err.strerror}", hint=hint) from err
+        raise CheckpointError(f"{path} cannot be read: {reason_of(err)}", hint=hint) from err
 
 
 class TensorEntry(msgspec.Struct):
@@ -132,7 +132,7 @@ def safetensors_header(path: Path) -> tuple[dict[str, TensorEntry], int]:
         header.pop("__metadata__", None)
         tensors = {name: _TENSOR.decode(value) for name, value in header.items()}
     except (msgspec.MsgspecError, RecursionError) as err:
-        raise ValueError(f"its header cannot be read: {err}") from err
+        raise ValueError(f"its header cannot be read: {reason_of(err)}") from err
     end = max((tensor.data_offsets[1] for tensor in tensors.values()), default=0)
     return tensors, 8 + length + end
 
@@ -184,7 +184,9 @@ def _check_safetensors(path: Path, hint: str | None) -> None:
     try:
         _, expected = safetensors_header(path)
     except ValueError as err:
-        raise CheckpointError(f"{path} is not a safetensors file: {err}", hint=hint) from err
+        raise CheckpointError(
+            f"{path} is not a safetensors file: {reason_of(err)}", hint=hint
+        ) from err
     size = path.stat().st_size
     if size != expected:
         state = "cut short" if size < expected else "too long"

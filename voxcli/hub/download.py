@@ -26,7 +26,7 @@ from huggingface_hub.utils.tqdm import (
     enable_progress_bars,
 )
 
-from voxcli.errors import ModelError, ModelNotFoundError
+from voxcli.errors import ModelError, ModelNotFoundError, reason_of
 from voxcli.hub.catalog import similar_name
 
 _TIMEOUT_S = 10.0
@@ -87,5 +87,5 @@ def _explain(err: Exception, name: str, revision: str | None) -> Exception:
         message = f"cannot reach the hub to download '{name}'"
         return ModelNotFoundError(message, hint=f"check the network, then {_AGAIN}")
     if isinstance(err, (OSError, RuntimeError)):
-        return ModelError(f"download of '{name}' broke off: {err}", hint=_AGAIN)
+        return ModelError(f"download of '{name}' broke off: {reason_of(err)}", hint=_AGAIN)
     return err

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from voxcli.errors import CheckpointError
+from voxcli.errors import CheckpointError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise CheckpointError(f"{path} cannot be read: it has {size / 1e6:,.0f} MB")
         values = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as err:
-        raise CheckpointError(f"{path} cannot be read: {err}") from err
+        raise CheckpointError(f"{path} cannot be read: {reason_of(err)}") from err
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} holds no JSON object")
     return values
@@ -113,7 +113,7 @@ def read_by_library(files: str) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as err:
-        raise CheckpointError(f"{files} cannot be read: {err}") from err
+        raise CheckpointError(f"{files} cannot be read: {reason_of(err)}") from err
 
 
 def shown(value: object) -> str:

@@ -18,7 +18,7 @@ from typing import Self
 from voxcli.closing import Closing
 from voxcli.engine.remote.find import health_at
 from voxcli.engine.remote.place import Hold, Place
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import OutputError, UsageError, reason_of
 from voxcli.server.limits import Listening
 
 BACKLOG = 256
@@ -63,6 +63,7 @@ class Door(Closing):
                         "pid": os.getpid(),
                         "model": model,
                         "url": door.url,
+                        "wyoming": door.wyoming_url,
                         "grace_s": listening.grace_s,
                         "idle_s": listening.idle_s,
                     }
@@ -102,10 +103,14 @@ class Door(Closing):
     @property
     def urls(self) -> str:
         """All that clients of other machines may be told."""
+        return " and ".join(filter(None, (self.url, self.wyoming_url)))
+
+    @property
+    def wyoming_url(self) -> str | None:
         if self.wyoming is None:
-            return self.url
+            return None
         host, port = self.wyoming.getsockname()[:2]
-        return f"{self.url} and tcp://{_shown(host)}:{port}"
+        return f"tcp://{_shown(host)}:{port}"
 
     def sockets(self) -> list[socket.socket]:
         """New handles of both sockets; closing them does not close the door."""
@@ -160,7 +165,7 @@ def _open_socket(path: Path) -> socket.socket:
     try:
         return listen_unix(path)
     except OSError as err:
-        raise OutputError(f"cannot open {path}: {err.strerror}") from err
+        raise OutputError(f"cannot open {path}: {reason_of(err)}") from err
 
 
 def _shown(host: str) -> str:
@@ -173,14 +178,14 @@ def _listen(host: str, port: int, option: str = "--port") -> socket.socket:
         return listen_tcp(host, port)
     except socket.gaierror as err:
         which = option.replace("port", "host")
-        raise UsageError(f"{which} {host}: {err.strerror}", hint="give an IP address") from err
+        raise UsageError(f"{which} {host}: {reason_of(err)}", hint="give an IP address") from err
     except OSError as err:
         if err.errno == errno.EADDRINUSE:
             raise UsageError(
                 f"port {port} is taken by {_who(host, port)}", hint=f"use another {option}"
             ) from err
         raise UsageError(
-            f"cannot listen on {host} port {port}: {err.strerror}",
+            f"cannot listen on {host} port {port}: {reason_of(err)}",
             hint=f"use another {option.replace('--port', '--host or --port')}",
         ) from err
 

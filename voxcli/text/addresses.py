@@ -61,6 +61,18 @@ _VERSION = pattern_of(
     r"(?P<suffix>-(?:alpha|beta|rc|dev)\.?\d{0,3}|:\d{2,5}|/\d{1,2})?(?![\w.]?\d|\w)",
     re.I,
 )
+# "3.0-rc.1" and "2.x"
+_PRERELEASE = pattern_of(
+    r"(?<![\w.])(?P<v>v\.? ?|version )?(?P<number>\d{1,4}(?:\.\d{1,4}){1,3})"
+    r"-(?P<word>alpha|beta|rc|dev|pre|preview)[.-]?(?P<count>\d{0,3})(?![\w-]|\.\d)",
+    re.I,
+)
+_ANY_MINOR = pattern_of(r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3})?)\.[xX](?!\w)")
+# "00:1A:2B:3C", "2001:db8::1"
+_HARDWARE = pattern_of(
+    r"(?<![\w:.])(?=[0-9:]{0,40}[A-Fa-f])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){2,7}(?![\w:])"
+)
+_LINEAGE = pattern_of(r"(?<![\w.])(?P<name>[A-Z]{1,2})(?P<number>(?:\.\d{1,3}){2,4})(?![\w.]?\d)")
 _DATE = pattern_of(
     r"\d{1,2}\.\d{1,2}\.(?:1[5-9]|20)\d\d|(?:1[5-9]|20)\d\d\.(?:0[1-9]|1[0-2])\.(?:0[1-9]|"
     r"[12]\d|3[01])"
@@ -70,7 +82,7 @@ _V_NUMBER = pattern_of(
     r"(?<![\w.])(?:v\.? ?|V\. ?|V(?=\d+\.))(?P<number>\d{1,4}(?:\.\d{1,4})?)(?![\w.]?\d)(?!\w)"
 )
 _DOTTED = pattern_of(
-    rf"(?<![\w.…/])\.(?!(?<=[)\]\"'”’]\.){_GOING_ON}\b)"
+    rf"(?<![\w.…/\\])\.(?!(?<=[)\]\"'”’]\.){_GOING_ON}\b)"
     r"(?P<name>[a-z]{2,20}(?:\.[a-z]{2,20})?)\b(?!\s?@)|(?<=[A-Z][A-Z])\.NET\b|"
     r"(?<![\w.])\.NET\b"
 )
@@ -78,7 +90,8 @@ _AFTER_QUOTED = pattern_of(rf"(?<=[)\]\"'”’])\.(?={_GOING_ON}\b)")  # "(then
 _HANDLE = pattern_of(r"(?<![\w@.])@(?P<name>[A-Za-z_]\w{0,40})")
 _HASHTAG = pattern_of(
     r"(?<![\w#&])#(?!(?=[A-Fa-f]{0,5}\d)"
-    r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}(?!-?\d)|\d{1,4}[A-Za-z]\w{0,60})"
+    r"[0-9A-Fa-f]{6}\b)(?P<name>[A-Za-z_]\w{1,60}+(?!-\d)|(?=[a-z]|[A-Z]\w{0,8}[a-z])\w{2,60}+-\d{1,4}(?![\w-])|"
+    r"\d{1,4}[A-Za-z]\w{1,60})"
 )
 _CAMEL = pattern_of(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
@@ -242,14 +255,29 @@ def _version(match: re.Match[str]) -> str | None:
     return f"{'version ' if match['v'] else ''}{spoken} {suffix}".rstrip()
 
 
+def _hardware(match: re.Match[str]) -> str:
+    """Figures and letters one by one, in their groups."""
+    spelled = (" ".join(digits(c) if c.isdecimal() else c.upper() for c in part)
+               for part in match.group().replace("::", ":").split(":"))  # fmt: skip
+    return ", ".join(spelled)
+
+
+def _prerelease(match: re.Match[str]) -> str:
+    parts = " point ".join(map(number, match["number"].split(".")))
+    word = "R C" if match["word"].lower() == "rc" else match["word"].lower()
+    count = f" {number(match['count'])}" if match["count"] else ""
+    return f"{'version ' if match['v'] else ''}{parts} {word}{count}"
+
+
 def _hashtag(match: re.Match[str]) -> str:
-    words = said(_CAMEL.sub(" ", match["name"]), "_")
+    words = said(_CAMEL.sub(" ", match["name"]), "_-")
     return f"hashtag {words}"
 
 
 _WORD = CAPITAL + SMALL + DIGIT
 _HAS_SCHEME = InWord(OneOf("://", "www.", ignores_case=True))
 _HAS_TWO_STOPS = InWord(r"\.(?<=\d\.)\d{1,5}\.\d", ".0")
+_HAS_PRERELEASE = InWord(r"\d-(?i:alpha|beta|rc|dev|pre)", "-.0")
 _HAS_INNER_STOP = InWord(r"\.(?<=\w\.)[A-Za-z]", ".")
 _HAS_LETTER_BEHIND_STOP = InWord(r"\.[a-zN]", ".")
 ADDRESSES = (
@@ -267,6 +295,28 @@ ADDRESSES = (
         _HAS_INNER_STOP,
     ),
     Recogniser("address", JOINED, _HOST, _url, ".", _HAS_INNER_STOP),
+    Recogniser(
+        "address", _WORD, _HARDWARE, _hardware, ":0", InWord(r"[A-Fa-f0-9]:[A-Fa-f0-9:]+:", ":")
+    ),
+    Recogniser(
+        "number",
+        CAPITAL,
+        _LINEAGE,
+        lambda m: " point ".join(
+            (" ".join(m["name"]), *(number(each) for each in m["number"].split(".")[1:]))
+        ),
+        ".",
+        InWord(r"[A-Z]\.\d+\.", ".0"),
+    ),
+    Recogniser("number", _WORD, _PRERELEASE, _prerelease, ".-", _HAS_PRERELEASE),
+    Recogniser(
+        "number",
+        DIGIT,
+        _ANY_MINOR,
+        lambda m: f"{' point '.join(map(number, m['number'].split('.')))} point x",
+        ".",
+        InWord(r"\d\.[xX]", ".0"),
+    ),
     Recogniser("number", _WORD, _VERSION, _version, ".", _HAS_TWO_STOPS),
     Recogniser(
         "number",

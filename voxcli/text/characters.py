@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from html.entities import html5
 
+from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 
@@ -30,17 +31,22 @@ _INVISIBLE = pattern_of(
     "\u2066-\u206f\ufeff\ufff9-\ufffb]+"
 )
 _JOINERS = pattern_of("[\u200c\u200d]+")  # they shape words in Persian and Indic scripts
-# Before a capital, a list, another one or the end: "\nabla" and "\name" are none. Nor are those
-# that are spoken of: "Use \n here", "print('one\n')".
-_ESCAPED_LINE = pattern_of(
-    r"(?:(?:\\r)?\\n){1,8}(?=[A-Z\u00c0-\u00de\u0400-\u042f\u3000-\u9fff*#-]|[\"“'(]\w|\d+[.)]\s)"
-    r"|(?<![\s\"'`(\\n])(?:(?:\\r)?\\n){1,8}(?=\s|\Z)"
+# Line ends and tabs as programs write them. Before a capital, a list or the end they are certain;
+# those that are spoken of are none: "Use \n here", "print('one\n')".
+_ESCAPED = pattern_of(r"(?<!\\n)(?<!\\t)(?<!\\)(?:(?:\\r)?\\{1,2}n|\\t){1,8}")
+_BEGINS_LINE = pattern_of(r"[A-Z\u00c0-\u00de\u0400-\u042f\u3000-\u9fff*#-]|[\"“'(]\w|\d+[.)]\s")
+_ENDS_SENTENCE = pattern_of(r"\w[\"'”’)]{0,2}[.!?,:;…][\"'”’)]{0,2}\Z")
+_DRIVE = pattern_of(r"(?<!\w)[A-Za-z]:\Z")
+_LETTERS = pattern_of(r"[^\W\d_]{1,40}")
+_CODE_POINT = pattern_of(
+    r"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?<!\\)\\u[0-9a-fA-F]{4}"
 )
 _ENTITY = pattern_of(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 # UTF-8 read as cp1252 and saved again: "â€™", "Ã©", "Â£".
 _MOJIBAKE = pattern_of("[ÃÂâð][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 _WIDE = pattern_of("[\uff01-\uff5e\u3000\uffe0-\uffe6]+")
-_LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
+_WIDE_THOUSANDS = pattern_of("[１-９][０-９]{0,2}(?:，[０-９]{3}){1,4}(?![０-９])")
+LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
 _WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
 _STYLED = pattern_of(
     "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
@@ -85,8 +91,10 @@ _HYPHEN = pattern_of(
     "[\u2010\u2011\u2012\u2043\ufe63](?=\\S)|\u2212(?=\\S)(?!(?<=\\d \u2212)\\d)|"
     "(?<=[0-9])\u2013(?=[0-9])"
 )
-_ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| - ")
-_DASH = pattern_of(" ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013] |\u2013")
+_ANY_DASH = pattern_of("[\u2013-\u2015\u2e3a\u2e3b]|--| -[ \n]")
+_DASH = pattern_of(
+    " ?(?:[\u2014\u2015\u2e3a\u2e3b]+|(?<!-)-{2,3}(?!-)) ?| [-\u2013](?: |(?=\n))|\u2013"
+)
 
 
 def has_content(text: str) -> bool:
@@ -119,18 +127,75 @@ def clean(draft: Draft, language: str, *, is_document: bool = False) -> None:
             draft.text = _TAB.sub(" ", draft.text)
 
 
-def escapes(draft: Draft) -> None:
-    r"""Line ends that a program wrote as "\n" between sentences; none in a path."""
-    draft.sub(_ESCAPED_LINE, _line_end, "control", "\\n")
+def escapes(draft: Draft, language: str, is_command: Callable[[str], bool]) -> None:
+    r"""Characters, line ends and tabs that a program wrote as "\u00e9", "\n", "\t"; none in a path.
+
+    Args:
+        is_command: whether LaTeX has a command of this name.
+    """
+    draft.sub(_CODE_POINT, _code_point, "control", "\\u")
+    if "\\n" not in draft.text and "\\t" not in draft.text:
+        return
+    found = {
+        m.start(): _is_line_end(m, language, is_command) for m in _ESCAPED.finditer(draft.text)
+    }
+    is_written = True in found.values()
+
+    def written(match: re.Match[str]) -> str | None:
+        is_end = found[match.start()]
+        if is_end is None:
+            is_end = is_written
+        return ("\n" * match.group().count("n") or "\t") if is_end else None
+
+    draft.sub(_ESCAPED, written, "control")
 
 
-def _line_end(match: re.Match[str]) -> str | None:
+def _code_point(match: re.Match[str]) -> str | None:
+    units = b"".join(int(unit, 16).to_bytes(2, "big") for unit in match.group().split("\\u")[1:])
+    char = units.decode("utf-16-be", "replace")
+    return None if _is_path(match) or char == "\ufffd" else char
+
+
+def _is_path(match: re.Match[str]) -> bool:
     start = max(0, match.start() - 200)
-    token = match.string[start : match.start()].split()[-1:] or [""]
-    is_path = (
-        ":\\" in token[0] or token[0].startswith("\\\\") or "\\" in token[0].replace("\\n", "")
-    )
-    return None if is_path else "\n" * match.group().count("n")
+    word = (match.string[start : match.start()].split() or [""])[-1]
+    if match.string[match.start() - 1 : match.start()].isspace():
+        word = ""
+    others = _ESCAPED.sub("", word)
+    is_small = match.string[match.end() : match.end() + 1].islower()
+    is_drive = ":\\" in word or (is_small and _DRIVE.search(word) is not None)
+    return is_drive or word.startswith("\\\\") or ("\\" in others and "\\u" not in others)
+
+
+def _is_line_end(
+    match: re.Match[str], language: str, is_command: Callable[[str], bool]
+) -> bool | None:
+    """None where it depends on others in the text."""
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    end = match.end()
+    if _is_path(match):
+        return False
+    is_behind = bool(before) and not before[-1].isspace() and before[-1] not in "\"'`(["
+    if _BEGINS_LINE.match(match.string, end) and (is_behind or "\\\\" not in match.group()):
+        return True
+    if not is_behind:
+        return False
+    following = match.string[end : end + 1]
+    if not following or following.isspace():
+        return True
+    letters = _LETTERS.match(match.string, end)
+    if letters is None:
+        return None if following.isdecimal() else False
+    name = f"{match.string[end - 1]}{letters.group()}"
+    if is_command(name):
+        return False
+    if _ENDS_SENTENCE.search(before):
+        return True
+    if language not in lexicon.LANGUAGES:
+        return None if lexicon.is_word(name) else True
+    if lexicon.is_word(name, language):
+        return None
+    return lexicon.is_word(letters.group(), language) or None
 
 
 def _mend(draft: Draft) -> None:
@@ -243,7 +308,8 @@ def dashes(draft: Draft) -> None:
 
 def narrow(draft: Draft) -> None:
     """Chinese and others: full-width letters and digits only, punctuation stays."""
-    draft.text = _LISTED.sub("、", draft.text)
+    draft.sub(_WIDE_THOUSANDS, _compatible, "number", "，")
+    draft.text = LISTED.sub("、", draft.text)
     draft.sub(_WIDE_WORDS, _compatible, "letter")
     draft.text = _SPACES.sub(" ", draft.text)
 

@@ -76,8 +76,8 @@ _DAY_MONTH = pattern_of(
 _MONTH_DAY = pattern_of(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
 _MONTH_YEAR = pattern_of(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
 _DAY_NUMERIC = pattern_of(
-    r"(?<!\w)(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])(?![\w/%]|[.,]\d)(?!\s(?:of|inch|"
-    r"cup|mile)\b)"
+    r"(?<!\w)(?:(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])|(?P<day>1[3-9]|2\d|3[01])/"
+    r"(?P<month>0[1-9]|1[0-2]))(?![\w/%]|[.,]\d)(?!\s(?:of|inch|cup|mile)\b)"
 )
 _DATED = pattern_of(
     r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s"
@@ -122,7 +122,7 @@ _YEARS_LED = pattern_of(
     r"km|m)\b)"
 )
 _ERA = pattern_of(
-    r"(?<![\w.,])(?:(?P<from>\d{1,4})\s?[-–]\s?)?(?P<number>\d{1,4})\s?(?P<era>B\.?C\.?E?\.?|"
+    r"(?<![\w.,])(?:(?P<from>\d{1,4})(?:\s?[-–]\s?|\sto\s))?(?P<number>\d{1,4})\s?(?P<era>B\.?C\.?E?\.?|"
     r"C\.?E\.|A\.?D\.?)(?!\w)"
 )
 _AD = pattern_of(r"(?<!\w)A\.?D\.?\s(?P<year>\d{1,4})\b")
@@ -179,6 +179,8 @@ def _numeric(match: re.Match[str]) -> str | None:
 def _day_numeric(match: re.Match[str]) -> str | None:
     if not led(match, _DATED):
         return None
+    if match["day"]:
+        return f"the {ordinal(int(match['day']))} of {_MONTHS[int(match['month']) - 1]}"
     return f"{_MONTHS[int(match['a']) - 1]} {ordinal(int(match['b']))}"
 
 

@@ -112,6 +112,17 @@ def language_name(code: str) -> str:
     return _NAMES.get(code, code)
 
 
+def is_known(code: str) -> bool:
+    """Whether a code has a name here."""
+    return code in _NAMES
+
+
+def codes_like(word: str) -> list[str]:
+    """Codes of languages whose English names begin as a word: "german" and "ger" are "de"."""
+    start = word.casefold()
+    return [code for code, name in _NAMES.items() if name.casefold().startswith(start)]
+
+
 def detect_language(text: str) -> str:
     """ISO 639-1 code of the dominant language, or "und".
 

@@ -88,8 +88,22 @@ _BULLET = pattern_of(
     r"(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
+# Items glued to their marks, or behind dashes: several lines with the same one.
+_GLUE = r"(?:(?=[^\W\d_]{2}|[¿¡\"“«])|(?<=[–—])[ \t]{1,4}(?=[\w¿¡\"“«]))"
+_GLUED = pattern_of(
+    rf"^[ \t]{{0,16}}(?P<mark>[-–—+*]){_GLUE}[^\n*]{{0,2000}}"
+    rf"(?:\n[ \t]{{0,16}}(?P=mark){_GLUE}[^\n*]{{0,2000}})+$",
+    _L,
+)
+_GLUED_MARK = pattern_of(r"^[ \t]{0,16}[-–—+*][ \t]{0,4}", _L)
 _NUMBERED = pattern_of(
     r"^[ \t]{0,16}(?P<number>\d{1,3})[.)][ \t]{1,4}(?:\[[ xX]\][ ]{1,4})?(?P<text>[^\s\n][^\n]*)$",
+    _L,
+)
+_RUN_ON = pattern_of(r"(?<=\S) (?P<number>[2-9]|1\d)\) ")
+_LETTERED = pattern_of(
+    r"^[ \t]{0,16}(?:(?P<open>\()(?P<inner>[A-Za-z])\)|(?P<letter>[A-Za-z](?=\))|[a-z])[.)])"
+    r"[ \t]{1,4}(?P<text>[^\s\n][^\n]*)$",
     _L,
 )
 _DEFINITION = pattern_of(
@@ -106,19 +120,15 @@ _AUTOLINK = pattern_of(
     r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})>"
 )
 _CODE = pattern_of(r"(?P<ticks>`{1,2})(?P<text>[^`\n]{1,1000})(?P=ticks)")
+_PYTHONIC = pattern_of(r"(?<=[a-z0-9)\]])\*\*(?=[\d(]|[a-z](?!\w))(?!\d{1,4}\*\*)")  # x**2
 _STRONG = pattern_of(r"(?P<mark>\*\*\*|\*\*|~~|={2,6})(?P<text>[^*~=\n]{1,1000})(?P=mark)")
 _EMPHASIS = pattern_of(
     r"(?<![\w*])\*(?P<star>[^\s*](?:[^*\n]{0,1000}[^\s*])?)\*(?![\w*])"
     r"|(?<!\w)__(?P<two>[^\s_](?:[^_\n]{0,1000}[^\s_])?)__(?!\w)"
     r"|(?<!\w)_(?P<one>[^\s_](?:[^_\n]{0,1000}[^\s_])?)_(?!\w)"
 )
-# LaTeX, as Markdown has it: "$$E = mc^2$$", "$x$"; amounts of money are none.
-_FORMULA = pattern_of(
-    r"\$\$(?P<shown>[^$]{1,2000})\$\$"
-    r"|(?<![\w$\\])\$(?!\s)(?P<inline>[A-Za-z](?:_?\w)?|(?=[^$\n]{0,200}[\\^=_])"
-    r"(?![^$\n\\]{0,200}[A-Za-z]{3,} [A-Za-z]{3})[^$\n]{2,200})(?<!\s)\$(?![\w$])"
-)
 _ESCAPE = pattern_of(r"\\(?P<text>[\\`*_{}\[\]()#+\-.!|>~'\"%&])|(?<![:\w])\\(?P<money>\$)")
+_IN_CODE = pattern_of(r"\\(?:\\[^\W_]|[A-Za-z])|(?<![^\W_])[A-Za-z]:\\")
 _ENDED = pattern_of(r"[.!?…:;,。！？：；，、—-][\"'”’)\]*_`]{0,4}\s*$")
 
 
@@ -127,7 +137,7 @@ _ORDINALS_STOP = frozenset(("bg", "cs", "da", "de", "et", "fi", "hr", "hu", "is"
                             "sk", "sl", "sr", "tr"))  # fmt: skip
 
 
-_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)])", _L)
+_LINE_MARK = pattern_of(r"^[ \t]{0,16}(?:[-–—#>*+=_~|:•‣◦▪●·・]|\d{1,3}[.)]|\(?[A-Za-z][.)])", _L)
 # A sign that a line begins with though it begins no item, since the line before goes on with it.
 _SIGNED = pattern_of(r"^[ \t]{0,3}(?P<sign>[-+])[ \t]{1,4}(?P<item>\S[^\n]*)$")
 _OPERAND = r"(?:[\d(√][^\s]{0,12}|[^\W\d_](?![^\W\d_'’-]))"
@@ -136,12 +146,15 @@ _ENDS_OPERAND = pattern_of(r"(?:[\d²³%)]|(?<![^\W\d_])[^\W\d_])$")
 _SPAN_MARKS = ("*", "_", "~~", "==")
 
 
-def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = False) -> None:
+def strip_markup(
+    draft: Draft, language: str = "en", *, is_document: bool = False, is_shown: bool = False
+) -> None:
     """Take Markdown and HTML away and keep the words; list items and headings get a full stop.
 
     Args:
         language: ISO 639-1.
         is_document: of SSML, in which a tag that nobody knows is a direction that is not followed.
+        is_shown: to readers, who need no full stops, and whose lists keep their numbers.
     """
     if "-->" in draft.text:
         draft.sub(_COMMENT, "", "markup")
@@ -163,13 +176,12 @@ def strip_markup(draft: Draft, language: str = "en", *, is_document: bool = Fals
     draft.sub(_DEFINITION, "", "markup", "]:")
     draft.sub(_FOOTNOTE, "", "markup", "[^")
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
-        _lines(draft, language)
+        _lines(draft, language, is_shown=is_shown)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
     draft.sub(_REFERENCE, lambda m: m["text"], "markup", "][")
+    draft.sub(_PYTHONIC, "^", "symbol", "**")
     draft.sub(_CODE, lambda m: m["text"], "markup", "`")
-    if draft.text.count("$") > 1:
-        draft.sub(_FORMULA, lambda m: m["shown"] or m["inline"], "markup")
-    draft.sub(_ESCAPE, lambda m: m["text"] or m["money"], "markup", "\\")
+    draft.sub(_ESCAPE, _unescaped, "markup", "\\")
     if any(mark in draft.text for mark in _SPAN_MARKS):
         draft.sub(_STRONG, lambda m: m["text"], "markup")
         draft.sub(_EMPHASIS, lambda m: m["star"] or m["two"] or m["one"], "markup")
@@ -186,6 +198,13 @@ def _untagged(match: re.Match[str]) -> str:
     before = match.string[match.start() - 1 : match.start()]
     after = match.string[match.end() : match.end() + 1]
     return " " if before and before in ".,;:!?" and after.isalnum() else ""
+
+
+def _unescaped(match: re.Match[str]) -> str | None:
+    """The sign; None in a path or an expression, whose words have backslashes before letters."""
+    start = match.string.rfind(" ", max(0, match.start() - 100), match.start()) + 1
+    word = match.string[start : match.end() + 100].split(maxsplit=1)[0]
+    return None if _IN_CODE.search(word) else match["text"] or match["money"]
 
 
 def _join_signs(text: str) -> str:
@@ -223,17 +242,21 @@ def _goes_on(before: str, run: list[re.Match[str]]) -> bool:
     return not others and (first["sign"] == "+" or first["item"][0].islower())
 
 
-def _lines(draft: Draft, language: str) -> None:
+def _lines(draft: Draft, language: str, *, is_shown: bool) -> None:
+    ended = str.rstrip if is_shown else _ended
     if "\n" in draft.text and ("- " in draft.text or "+ " in draft.text):
         draft.text = _join_signs(draft.text)
-    draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
+    draft.sub(_GLUED, lambda m: _GLUED_MARK.sub("- ", m.group()), "markup", "\n")
+    draft.sub(_SETEXT, lambda m: f"\n\n{ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
-    draft.sub(_TABLE_ROW, _row, "markup")
+    draft.sub(_TABLE_ROW, lambda m: ended(_row(m)), "markup")
     draft.sub(_RULE, "\n", "markup")
     draft.sub(_QUOTED, "", "markup")
-    draft.sub(_HEADING, lambda m: f"\n\n{_ended(m.group('text').rstrip(' #'))}\n\n", "markup")
-    draft.sub(_BULLET, lambda m: _ended(m.group("text")), "markup")
-    _numbered(draft, language)
+    draft.sub(_HEADING, lambda m: f"\n\n{ended(m.group('text').rstrip(' #'))}\n\n", "markup")
+    draft.sub(_BULLET, lambda m: ended(m.group("text")), "markup")
+    if not is_shown:
+        _numbered(draft, language)
+        _lettered(draft)
 
 
 def _numbered(draft: Draft, language: str) -> None:
@@ -247,6 +270,29 @@ def _numbered(draft: Draft, language: str) -> None:
         return f"{match['number']}, {_ended(match['text'])}"
 
     draft.sub(_NUMBERED, item, "markup")
+    draft.sub(_RUN_ON, _run_on, "markup", ")")
+
+
+def _run_on(match: re.Match[str]) -> str | None:
+    """ "1) Open it 2) Tap", where the number before is marked so too."""
+    before = int(match["number"]) - 1
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    is_next = f" {before}) " in f" {line}" or line.startswith(f"{before}, ")
+    return f"{'' if _ENDED.search(line[-8:]) else ','} {match['number']}, " if is_next else None
+
+
+def _lettered(draft: Draft) -> None:
+    """ "a) First", where the letter before or behind has a line too."""
+    letters = {match["letter"] or match["inner"] for match in _LETTERED.finditer(draft.text)}
+
+    def item(match: re.Match[str]) -> str | None:
+        letter = match["letter"] or match["inner"]
+        if letters.isdisjoint((chr(ord(letter) - 1), chr(ord(letter) + 1))):
+            return None
+        return f"{letter}, {_ended(match['text'])}"
+
+    if len(letters) > 1:
+        draft.sub(_LETTERED, item, "markup")
 
 
 def _ended(text: str) -> str:
@@ -256,7 +302,7 @@ def _ended(text: str) -> str:
 
 def _row(match: re.Match[str]) -> str:
     cells = [cell.strip() for cell in match.group("cells").split("|")]
-    return _ended(", ".join(cell for cell in cells if cell))
+    return ", ".join(cell for cell in cells if cell)
 
 
 _MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor

@@ -29,7 +29,7 @@ _VARIABLE = pattern_of(
     r"[²³^])"
 )
 _FUNCTION = pattern_of(
-    r"(?<![\w.])(?P<name>[fghFGP]'?|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
+    r"(?<![\w.])(?P<name>[fghFGP]'{0,2}|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
     r"[a-z](?:, ?[a-z]){1,3})\)(?!\w)"
 )
 
@@ -57,6 +57,10 @@ def _variable(match: re.Match[str]) -> str | None:
 _SIZED = pattern_of(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
 
 
+_PRODUCT = pattern_of(r"(?<!\w)[a-z][*·][a-z](?!\w)")  # "x·y"
+_LOWERED = pattern_of(r"(?<=\([a-z])-(?=\d{1,3}\))")  # "(n-1)"
+
+
 def _operator(match: re.Match[str]) -> str | None:
     """Between numbers a cross is a size, and in an equation a product."""
     sign, string = match.group(), match.string
@@ -67,7 +71,8 @@ def _operator(match: re.Match[str]) -> str | None:
         is_size = after.isdecimal() and not re.search(r"[=^²³]", near) and _SIZED.search(near)
         return " by " if is_size else " times "
     if sign in "*·":
-        return " times " if before.isdecimal() or after.isdecimal() else None
+        is_one = before.isdecimal() or after.isdecimal() or after == "(" or before == ")"
+        return " times " if is_one or _PRODUCT.match(string, match.start() - 1) else None
     return " divided by "
 
 
@@ -90,6 +95,9 @@ _COUNTED_BEFORE = pattern_of(
 )
 
 
+_ASIDE = pattern_of(r"\([^()]*[A-Za-z]{3}[^()]*\) ?\Z")  # words in brackets, then a dash
+
+
 def _sum(match: re.Match[str]) -> str | None:
     """ "7 - 3", "2+2", "1-2=5", but no range and no telephone number."""
     string, sign = match.string, match["sign"]
@@ -98,6 +106,8 @@ def _sum(match: re.Match[str]) -> str | None:
         string[match.start() - 1].isspace() and string[match.end() : match.end() + 1].isspace()
     )
     if sign in "-−" and before.isalpha() and not is_spaced:
+        return None
+    if before == ")" and is_spaced and _ASIDE.search(string[: match.start()][-80:]):
         return None
     if sign == "-" and _COUNTED_BEFORE.search(string[max(0, match.start() - 24) : match.start()]):
         return " to "
@@ -121,11 +131,22 @@ def _function(match: re.Match[str]) -> str:
         ),
         match["of"],
     )
-    return f"{match['name']} of {of}"
+    name, primes = match["name"].rstrip("'"), match["name"].count("'")
+    return f"{name}{('', ' prime', ' double prime')[primes]} of {of}"
 
 
-_GRADE = pattern_of(r"(?<!\w)(?P<letter>[A-DF])[-−](?=[.,;:!?)]|\s[a-z]|\s?\Z)")
-_OF_A_GRADE = pattern_of(r"\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s$")
+# Grades, ratings and types of blood; no part of a word that another one completes: "A- and
+# B-roads".
+_GRADE = pattern_of(
+    r"(?<![\w.'’-])(?P<letter>A{1,3}|B{1,3}|C{1,3}|AB|[DFO])(?P<sign>[-−+])"
+    r"(?=[.,;:!?)/\]\"']|\s|\Z)"
+    r"(?!\s(?:and|or|to|und|oder|et|ou|y|o)\s(?:[a-z]{1,10}\s)?[^\W_]{1,20}-\w)"
+)
+_OF_A_GRADE = pattern_of(
+    r"(?:\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s|:\s|[+−-]/|\()$"
+)
+_OTHER_GRADE = pattern_of(r"(?<!\w)[A-DF][-−+](?:[,;/]|\s(?:and|or|to)\s)|[,/]\s?[A-DF][-−+](?!\w)")
+_OF_BLOOD = pattern_of(r"\b(?:[Bb]lood|[Dd]onors?|[Tt]ransfusions?|Rh)\b")
 _COUNTED_DOWN = pattern_of(
     r"(?<!\w)T(?P<sign>[-−+])(?=\d{1,4}(?:[:.]\d{1,2})?\s(?:second|minute|hour|day|week|month)s?\b)"
 )
@@ -133,11 +154,18 @@ _APERTURE = pattern_of(r"(?<!\w)[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))")
 
 
 def _grade(match: re.Match[str]) -> str | None:
-    return f"{match['letter']} minus" if led(match, _OF_A_GRADE) else None
+    letter, sign, string = match["letter"], match["sign"], match.string
+    near = string[max(0, match.start() - 80) : match.end() + 80]
+    if letter in ("A", "B", "AB", "O") and _OF_BLOOD.search(near):
+        return f"{' '.join(letter)} {'positive' if sign == '+' else 'negative'}"
+    if sign == "+":
+        return None
+    is_one = len(letter) > 1 or letter == "O" or led(match, _OF_A_GRADE)
+    return f"{' '.join(letter)} minus" if is_one or _OTHER_GRADE.search(near) else None
 
 
 MATHEMATICS = (
-    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DF][-−](?:\W|\Z)", CAPITAL)),
+    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DFO][-−+](?:\W|\Z)", CAPITAL)),
     Recogniser(
         "symbol",
         CAPITAL,
@@ -168,5 +196,6 @@ MATHEMATICS = (
         lambda m: ", ".join(map(number, re.findall(r"\d", m.group()))),
         search=InWord(r"\A[-–]\Z"),
     ),
+    Recogniser("symbol", "-", _LOWERED, lambda m: " minus ", "("),
     Recogniser("symbol", "-+−", _BINARY, _sum),
 )

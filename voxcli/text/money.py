@@ -67,6 +67,7 @@ _NOUN = (
 )
 # "1.234,56": stops between thousands and a comma before cents.
 _EUROPEAN = (
+    r"\d{1,3}(?:\.\d{3}){0,4},[-–—]{1,2}(?![\w-])|"
     r"(?:\d{1,3}(?:[. ]\d{3}){1,4}|\d{1,9}),\d{2}(?![\d,]|\.\d)|"
     r"\d{1,3}(?:\.\d{3}){2,4}(?![\d,])|\d{1,3}\.\d{3}(?=\s?€)"
 )
@@ -112,7 +113,7 @@ def _currency(written: str) -> tuple[str, str]:
 
 def _plain(european: str, written: str) -> str:
     """The amount as English writes it."""
-    return re.sub("[. ]", "", european).replace(",", ".") if european else written
+    return re.sub("[. ]", "", european.rstrip(",-–—")).replace(",", ".") if european else written
 
 
 def _counted(name: str, *, one: bool) -> str:

@@ -129,9 +129,9 @@ def _read_layout(draft: Draft, language: str, *, keeps_marks: bool) -> tuple[Sil
     Returns:
         what it asks for between words.
     """
+    characters.escapes(draft, language, latex.is_command)
     characters.clean(draft, language, is_document=ssml.is_document(draft.text))
     thoughts.thoughts(draft)
-    characters.escapes(draft)
     latex.latex(draft, language)
     is_document = ssml.tags(draft, language)
     silences = pauses.take_pauses(draft, are_kept=keeps_marks)
@@ -152,8 +152,8 @@ def _english(draft: Draft) -> None:
         formulas.formulas(draft, "en")
         raised.raised(draft)
         characters.straighten(draft)
-        numerals.canonical(draft)
         quantities.degrees(draft)
+        numerals.canonical(draft)
     weekdays.weekdays(draft)
     acronyms.shout(draft)
     _TAGGER.say(draft)

@@ -160,7 +160,7 @@ def citations(draft: Draft, language: str) -> None:
 _STOP_AND_FIGURE = pattern_of(r"[.!?\"”)][1-9](?:(?<=[^\W\d_]..)|(?<=[^\W\d_]...))")
 # In plain figures, glued to the end of a sentence by a page that lost its raised ones.
 _GLUED = pattern_of(
-    r"(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"
+    r"(?<![\w/\\@])(?<!\d-)(?<!\w\.)(?P<word>[^\W\d_]{2,30})(?P<stop>[.!?][\"”’)]?|[\"”)][.!?]|[\"”)])"
     r"(?P<marks>[1-9]\d{0,2}(?:[,–-][1-9]\d{0,2}){0,4})"
     r"(?=\s+[\"“‘(]?[A-Z]|\s*\Z|\s*\n)"
 )

@@ -23,6 +23,7 @@ from voxcli.text.tagger import (
     Recogniser,
     led,
 )
+from voxcli.text.units import TIMES
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -53,13 +54,17 @@ _DECIMAL_COMMA = pattern_of(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9
 _EUROPEAN = pattern_of(
     r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
 )
-_TENS_OF = pattern_of(r"(?<![\w.,])(?P<number>\d{1,3}(?:,\d{3}|0){1,3})s(?= of\b)")
+_TENS_OF = pattern_of(
+    r"(?<![\w.,])(?P<number>\d{1,3}(?:(?:,\d{3}){1,3}|(?:,\d{3}|0){1,3}(?=s of\b)))s(?!\w)"
+)
 _LETTERED = pattern_of(  # 2.5x
     r"(?<![\w.])\d+\.\d+(?=[^\W\d_])"
 )
 _SCALE = pattern_of(
     rf"{START}(?:(?P<from>{NUM})\s?[-–]\s?)?(?P<number>{NUM})\s?(?P<scale>k|K(?=\s[a-z])|bn|mn|"
-    r"mil(?=\s[a-z]))\b(?!/|['’])"
+    r"mil(?=\s[a-z])|(?<=\d)(?:K(?=\+)|M(?=\+?\s(?!solutions?\b)[a-z]{3})(?:(?<=\d\dM)|(?<=\.\dM)|"
+    r"(?=\+?\s(?:people|[a-z]{3,12}s)\b))|(?<=\.\d)B(?=\+?\s[a-z]{3})))"
+    r"\b(?!/|['’])"
 )
 _ORDINAL = pattern_of(
     r"(?<![\w.])(?<!\d,)(?<!\d/)(?P<number>\d{1,12}(?:,\d{3}){0,3})(?P<nth>st|nd|rd|"
@@ -69,7 +74,8 @@ _ORDINAL = pattern_of(
 _SHORT_ORDINAL = pattern_of(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
 _OVER = pattern_of(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
 _MANY_TIMES = pattern_of(
-    r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?=\s(?:as|a|per|daily|weekly)\s)"
+    r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?:(?=\s(?:as|a|per|daily|weekly)\s)|\s?/\s?"
+    rf"(?P<per>{'|'.join(TIMES)})(?!\w))"
 )
 _FRACTION = pattern_of(
     r"(?<![\w./])(?:(?P<whole>\d{1,6})(?: |"
@@ -80,6 +86,23 @@ _FRACTION = pattern_of(
 _SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
 # A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
 _RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
+_PLUS_MINUS = pattern_of(r"[-−]\s?/\s?\+|\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?[$€£]?\.?\d)")
+# "20~30" and "5°C ~ 10°C", as a dash would say it.
+_WAVE = pattern_of(
+    r"(?P<unit>(?<=\d)(?:\s?(?:%|°[CF]?|[kcm]?m|k?g|m?[lL]|min|[hskKM]|[ap]\.?m\.?))?)\s?[~\u301c∼]\s?"
+    r"(?P<sign>[-−]?)(?=[$€£¥]?\d{1,9}(?![^\W\d_]{3}))"
+)
+# A sign that stands apart from its number: "x = - 5", "at - 40 degrees", "is - 5."
+_UNARY = pattern_of(r"(?P<before>[=<>≤≥≈×] |\( ?)[-−–] (?=[$€£]?\.?\d)")
+_APART = pattern_of(
+    r"(?P<before>(?:(?<= )-\d{1,4}(?:°[CF]?)? (?:and|or|to)|\b(?:at|by|of|to|from|below|above|than|"
+    r"around|about|near|reach(?:es|ed)?|hits?|between|is|was|are|were|be|equals?|"
+    r"(?:temperature|temp|change|minimum|maximum|low|high):)) )[-−–] "
+    r"(?=[$€£]?\d{1,6}(?:[.,]\d{1,3})?(?:\s?(?:°|%)|\s[CF]\b|\s(?:degrees?|percent)\b|"
+    r"\s?(?:[.,;:!?)](?!\d)|$)| to [-−–]?\s?\d))",
+    re.I,
+)
+_DASHED = pattern_of(r" [-–] [^.!?\n]{0,100}\Z")
 # Whether those can match at all, at a glance.
 _ANY_SCIENTIFIC = pattern_of(r"[eE][-+\d](?<=\d..)")
 _ANY_SPACED_DECIMAL = pattern_of(r" \d{3}[.,]\d")
@@ -122,6 +145,12 @@ def canonical(draft: Draft) -> None:
         draft.sub(_VULGAR_PATTERN, _vulgar, "number")
     if not _REST.search(draft.text):
         return
+    draft.sub(_PLUS_MINUS, "±", "symbol", "+")
+    if "~" in draft.text or not draft.text.isascii():
+        draft.sub(_WAVE, lambda m: f"{m['unit']}{' to -' if m['sign'] else '–'}", "number")
+    if "- " in draft.text or not draft.text.isascii():
+        draft.sub(_UNARY, lambda m: f"{m['before']}-", "number")
+        draft.sub(_APART, _signed_apart, "number")
     if not draft.text.isascii():
         draft.text = _SLASH.sub("/", draft.text)
     if _ANY_SCIENTIFIC.search(draft.text):
@@ -145,6 +174,12 @@ def remaining(draft: Draft) -> None:
         draft.sub(_FIGURES, lambda m: f" {number(m.group())} ", "number")
 
 
+def _signed_apart(match: re.Match[str]) -> str | None:
+    """None for the second dash of a pair: "He is - or was - 40."."""
+    before = match.string[max(0, match.start() - 100) : match.start()]
+    return None if _DASHED.search(before) else f"{match['before']}-"
+
+
 def _vulgar(match: re.Match[str]) -> str:
     """Apart from a whole number before and a letter after: 2½, ½mv."""
     after = " " if match.string[match.end() : match.end() + 1].isalpha() else ""
@@ -164,12 +199,16 @@ _AFTER_NUMBER = pattern_of(r"(?<=\d)\+(?!\w)")
 _OF_A_MODEL = pattern_of(r"[A-Za-z]\d{0,6}-$")  # "i7-9700K" has no thousands
 
 
+_SCALES = {
+    "k": "thousand", "m": "million", "mn": "million", "mil": "million", "b": "billion",
+    "bn": "billion",
+}  # fmt: skip
+
+
 def _scale(match: re.Match[str]) -> str | None:
     if led(match, _OF_A_MODEL):
         return None
-    scale = {"k": "thousand", "bn": "billion", "mn": "million", "mil": "million"}[
-        match["scale"].lower()
-    ]
+    scale = _SCALES[match["scale"].lower()]
     lead = f"{number(match['from'])} to " if match["from"] else ""
     return f"{lead}{number(match['number'])} {scale}"
 
@@ -316,9 +355,9 @@ COUNTED = (
         DIGIT,
         _TENS_OF,
         lambda m: plural(number(m["number"]).removeprefix("one ")),
-        search=OneOf("s of"),
+        search=InWord(r"0s\b", DIGIT),
     ),
-    Recogniser("number", DIGIT, _SCALE, _scale, search=pattern_of(r"\d\s?(?:k|K|bn|mn|mil)\b")),
+    Recogniser("number", DIGIT, _SCALE, _scale, search=pattern_of(r"\d\s?(?:k|K|M|B|bn|mn|mil)\b")),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
     Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
     Recogniser("number", DIGIT, _ORDINAL, _ordinal, search=InWord(r"\d(?i:st|nd|rd|th)", DIGIT)),
@@ -333,7 +372,7 @@ COUNTED = (
         "number",
         DIGIT,
         _MANY_TIMES,
-        lambda m: f"{number(m['number'])} times",
+        lambda m: f"{number(m['number'])} times{' per ' + TIMES[m['per']] if m['per'] else ''}",
         search=InWord(r"\dx\b", DIGIT),
     ),
 )

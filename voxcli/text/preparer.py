@@ -14,7 +14,14 @@ from collections.abc import Callable
 from voxcli.errors import TextError
 from voxcli.text import characters, directions, markup, pauses, symbols
 from voxcli.text.changes import Draft, Silence
-from voxcli.text.language import UNKNOWN, detect_language, language_name, script_weights
+from voxcli.text.language import (
+    UNKNOWN,
+    codes_like,
+    detect_language,
+    is_known,
+    language_name,
+    script_weights,
+)
 from voxcli.text.normaliser import normalise
 from voxcli.text.patterns import pattern_of
 from voxcli.text.prepared import PreparedText, Unspeakable
@@ -116,6 +123,14 @@ def _shown(text: str) -> str:
     return f"'{flat}'" if len(flat) <= 40 else f"'{flat[:37]}...'"
 
 
+def _no_language(asked: str, languages: tuple[str, ...], model: str) -> TextError:
+    meant = next((code for code in codes_like(asked) if code in languages), None)
+    hint = f"did you mean '{meant}'? " if meant else ""
+    speaks = ", ".join(f"{code} ({language_name(code)})" for code in languages)
+    hint += f"it speaks {speaks}; leave the language out to have it detected"
+    return TextError(f"no language '{asked}' in model '{model}'", hint=hint)
+
+
 def check_language(
     text: str,
     languages: tuple[str, ...],
@@ -139,6 +154,8 @@ def check_language(
         return code
     if not asked and not _dominates(text, code):
         return languages[0]
+    if asked and not is_known(code):
+        raise _no_language(asked, languages, model)
     speaks = ", ".join(language_name(each) for each in languages)
     subject = (
         f"--language {asked} was given"

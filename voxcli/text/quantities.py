@@ -70,7 +70,7 @@ _MEASURE = pattern_of(
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
     rf"(?P<raised>{_RAISED}|(?<=m)[23](?!\d)"
     rf")?(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w°]|/(?!\d)|\^\d)"
-    r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
+    r"(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]|\s?/))?"
 )
 _HAS_UNIT = pattern_of(
     r"[\d²³dn](?:(?<=[\d²³])|(?<=hundred)|(?<=thousand)|(?<=illion))[\s-]?"
@@ -91,6 +91,9 @@ _BARE = pattern_of(
 )
 _BARE_TAIL = pattern_of(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
 _POWERED_TAIL = pattern_of(r"[²³^(]|[ms][23]")
+_PER_THING = pattern_of(
+    r"/(?<=\d/)(?!half|third|quarter|fifth|seven|fifty)(?=[a-z]{4,12}(?![\w/.-]))"
+)
 _PER_ALONE = pattern_of(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
 # Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
 _THINGS = pattern_of(
@@ -115,8 +118,9 @@ _FEET = pattern_of(
     r"inches)(?!\w)(?P<dot>\.(?=\s+[a-z0-9]|[,;:)]))?"
 )
 _FEET_MARK = pattern_of(
-    r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?=\s(?:tall|long|wide|high|"
-    r"deep|by|x|and\s\d)\b)|(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
+    r"(?<![\w.'])(?P<number>\d{1,4})'(?:(?<=x \d')|(?<=x \d\d')|(?<=x \d\d\d')|"
+    r"(?=\s(?:tall|long|wide|high|deep|by|x|and\s\d)\b)|"
+    r"(?<=\ba \d')(?=\s[a-z]{3})|(?<=\ba \d\d')(?=\s[a-z]{3}))"
 )
 _INCH_MARK = pattern_of(
     r"(?<![\w./,])(?P<number>(?:\d{1,3}[ -])?\d{1,2}/\d{1,2}|\d{1,3}(?:\.\d{1,2})?)\"(?!\w)"
@@ -127,8 +131,11 @@ _FEET_INCHES = pattern_of(
     r"|(?<![\w.])(?P<feet2>[4-7])'(?P<inches2>1[01]|\d)(?![\w'\"])"
 )
 _PERCENT = pattern_of(
-    rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)\s?%?\s?(?:-|–|to)\s?)?"
-    rf"(?:(?P<upper>\d{{1,2}})/(?P<lower>\d{{1,2}})|(?P<number>{_ANY}))[\s-]?(?P<unit>%|‰|"
+    rf"{SIGN}{NO_FRACTION}(?:(?P<from>{_ANY}(?: ?[x×] ?{_ANY})?)(?:\s?%)?(?P<gap>\s?)(?:-|–|to)"
+    r"(?P<behind>\s?))?"
+    rf"(?:(?:(?P<whole>\d{{1,3}})[ -])?(?P<upper>\d{{1,2}})/(?P<lower>\d{{1,2}})"
+    rf"|(?P<number>{_ANY}))"
+    r"[\s-]?(?P<unit>%|‰|"
     r"percent\b|pct\b)"
 )
 # After "a" a measure describes what follows: "a 5 km run".
@@ -236,14 +243,23 @@ def _inch_mark(match: re.Match[str]) -> str | None:
     return f"{said} {'inch' if is_noun or written == '1' else 'inches'}"
 
 
-def _percent(match: re.Match[str]) -> str:
+def _percent(match: re.Match[str]) -> str | None:
+    if match["from"] and match["gap"] and not match["behind"] and not _is_rising(match):
+        return None  # a cell of a table, then one below zero: "1,310 -1.5%"
     lead = f"{amount(match['from'])} to " if match["from"] else ""
     unit = "per mille" if match["unit"] == "‰" else "percent"
-    if match["upper"]:
+    if match["whole"]:
+        said = mixed(*(int(match[name]) for name in ("whole", "upper", "lower")))
+    elif match["upper"]:
         said = fraction(int(match["upper"]), int(match["lower"]))
     else:
         said = amount(match["number"])
     return f"{SIGNS[match['sign']]}{lead}{said} {unit}"
+
+
+def _is_rising(match: re.Match[str]) -> bool:
+    first, last = (match[name].replace(",", "") for name in ("from", "number"))
+    return "x" in first or "×" in first or float(first) < float(last)
 
 
 def _feet_inches(match: re.Match[str]) -> str:
@@ -304,7 +320,11 @@ def _measure(match: re.Match[str]) -> str | None:
             "point" if one or is_attribute or _NOUN.match(match.string, match.end()) else "points"
         )
     elif sign == "s" and (
-        match["between"] == "x" or (match["gap"] == "" and not _is_lasting(match))
+        match["between"] == "x"
+        or (
+            match["gap"] == ""
+            and (not _is_lasting(match) or match.string[: match.end()].endswith(",000s"))
+        )
     ):
         return None
     else:
@@ -420,6 +440,7 @@ QUANTITIES = (
 )
 BARE_UNITS = (
     Recogniser("unit", SMALL + CAPITAL, _BARE, _bare, search=InWord(r"[²³^·⋅/](?<!\d.)")),
+    Recogniser("unit", "/", _PER_THING, lambda m: " per ", DIGIT),
     Recogniser("unit", "/", _PER_ALONE, lambda m: f" {_per('/' + m['area']).strip()} "),
     Recogniser("unit", JOINED, _THINGS, lambda m: f"{m['things']}{_per('/' + m['tail'])}", "/"),
 )

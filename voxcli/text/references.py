@@ -114,6 +114,7 @@ _RATIO = pattern_of(
     r"(?<![\w.:])(?<!\d,)\d{1,9}(?:,\d{3})"
     r"{0,3}(?:\.\d+)?(?::\d{1,9}(?:,\d{3}){0,3}(?:\.\d+)?){1,4}(?!\w|:\S|\.\d)"
 )
+_SCALED_DOWN = pattern_of(r"(?<![\w.:,])1:\d{1,3}(?:,\d{3}){1,2}(?![\w:,.]*\d)")  # of a map
 _RATIO_BY = pattern_of(
     r"(?:dilute|ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|"
     r"dilution|diluted)"
@@ -155,6 +156,7 @@ def _ratio_first(match: re.Match[str]) -> str | None:
 
 
 REFERENCES = (
+    Recogniser("number", "0", _SCALED_DOWN, _ratio, ":,", InWord(r"1:\d+,", ":,0")),
     Recogniser("number", CAPITAL + DIGIT, _VERSE, _verse, ":"),
     Recogniser("number", DIGIT, _BOOK_CHAPTER, _book, search=pattern_of(r"\b[123] [A-Z]")),
     Recogniser(

@@ -11,6 +11,7 @@ from voxcli.text.patterns import pattern_of
 from voxcli.text.serials import house
 from voxcli.text.spell import cardinal, digits, ordinal
 from voxcli.text.tagger import CAPITAL, DIGIT, FIGURES, InWord, Recogniser, ends_sentence
+from voxcli.text.words import STARTS
 
 _KINDS = {
     "st": "Street", "ave": "Avenue", "rd": "Road", "blvd": "Boulevard", "dr": "Drive",
@@ -86,9 +87,7 @@ _ROUTE = pattern_of(r"(?<!\w)(?P<road>I|US|SR)-(?P<number>\d{1,3})(?P<side>[NSEW
 def _street(match: re.Match[str]) -> str:
     kind = _KINDS.get(match["kind"].lower(), match["kind"])
     names = re.sub(r"(\d+)(?:st|nd|rd|th)", lambda m: ordinal(int(m[1])), match["names"]).strip()
-    rest = re.compile(r"\s*(?:$|\n)|\s+(?:The|He|She|It|We|They|I)\b").match(
-        match.string, match.end()
-    )
+    rest = STARTS.match(match.string, match.end())
     parts = [
         house(match["house"]),
         match["letter"] or "",

@@ -29,11 +29,22 @@ _NAMED = (
     (pattern_of(r"\s?&&\s?"), " and "),
     (pattern_of(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
     (pattern_of(r"\bw/o\b"), "without"),
+    (pattern_of(r"\bw/in\b"), "within"),
+    (pattern_of(r"\bb/w\b"), "between"),
+    (
+        pattern_of(r"\b(?P<a>Mister|Missus|Miz|Doctor)/(?P<b>Mister|Missus|Miz|Doctor)\b"),
+        "{a} or {b}",
+    ),
+    (pattern_of(r"(?<=\b[b-z]) % (?=[a-z])"), " mod "),
     (pattern_of(r"\bb/c\b"), "because"),
     (pattern_of(r"\bc/o\b"), "care of"),
     (pattern_of(r"\s?°C\b"), " degrees Celsius"),
     (pattern_of(r"\s?°F\b"), " degrees Fahrenheit"),
     (pattern_of(r"\bw/(?=\s)"), "with"),
+    (pattern_of(r"(?<=[\w.])\s?/\s?ea\b\.?"), " each"),
+    (pattern_of(r"\b[Yy]/[Yy]\b"), "year over year"),
+    (pattern_of(r"\b[Qq]/[Qq]\b"), "quarter over quarter"),
+    (pattern_of(r"\b[Mm]/[Mm]\b"), "month over month"),
     (pattern_of(r"\b(?P<a>[Aa]nd)/(?P<b>or)\b"), "{a} {b}"),
     (
         pattern_of(r"\b(?P<a>[Hh]e|[Ss]he|[Hh]im|[Hh]is|[Hh]er)/(?P<b>she|he|her|his|him)\b"),
@@ -42,6 +53,16 @@ _NAMED = (
     (pattern_of(r"\b[Nn]/[Aa]\b"), "not applicable"),
     (pattern_of(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (pattern_of(r"\s?(?:<-+|[←⇐])\s?"), " from "),
+    (pattern_of("[⌋⌉]"), ", "),
+    (pattern_of("[⟨⟩]"), ", "),
+    (
+        pattern_of(
+            r"(?<![\w|])\|(?P<of>(?:minus )?\w{1,12}(?: (?:minus|plus) \w{1,12})?)\|"
+            r"(?=\s?(?:[<>≤≥]|!?=))"
+        ),
+        "absolute value of {of}",
+    ),
+    (pattern_of(r"‖(?P<of>[^‖\n]{1,60})‖"), "norm of {of}, "),
 )
 _LEADING_ARROW = pattern_of(r"^\s{0,8}(?:[-=]+>|[→⇒➜➔⟶↦])\s{1,8}", re.MULTILINE)  # as of a list
 _ANY = pattern_of(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
@@ -50,14 +71,18 @@ _SIGNS = {
     "&": "and", "@": "at", "+": "plus", "%": "percent", "°": "degrees", "©": "copyright",
     "§": "section", "±": "plus or minus", "×": "times", "÷": "divided by", "≈": "approximately",
     "≠": "is not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
-    "√": "square root of", "∞": "infinity", "−": "minus", "$": "dollar", "€": "euro",
+    "√": "square root of", "∛": "cube root of", "∜": "fourth root of",
+    "∞": "infinity", "−": "minus", "$": "dollar", "€": "euro",
     "£": "pound", "¥": "yen", "¢": "cents", "№": "number", "¼": "one quarter", "∑": "sum",
     "∆": "delta", "∂": "partial", "∫": "integral of", "∈": "in", "∴": "therefore",
     "♯": "sharp", "♭": "flat", "♮": "natural", "₩": "won", "≪": "is much less "
     "than", "≫": "is much greater than",
     "∝": "is proportional to", "≡": "is identical to", "∀": "for all", "∃": "there exists",
     "∪": "union", "∩": "intersection", "∅": "empty set", "∠": "angle", "⊂": "is a subset of",
-    "∉": "not in", "∏": "product", "∇": "nabla", "⇔": "if and only if", "↔": "to",
+    "∉": "not in", "⊃": "is a superset of", "∧": "and", "∨": "or", "¬": "not",
+    "⊥": "is perpendicular to", "∥": "is parallel to", "≅": "is congruent to",
+    "≃": "is approximately", "⌊": "floor of", "⌈": "ceiling of", "∏": "product", "∇": "nabla",
+    "⇔": "if and only if", "↔": "to",
     "↑": "up", "↓": "down", "‰": "per mille", "½": "one half",
 }  # fmt: skip
 _SIGN = pattern_of(f"[{re.escape(''.join(_SIGNS))}]")
@@ -66,7 +91,7 @@ _EQUALS = pattern_of(
 )
 # A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
 _BEFORE_NUMBER = pattern_of(
-    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
+    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~,;|]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
 )
 _AMOUNT = {"<": "less than ", ">": "more than "}
 _COMPARE = {
@@ -81,10 +106,16 @@ _INNER_HASH = pattern_of(r"(?<=\w)#(?=\w)")
 _ROW_OF_SIGNS = pattern_of(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[#/](?!\w)")
 _PART = pattern_of(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
 _HASH = pattern_of(r"#(?=\w)")
-_SLASH = pattern_of(r"(?<=\w)\s?/\s?(?=\w)")
-_BACKSLASH = pattern_of(r"\\(?=\w)")
+_SLASH = pattern_of(r"(?<=[\w.\"'])\s?/\s?(?=[\w\"'$])")
+_OVER = pattern_of(r"(?<=\))(?P<gap>\s?)/\s?(?=[\w(])|(?<=\w)\s?/\s?(?=\()")
+_BACKSLASH = pattern_of(r"\\(?:(?P<stop>\.)(?=\S)|(?=[^\s\"']))")
 _PIPE = pattern_of(r"\s?(?:[|•·‣◦▪●■¦]\s?)+")
 _UNDERSCORE = pattern_of(r"_+")
+_INNER = pattern_of(r"\([^()]*\)\Z")
+_WORDED = pattern_of(  # words of no sum
+    r"\b(?!(?:plus|minus|times|over|squared|cubed|equals|point|hundred|thousand|million|zero|one|two|"
+    r"three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?)\b)[A-Za-z]{3,}"
+)
 _POWER = pattern_of(r"(?<=\w)\^(?=\w)")
 _SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
 
@@ -142,16 +173,24 @@ def symbols(draft: Draft) -> None:
     draft.sub(_LEADING_ARROW, "", "symbol")
     for pattern, words in _NAMED:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
+    draft.sub(_BACKSLASH, lambda m: f" backslash {'dot ' if m['stop'] else ''}", "symbol")
     draft.sub(_ROW_OF_SIGNS, lambda m: f" {'hash' if m.group() == '#' else 'slash'} ", "symbol")
     draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_INNER_HASH, " hash ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
+    draft.sub(_OVER, _over, "symbol", "/")
     draft.sub(_SLASH, " slash ", "symbol")
-    draft.sub(_BACKSLASH, " backslash ", "symbol")
     draft.sub(_PIPE, ", ", "symbol")
     draft.sub(_POWER, " to the power of ", "symbol")
     draft.sub(_UNDERSCORE, " ", "symbol")
+
+
+def _over(match: re.Match[str]) -> str:
+    """ "(n + 1)/2" is calculated, "(old)/new" is not."""
+    inside = _INNER.search(match.string, max(0, match.start() - 60), match.start())
+    is_calculated = inside is not None and _WORDED.search(inside.group()) is None
+    return " over " if is_calculated else " slash "
 
 
 def _letter(match: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ _WHEN = (
 )
 _SENTENCE_END = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*$|\n|\s+[\"'(]?(?!(?:{_WHEN})\b)[A-Z])")
 _RANGED = ("date", "time", "money", "unit")  # a dash between two of a kind is "to"
-_GLUE = (",", ";", "!", "?")  # marks that a word would stick to: "123?123"
+_GLUE = (",", ";", "!", "?", ":")  # marks that a word would stick to: "123?123"
 _DASH = pattern_of(r"\s?[-–]\s?")
 _RUNS = (DIGIT, CAPITAL, SMALL)
 _MAYBE = frozenset((STOPPED, JOINED))

@@ -48,6 +48,9 @@ _OWN = {
     "wk": "week", "wks": "week", "mph": "mile per hour", "kph": "kilometer per hour",
     "kmh": "kilometer per hour", "rpm": "revolution per minute", "fps": "frame per second",
     "bpm": "beat per minute", "dB": "decibel", "psi": "pound per square inch",
+    "yds": "yard", "Tbsp": "tablespoon", "TBSP": "tablespoon", "Tsp": "teaspoon", "bbl": "barrel",
+    "inHg": "inch of mercury", "lb-ft": "pound foot", "ft-lb": "foot pound",
+    "ft-lbs": "foot pound", "lbf": "pound force",
     "mmHg": "millimeter of mercury", "mm Hg": "millimeter of mercury", "KB": "kilobyte",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "TiB": "tebibyte",
     "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
@@ -78,6 +81,7 @@ TIMES = {
     "h": "hour", "hr": "hour", "hour": "hour", "s": "second", "sec": "second", "min": "minute",
     "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month", "month": "month",
     "yr": "year", "year": "year", "person": "person", "night": "night",
+    "serving": "serving", "dose": "dose", "user": "user",
 }  # fmt: skip
 _DIVISORS = {"a": "year", "K": "kelvin", "sr": "steradian"}  # units only after a slash or a dot
 

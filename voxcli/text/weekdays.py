@@ -51,7 +51,7 @@ _LED = pattern_of(
 )
 _SPANS = pattern_of(
     rf"(?<![\w.]){_ANY_DAY}(?:(?:\.?\s?[/&+–-]\s?|\.?,?\s(?:and|or|to|through|thru)\s|"
-    rf"\.?,\s){_ANY_DAY}){{1,6}}(?!['’])"
+    rf"\.?,\s){_ANY_DAY}){{1,6}}(?!['’])(?:\.(?=,?\s{_WHEN}))?"
     rf"|(?<![\w.]){_ANY_MONTH}(?:\.?\s?[/&+–-]\s?|\.?\s(?:and|or|to|through|"
     rf"thru)\s){_ANY_MONTH}(?!['’])"
 )

@@ -30,6 +30,7 @@ TITLES = {
 }  # fmt: skip
 _PLAIN = {
     "e.g": "for example", "i.e": "that is", "E.g": "For example", "I.e": "That is",
+    "resp": "respectively", "elev": "elevation", "acct": "account", "Acct": "Account",
     "etc": "et cetera", "vs": "versus", "cf": "compare", "approx": "approximately",
     "dept": "department", "Dept": "Department", "est": "established", "a.k.a": "also known as",
     "aka": "also known as", "ca": "circa", "esp": "especially", "incl": "including",
@@ -123,7 +124,7 @@ _HAS_BARE = pattern_of(
     r"(?<=L)t\s|(?<=S)(?:gt\s|t)|(?<=G)ov\s|(?<=A)(?:dm\s|ve|pt)|(?<=B)(?:lvd|ldg)|(?<=H)wy|"
     r"(?<=E)x(?:py|t)|(?<=R)(?:d|te|m)|(?<=V)S|(?<=v)s|(?<=ak)a|(?<=eg[,:])|(?<=ie[,:]))"
 )
-_TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)")
+_TITLED = pattern_of(r"\s+(?:[A-Z]|and [MD]|of State)|/(?:Mrs?|Ms|Dr)\.?\s+[A-Z]")
 _LETTER = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d|[A-Z]\b)")
 _LETTERED = (
     "Ex",
@@ -166,7 +167,7 @@ _DOTTED = pattern_of(
 _DEGREE = pattern_of(
     r"(?<![\w.])(?P<name>Ph\.?D|M\.?Sc|B\.?Sc|M\.D|LL\.?M)(?P<dot>\.?)(?P<plural>s)?(?!\w)"
 )
-_STARTS = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
+STARTS = pattern_of(rf"[\"')\]]{{0,3}}(?:\s*\Z|\s*\n|\s*[\"'(“]?(?:{_STARTER})\b)")
 
 _AMPERSAND = pattern_of(r"(?<!\w)(?P<a>[A-Z]{1,3})&(?P<b>[A-Z]{1,3})(?!\w)")
 
@@ -178,7 +179,7 @@ def spaced(letters: str) -> str:
 
 def _stop(match: re.Match[str]) -> str:
     """The full stop again, where the abbreviation also ended the sentence."""
-    if not match["dot"] or not _STARTS.match(match.string, match.end()):
+    if not match["dot"] or not STARTS.match(match.string, match.end()):
         return ""
     return ". " if match.string[match.end() : match.end() + 1].isalpha() else "."
 
@@ -196,7 +197,7 @@ def _abbreviation(match: re.Match[str]) -> str | None:
     if name == "Cir" and _COURT.search(string[max(0, match.start() - 8) : match.start()]):
         return "Circuit"
     if name in ROADS and _placed(match) and not (_TITLED.match(string, end) and name == "Dr"):
-        is_end = _STARTS.match(string, end) is not None
+        is_end = STARTS.match(string, end) is not None
         return f"{ROADS[name]}{'.' if is_end else ''}"
     if name == "dr" and not _TITLED.match(string, end):
         return "doctor"
@@ -206,7 +207,7 @@ def _abbreviation(match: re.Match[str]) -> str | None:
         return "estimated"
     if name in _PLAIN:
         closes = ends_sentence(match) and (
-            name.lower() in SENTENCE_ENDING - {"jr", "sr"} or bool(_STARTS.match(string, end))
+            name.lower() in SENTENCE_ENDING - {"jr", "sr"} or bool(STARTS.match(string, end))
         )
         return f"{_PLAIN[name]}{'.' if closes else ''}"
     return None
@@ -239,7 +240,7 @@ def _saint(match: re.Match[str]) -> str | None:
         return "Saint" if match["name"] == "St" else None
     if not _placed(match):
         return None
-    return "Street." if _STARTS.match(match.string, match.end()) else "Street"
+    return "Street." if STARTS.match(match.string, match.end()) else "Street"
 
 
 ABBREVIATED = (
@@ -269,7 +270,7 @@ ABBREVIATED = (
         _GLUED,
         lambda m: f"{NUMBERED.get(m['name']) or TITLES[m['name']]} ",
         ".",
-        InWord(r"\.(?<=[a-z]\.)[\dA-Z]", "."),
+        InWord(r"\.(?<=[A-Za-z]\.)[\dA-Z]", "."),
     ),
     Recogniser("abbreviation", CAPITAL + SMALL, _BARE, _bare, search=_HAS_BARE),
     Recogniser(

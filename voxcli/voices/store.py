@@ -6,7 +6,7 @@ A voice that the user saved under the name of a bundled one takes its place.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,16 @@ class VoiceStore:
         except VoiceFileError as err:
             return err
         return None
+
+    def doubt(self, names: Iterable[str]) -> str:
+        """Why bundled voices may not be those that are meant: the user's of the same names cannot
+        be seen. Empty where there is no doubt."""
+        problem, bundled = self.problem(), set(map(same_name_key, self.bundled()))
+        unseen = [f"'{name}'" for name in names if same_name_key(name) in bundled]
+        if problem is None or not unseen:
+            return ""
+        taken = f"{' and '.join(unseen)} as bundled with voxcli"
+        return f"{problem.message}, so voxcli takes {taken}; {problem.hint}"
 
     def names(self) -> list[str]:
         """Of the user's profiles, in order; the files are not opened. None where `problem` says."""

@@ -54,7 +54,9 @@ class Archive(Closing):
                     f"cannot read {path}: {reason_of(err)}", hint="check INPUT"
                 ) from err
             hint = "get the book again; a book in another format can be converted by Calibre"
-            raise UsageError(f"{path} cannot be read as an EPUB: {err}", hint=hint) from err
+            raise UsageError(
+                f"{path} cannot be read as an EPUB: {reason_of(err)}", hint=hint
+            ) from err
         names = self._zip.namelist()
         if len(names) > MAX_FILES:
             self.close()
@@ -105,7 +107,8 @@ class Archive(Closing):
                     parts.append(block)
         except _BROKEN as err:
             raise UsageError(
-                f"{self.path}: {known} cannot be unpacked: {err}", hint="get the book again"
+                f"{self.path}: {known} cannot be unpacked: {reason_of(err)}",
+                hint="get the book again",
             ) from err
         return b"".join(parts)
 

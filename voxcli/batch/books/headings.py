@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 
 from voxcli.audio.tags import IMAGES, image_format
 from voxcli.batch.books.book import Aside, Book, Chapter, shortened, top_depth
+from voxcli.errors import reason_of
 
 MAX_COVER = 32 << 20  # bytes
 MAX_HEADING = 80  # characters of a line
@@ -171,7 +172,7 @@ def _cover(name: str, path: Path) -> tuple[bytes | None, tuple[str, ...]]:
         else:
             why = f"it is not {IMAGES}"
     except (OSError, ValueError) as err:
-        why = str(getattr(err, "strerror", None) or err)
+        why = reason_of(err)
     return None, (f"the cover {name} is left out: {why}",)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lxml import etree
 
 from voxcli.batch.encoding import decode_table
-from voxcli.errors import TextError
+from voxcli.errors import TextError, reason_of
 
 Element = Any  # an lxml element, which has no types of its own
 _OPS = "{http://www.idpf.org/2007/ops}"
@@ -106,7 +106,9 @@ def _parse_html(text: str, source: str) -> Element:
     try:
         root = etree.fromstring(whole.encode(), parser)
     except etree.XMLSyntaxError as err:
-        raise TextError(f"{source} cannot be read: {err}", hint="get the book again") from err
+        raise TextError(
+            f"{source} cannot be read: {reason_of(err)}", hint="get the book again"
+        ) from err
     fatal = [str(each.message) for each in parser.error_log if each.level_name == "FATAL"]
     if root is None or fatal:
         why = fatal[0] if fatal else "there is nothing in it"

@@ -305,6 +305,8 @@ class _Walk:
         lines = (_SPACE.sub(" ", line).strip() for line in text.split("\n"))
         text = "\n".join(filter(None, lines))
         if text:
-            paragraph = Paragraph(text, self._level, self._is_line and not self._level)
-            self._prose.paragraphs.append(paragraph)
+            is_line = self._is_line and not self._level
+            if is_line and not _STOP.search(text):
+                text += "."  # so that it is not spoken as one sentence with the next line
+            self._prose.paragraphs.append(Paragraph(text, self._level, is_line))
         self._level = 0

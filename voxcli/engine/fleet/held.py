@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from voxcli.errors import OutputError
+from voxcli.errors import OutputError, reason_of
 from voxcli.utterance import AudioChunk
 
 IN_MEMORY_BYTES = 16 << 20  # of samples of one speech: 87 s at 48 kHz
@@ -37,7 +37,7 @@ class Held:
                     self._put(at)
         except OSError as err:
             raise OutputError(
-                f"speech cannot be held in {tempfile.gettempdir()}: {err.strerror}",
+                f"speech cannot be held in {tempfile.gettempdir()}: {reason_of(err)}",
                 hint="make room there, or set TMPDIR to another folder",
             ) from err
 

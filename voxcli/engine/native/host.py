@@ -59,7 +59,7 @@ def why_torch(config: EngineConfig, num_bytes: int) -> str | None:
     """
     device, precision = config.device, config.precision
     if not config.light:
-        return "doing without is switched off, or not for this command"
+        return "the command or a setting asks for it"
     if not config.native:
         return "the native kernels are switched off"
     if device not in ("auto", "cpu"):

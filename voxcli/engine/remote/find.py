@@ -21,7 +21,7 @@ from voxcli.engine.remote import wire
 from voxcli.engine.remote.client import RemoteEngine, ask_who
 from voxcli.engine.remote.place import Place
 from voxcli.engine.remote.transport import ANSWER_S, Server, Target, read_json, send
-from voxcli.errors import EngineError, UsageError, VoxError
+from voxcli.errors import EngineError, UsageError, VoxError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +93,7 @@ def _reason(err: Exception) -> str:
         return f"its answer does not end within {ANSWER_S:g} s"
     if isinstance(err, http.client.HTTPException) and not isinstance(err, OSError):
         return "it does not speak HTTP"
-    text = getattr(err, "strerror", None) or str(err) or type(err).__name__
-    return wire.shown(text, MAX_REASON)
+    return wire.shown(reason_of(err), MAX_REASON)
 
 
 def _match(server: Server, wanted: Wanted) -> tuple[RemoteEngine | None, str | None]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from voxcli.config import runtime_dirs
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import OutputError, UsageError, reason_of
 
 MAX_SOCKET_PATH = 100  # bytes; the system's limit is 107
 HOLD_ATTEMPTS = 5
@@ -86,7 +86,7 @@ class Place:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as err:
             raise OutputError(
-                f"cannot make {self.folder}: {err.strerror}", hint="set XDG_RUNTIME_DIR"
+                f"cannot make {self.folder}: {reason_of(err)}", hint="set XDG_RUNTIME_DIR"
             ) from err
         self.check()
 
@@ -159,7 +159,7 @@ class Place:
             yield
         except OSError as err:
             raise OutputError(
-                f"cannot use {err.filename or self.folder}: {err.strerror}",
+                f"cannot use {err.filename or self.folder}: {reason_of(err)}",
                 hint="remove it, or set XDG_RUNTIME_DIR to another folder",
             ) from err
 
@@ -222,7 +222,7 @@ def _why_unusable(base: Path, wanted: Path) -> str:
     try:
         found = base.stat()
     except OSError as err:
-        return f"cannot be used ({err.strerror})"
+        return f"cannot be used ({reason_of(err)})"
     if not stat.S_ISDIR(found.st_mode):
         return "is not a folder"
     if found.st_uid != os.getuid():
@@ -240,9 +240,9 @@ def describe(info: dict[str, Any]) -> str:
     """`pid 12, model mini, http://127.0.0.1:8091`."""
     parts = [f"pid {info['pid']}"] if "pid" in info else []
     parts += [f"model {info['model']}"] if "model" in info else []
-    parts += [str(info["url"])] if "url" in info else []
+    parts += [" and ".join(info[key] for key in ("url", "wyoming") if info.get(key))]
     parts += [f"ends after {info['idle_s']:g} s without use"] if info.get("idle_s") else []
-    return ", ".join(parts) or "it is just starting"
+    return ", ".join(filter(None, parts)) or "it is just starting"
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class Machine:
 _NAMES = ("torch", "vllm", "vllm-omni", "voxcpm")
 
 
-def require(*, needs_voxcpm: bool) -> Machine:
+def require(*, needs_voxcpm: bool = False) -> Machine:
     """The packages of this machine.
 
     Raises:
