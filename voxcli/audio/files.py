@@ -77,6 +77,11 @@ def folder_error(path: str | Path, example: Path) -> OutputError:
     return OutputError(f"{path} is a folder", hint=f"give a file in it: {example}")
 
 
+def is_to_come(folder: Path, made: Path | None) -> bool:
+    """Whether a folder is not there yet, and is the one that will be made."""
+    return made is not None and not folder.exists() and folder.resolve() == made.resolve()
+
+
 def check_folder(folder: Path) -> None:
     """Raise OutputError for what is no folder, or not there."""
     if folder.is_dir():
