@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.audio.ducking import Ducking
 from voxcli.audio.files import (
     check_folder,
+    check_makeable,
     clear,
     create,
     exists_error,
@@ -118,6 +119,7 @@ class Timeline:
                 rate=self.rate, made=folder,
             )  # fmt: skip
         if self.stems is not None:
+            check_makeable(self.stems, "--stems")
             for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
         if self.subtitles is not None:
