@@ -71,6 +71,31 @@ def test_nothing_to_say_is_a_usage_error_and_waits_for_nobody() -> None:
     assert "no text was given; give TEXT, '-' for stdin, or --file FILE" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "talk.srt",
+            b"1\n00:00:01,000 --> 00:00:02,000\nHello.\n",
+            "run: voxcli batch talk.srt -o",
+        ),
+        ("novel.EPUB", b"PK\x03\x04", "novel.EPUB is a book; to speak it, run: voxcli batch"),
+        (
+            "a.pdf",
+            b"%PDF-1.7\n\xe2\xe3\0",
+            "a.pdf is not a text file; save its words as plain text",
+        ),
+        ("a.docx", b"PK\x03\x04\x14\0\x8c", "a.docx is not a text file; save its words"),
+    ],
+)
+def test_a_file_that_is_no_text_is_not_read_aloud(
+    run: Any, name: str, content: bytes, said: str
+) -> None:
+    Path(name).write_bytes(content)
+    code, _, err = run("speak", "--file", name, "-o", "a.wav")
+    assert (code, said in err) == (EXIT_USAGE, True), err
+
+
 @pytest.mark.parametrize("command", ["speak", "stream", "clone"])
 def test_a_text_that_names_a_file_asks_for_the_option(command: str, run: Any) -> None:
     Path("letter.txt").write_text("Dear all.")

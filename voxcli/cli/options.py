@@ -191,6 +191,10 @@ StreamFormatOption = Annotated[
 ]
 
 
+_SUBTITLES = "a subtitle file"  # whose times would be read aloud
+_OF_BATCH = {".epub": "a book"} | dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), _SUBTITLES)
+
+
 @dataclass(frozen=True)
 class TextSource:
     """Where the text comes from."""
@@ -229,6 +233,9 @@ class TextSource:
             hint = "give one of: TEXT, '-' for stdin, --file FILE"
             raise UsageError("TEXT and --file are both given", hint=hint)
         if self.file is not None:
+            if (kind := _OF_BATCH.get(self.file.suffix.lower())) is not None:
+                hint = f"to speak it, run: voxcli batch {self.file} -o FOLDER"
+                raise UsageError(f"{self.file} is {kind}", hint=hint)
             try:
                 content = self.file.read_bytes()
             except OSError as err:

@@ -36,6 +36,9 @@ def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str
     try:
         text = data.decode(name)
     except UnicodeDecodeError as err:
+        if b"\0" in data and encoding is None:  # as in documents, archives and recordings
+            hint = "save its words as plain text, in UTF-8"
+            raise TextError(f"{source} is not a text file", hint=hint) from err
         byte = f"0x{data[err.start]:02x}" if err.start < len(data) else "the end"
         hint = "save it as UTF-8 or name its encoding, e.g. --encoding cp1252"
         where = f"{source} is not {name}: {byte} at byte {err.start} cannot be decoded"
