@@ -16,7 +16,7 @@ from voxcli.audio.ffmpeg import FfmpegError, decoding
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.closing import Closing
-from voxcli.errors import RecordingError
+from voxcli.errors import RecordingError, hint_for_file
 
 PIECE = 1 << 14  # samples a read
 
@@ -51,7 +51,7 @@ class ClipReader(Closing):
 def _open(path: Path, rate: int) -> Iterator[Samples]:
     """Non-empty pieces."""
     if not path.is_file():
-        raise RecordingError(f"no sound file {path}", hint="check the path")
+        raise RecordingError(f"no sound file {path}", hint=hint_for_file(path, "check the path"))
     try:
         file = soundfile.SoundFile(path)
     except soundfile.LibsndfileError as err:

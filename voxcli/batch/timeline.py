@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.audio.ducking import Ducking
 from voxcli.audio.files import (
+    check_makeable,
     clear,
     create,
     exists_error,
@@ -110,6 +111,7 @@ class Timeline:
         if self.mix is not None:
             check_output(self.mix, overwrite=self._may_replace(self.mix, manifest), rate=self.rate)
         if self.stems is not None:
+            check_makeable(self.stems)
             for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
         if self.subtitles is not None:

@@ -124,9 +124,8 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         f"{output.size(disk.num_bytes)} of {output.size(disk.free_bytes)} free at {disk.folder}"
         for disk in total.disks
     )
-    output.result(
-        f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, {disks}"
-    )
+    rows = f"{total.num_rows} row{'' if total.num_rows == 1 else 's'} to do"
+    output.result(f"{rows}: about {clock(total.audio_s)} of audio, {wall}, {disks}")
 
 
 def _chapters(standings: Sequence[Standing]) -> list[list[str]]:

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from voxcli.config import MAX_SEED, SamplingParams, UserSettings, check_pause, check_speed
-from voxcli.errors import UsageError, reason_of
+from voxcli.errors import UsageError, hint_for_file, reason_of
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
@@ -228,13 +228,15 @@ class TextSource:
         if self.text is not None and self.file is not None:
             hint = "give one of: TEXT, '-' for stdin, --file FILE"
             raise UsageError("TEXT and --file are both given", hint=hint)
-        if self.file is not None:
+        if self.file is not None and not self.is_stdin:
             try:
                 content = self.file.read_bytes()
             except OSError as err:
                 message = f"cannot read {self.file}: {reason_of(err)}"
-                raise UsageError(message, hint="check --file") from err
-            return decode_text(content, encoding=self.encoding, source=str(self.file))
+                raise UsageError(message, hint=hint_for_file(self.file, "check --file")) from err
+            text = decode_text(content, encoding=self.encoding, source=str(self.file))
+            _warn_rows(self.file)
+            return text
         if self.is_stdin:
             if sys.stdin is None or sys.stdin.closed:
                 raise UsageError("stdin is closed", hint="give TEXT or --file")
@@ -255,8 +257,20 @@ class TextSource:
     def is_stdin(self) -> bool:
         """Whether stdin is read: '-' says so, or nothing is given and something is piped in."""
         if self.file is not None or self.text is not None:
-            return self.file is None and self.text == STDIN
+            return STDIN in (str(self.file), self.text)
         return _is_piped()
+
+
+def _warn_rows(file: Path) -> None:
+    """Say that a table or subtitles are spoken with all that is in them."""
+    if file.suffix.lower() in ("", ".txt"):
+        return
+    from voxcli.batch.tables import SUFFIXES
+    from voxcli.cli import output
+
+    if SUFFIXES.get(file.suffix.lower()) in ("csv", "jsonl", "subtitles"):
+        way = f"to speak each row by itself, run: voxcli batch {file} -o FOLDER"
+        output.warn(f"all of {file} is spoken as one text; {way}")
 
 
 def _is_unicode(text: str) -> bool:

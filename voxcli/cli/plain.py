@@ -37,7 +37,6 @@ def _path(text: str) -> Path | None:
     return Path(text) if is_plain else None
 
 
-_NUMBERS = {int: "a whole number", float: "a number"}
 _KINDS: dict[Any, Callable[[str], Any]] = {int: _integer, float: _decimal, Path: _path}
 
 
@@ -59,8 +58,7 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     """The value as its type, or None for an option that was not given."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if value == "" and kind is not Path and _needs_words(parameter):
-        hint = f"give {parameter.metavar}, or leave the option out"
-        raise UsageError(f"{_name(parameter)} is empty", hint=hint)
+        raise _empty(parameter)
     if type(value) is kind:
         return value
     if kind is Path and value == "":  # which pathlib takes for the present folder
@@ -71,14 +69,18 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     try:
         return typers_own(ctx, value)
     except typer.BadParameter:
-        if kind not in _NUMBERS:
+        if kind not in (int, float):
             raise
-        from voxcli.cli.wording import meant_number
+        from voxcli.cli.wording import number_hint
 
-        meant = meant_number(value, kind, parameter.metavar or "")
-        meant = f": {meant}" if meant else ""
-        hint = f"give {_NUMBERS[kind]}{meant}; see '{ctx.command_path} --help'"
+        told = number_hint(value, kind, parameter.metavar or "")
+        hint = f"{told}; see '{ctx.command_path} --help'"
         raise UsageError(f"{_name(parameter)} is '{value}'", hint=hint) from None
+
+
+def _empty(parameter: Any) -> UsageError:
+    hint = f"give {parameter.metavar}, or leave the option out"
+    return UsageError(f"{_name(parameter)} is empty", hint=hint)
 
 
 def _needs_words(parameter: Any) -> bool:
@@ -96,6 +98,8 @@ def _name(parameter: Any) -> str:
 def _process_list(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:
     """The texts of an option that may be given several times; none where it was not."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if "" in (value or ()) and parameter.param_type_name == "option":
+        raise _empty(parameter)
     if kind == list[str] and not parameter.required and (value is None or _are_texts(value)):
         return list(value) if value else ()
     return typers_own(ctx, value)

@@ -14,7 +14,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
+
 from voxcli import cli
+from voxcli.cli import output
 from voxcli.errors import UsageError, nearest
 
 # What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
@@ -35,13 +38,26 @@ _ELSEWHERE = {
     "srt": "--subtitles", "vtt": "--subtitles", "y": "--overwrite", "yes": "--overwrite",
     "force": "--overwrite", "ar": "--rate", "sample-rate": "--rate", "samplerate": "--rate",
     "cuda": "--device cuda", "use-cuda": "--device cuda", "gpu": "--device cuda",
-    "stdout": "-o -", "output-raw": "-o - --format raw", "silent": "--quiet",
+    "jobs": "--slots", "j": "--slots", "workers": "--slots", "parallel": "--slots",
+    "max-workers": "--slots", "stdout": "-o -",
+    "output-raw": "-o - --format raw", "silent": "--quiet",
+    "V": "--version", "p": "--port", "daemon": "--background", "detach": "--background",
+    "bind": "--host", "listen": "--host", "address": "--host",
 }  # fmt: skip
+# What other programs call commands below a noun; the first that is there.
+_VERBS = {
+    "rm": ("remove",), "delete": ("remove",), "del": ("remove",), "ls": ("list",),
+    "get": ("pull", "show"), "download": ("pull",), "install": ("pull",), "create": ("add",),
+    "new": ("add",), "describe": ("show", "info"), "info": ("show",), "show": ("info",),
+    "mv": ("rename",), "check": ("verify",),
+}  # fmt: skip
+_NO_SPACES = "write NAME=VALUE without spaces, or leave the sign out"
 _LISTS = ("voices", "models")  # commands that list: what --list-voices means
 _UNITS = {
     "": 1, "s": 1, "sec": 1, "secs": 1, "seconds": 1, "ms": 1e-3, "m": 60, "min": 60, "mins": 60,
     "h": 3600, "hz": 1, "khz": 1000, "k": 1000, "x": 1, "%": 0.01, "db": 1, "lufs": 1,
 }  # fmt: skip
+_KINDS: dict[type, str] = {int: "a whole number", float: "a number"}
 _NUMBER = re.compile(r"([+-]?)(\d+(?:[.,_' ]\d+)*)\s*([a-z%]*)")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")
 
@@ -56,23 +72,44 @@ def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
         UsageError: with what to type.
     """
     known = {name: each for each in command.get_params(ctx) for name in _all_names(each)}
+    given: dict[str, str] = {}
     behind = ""
     for word in words:
         if word == "--":
             return
-        looks = _OPTION.fullmatch(word)
+        looks = _OPTION.fullmatch(word.strip())
+        if behind and word == "=":
+            raise UsageError(f"{behind} needs a value, and '=' follows it", hint=_NO_SPACES)
         if behind and looks and (word in known or looks[1] == "--"):
             needs = _as_typed(known[behind], behind)
             hint = f"give it one: {needs}; or write {behind}={word} if that is its value"
             raise UsageError(f"{behind} needs a value, and '{word}' follows it", hint=hint)
         if looks and looks[1] != "--":
             _check_dash(word, looks, command, known)
-        takes_value = word in known and not known[word].is_flag and not _is_argument(known[word])
-        behind = word if takes_value and not behind else ""
+        if looks and word != word.strip() and f"{looks[1]}{looks[2]}" in known:
+            hint = f"write {word.strip()}, or put -- before a text that begins so"
+            raise UsageError(f"'{word}' has a space in it that no option has", hint=hint)
+        option, sign, value = (behind, "=", word) if behind else word.partition("=")
+        behind = ""
+        if option in known and not known[option].is_flag and not sign:
+            behind = option
+        elif option in known and not known[option].multiple:
+            _warn_twice(option, value, known[option], given)
+
+
+def _warn_twice(option: str, value: str, parameter: Any, given: dict[str, str]) -> None:
+    """Say which of two values counts: the last, as wherever a command adds options of its own."""
+    told = option if parameter.is_flag else f"{option} {value}"
+    before = given.get(parameter.name, told)
+    if before != told and not {before, told} <= {*parameter.opts}:
+        output.warn(f"'{told}' is used, and not '{before}', which is given too")
+    given[parameter.name] = told
 
 
 def _check_dash(word: str, looks: re.Match[str], command: Any, known: Any) -> None:
     dash, name, value = looks.groups(default="")
+    if dash == "-" and len(name) == 1 and value and word[:2] in known:
+        raise UsageError(f"'{word}' has a sign in it", hint=f"write {word[:2]} {value[1:]}")
     if dash == "-" and (len(name) < _SHORTEST or word in known):
         return
     if f"-{name}" in known:
@@ -139,13 +176,12 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
         known: those that could have been meant.
         path: the words before it.
     """
-    from typer.main import get_command
-
     name, known = words[0], tuple(known)
     message, see = f"no command '{name}'", f"see '{path} --help'"
     if path != "voxcli":
-        hint = nearest(name, known) or f"it has {', '.join(known)}; "
-        return UsageError(message, hint=hint + see)
+        verb = next((verb for verb in _VERBS.get(name, ()) if verb in known), "")
+        hint = f"did you mean '{verb}'? " if verb else nearest(name, known)
+        return UsageError(message, hint=(hint or f"it has {', '.join(known)}; ") + see)
     if Path(name).is_file():
         return UsageError(message, hint=f"'{name}' is a file; {_for_file(name)}")
     if f"--{name}" in _names(get_command(cli.app)):
@@ -154,8 +190,11 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
         above = [each for each in cli.COMMANDS if name in _below(cli.load(each))]
         if above:
             return UsageError(message, hint=_any_of("it is a command of", above) + see)
-        if difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
+        is_near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_NEAR)
+        if is_near or (len(words) == 1 and name.startswith(known)):
             return UsageError(message, hint=nearest(name, known) + see)
+    if words[-1] == "--help":
+        return UsageError(message, hint=nearest(name, known) + see)
     told = [*takewhile(lambda word: not word.startswith("-"), words)]
     # "say 'good morning'": the words that were in quotes are the text
     text = next((word for word in told if len(word.split()) > 1), _unmarked(" ".join(told)))
@@ -175,6 +214,15 @@ def _for_file(name: str) -> str:
     if SUFFIXES.get(suffix, "text") != "text":
         return f"to speak its rows, run: voxcli batch {name} -o FOLDER"
     return f"to read it aloud, run: voxcli speak --file {name}"
+
+
+def number_hint(text: str, kind: type, metavar: str) -> str:
+    """What to give instead of a value that is no number; arguments as of `meant_number`."""
+    if "%" in text and metavar == "HZ":  # edge-tts has its tempo here
+        tempo = meant_number(text, float, "X")
+        return f"give the sample rate in Hz; for the tempo, write --speed {tempo}"
+    meant = meant_number(text, kind, metavar)
+    return f"give {_KINDS[kind]}{f': {meant}' if meant else ''}"
 
 
 def meant_number(text: str, kind: type, metavar: str) -> str:
@@ -224,10 +272,18 @@ def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageE
         return UsageError(message, hint=f"{argument} needs none: {path} {argument}")
     if option in _names(command) and (moved := _behind_command(words)):
         return UsageError(message, hint=f"put it behind the command: {moved}")
+    if path != "voxcli" and option in _names(get_command(cli.app)):
+        return UsageError(message, hint=f"write voxcli {option}")
+    if option in ("--resume", "--continue") and "--force" in _names(command):
+        hint = "leave it out: the same command goes on where it stopped"
+        return UsageError(message, hint=hint)
     if lists := [each for each in _LISTS if option in (f"--list-{each}", f"--list_{each}")]:
         return UsageError(message, hint=f"run: voxcli {lists[0]} list")
-    if option in ("-t", "--text") and any(each.name == "text" for each in command.params):
-        return UsageError(message, hint=f"TEXT needs none: {path} TEXT")
+    if option in ("-t", "--text") and (path == "voxcli" or _takes_text(command)):
+        named = "voxcli speak" if path == "voxcli" else path
+        return UsageError(message, hint=f"TEXT needs none: {named} TEXT")
+    if (flag := option.replace("--no-", "--", 1)) != option and flag in _names(command):
+        return UsageError(message, hint=f"leave {flag} out; {hint}")
     elsewhere = _ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
     if elsewhere.partition(" ")[0] in _names(command):
         return UsageError(message, hint=f"did you mean '{elsewhere}'? {hint}")
@@ -266,6 +322,8 @@ def _nearest_option(option: str, command: Any) -> tuple[str, float]:
         shorter, longer = sorted((typed, name), key=len)
         if len(shorter) >= _SHORTEST and longer.startswith(shorter):
             likeness = max(likeness, _NEAR) + 1 / len(longer)
+        if known == "--help" and likeness < _NEAR:
+            continue
         if known.startswith("--") and likeness > most:
             best, most = known, likeness
     return best, most
@@ -274,26 +332,52 @@ def _nearest_option(option: str, command: Any) -> tuple[str, float]:
 def _too_many(surplus: str, path: str, command: Any, words: list[str]) -> UsageError:
     hint = f"see '{path} --help'"
     first = surplus.split()[0] if surplus.split() else surplus
+    if not surplus.strip():
+        hint = "a backslash at the end of a line has nothing behind it, no space either"
+        return UsageError("a word is a space alone", hint=hint)
+    dashed = next((word for word in surplus.split() if word.startswith("-")), "")
+    if "--" in words and dashed:
+        hint = "put options before --, and the text in quotes behind it"
+        return UsageError(f"'{dashed}' is behind --, where all words are text", hint=hint)
+    name, sign, value = first.partition("=")
+    if sign and f"--{name}" in _names(command):
+        hint = f"write --{name} {shlex.quote(value)}"
+        return UsageError(f"'{first}' is no option", hint=hint)
     before = words[words.index(first) - 1] if first in words else ""
     if before.startswith("-") and "--" not in words:
         elsewhere = _ELSEWHERE.get(before.lstrip("-"), "")
         if elsewhere in _names(command):
             hint = f"did you mean '{elsewhere} {first}'? {hint}"
         return UsageError(f"{before} takes no value, but '{first}' follows it", hint=hint)
-    if any(parameter.name == "text" for parameter in command.params):
+    if option := _option_of_file(first, command):
+        hint = f"write {option} {shlex.quote(first)}"
+        return UsageError(f"an option is missing before '{first}'", hint=hint)
+    if _takes_text(command):
         return _text_in_pieces(words, path)
+    if Path(first).is_file():
+        return UsageError(
+            f"too many files: {surplus}", hint=f"'{path}' takes one at a time; {hint}"
+        )
     if any(map(_is_argument, command.params)):
         hint = f"put a name with spaces in quotes, or {hint}"
     return UsageError(f"too many words: {surplus}", hint=hint)
 
 
+def _option_of_file(word: str, command: Any) -> str:
+    """The option that a surplus word can be meant for; empty where there is none."""
+    from voxcli.audio.formats import FORMATS
+
+    options, has_text = _names(command), _takes_text(command)
+    if Path(word).suffix[1:].lower() not in FORMATS:
+        is_output = not has_text and Path(word).suffix and not Path(word).exists()
+        return "-o" if is_output and "-o" in options else ""
+    likely = ("--ref", "-o") if Path(word).is_file() else ("-o", "--ref")
+    return next((each for each in likely if each in options), "")
+
+
 def _text_in_pieces(words: list[str], path: str) -> UsageError:
-    behind = words[words.index("--") + 1 :] if "--" in words else []
-    if option := next((word for word in behind[1:] if word.startswith("-")), None):
-        message = f"'{option}' is behind --, where all words are text"
-        return UsageError(message, hint="put options before --, and the text in quotes behind it")
     name = path.split()[-1]
-    rest = words[words.index(name) + 1 :] if name in words else []
+    rest = [word for word in words[words.index(name) + 1 :] if word != "--"]
     text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
     hint = f"put it in quotes: {path} {_quoted(_unmarked(text) or 'TEXT')}"
     return UsageError("the text is several words", hint=hint)
@@ -315,8 +399,6 @@ def _quoted_if_needed(word: str) -> str:
 
 def _command_in(words: list[str]) -> tuple[str, Any]:
     """The command that was typed, and the words that lead to it; else voxcli itself."""
-    from typer.main import get_command
-
     path, command = "voxcli", get_command(cli.app)
     known: Any = cli.COMMANDS
     for word in words:
@@ -344,6 +426,10 @@ def _names(command: Any) -> list[str]:
     """Every option of a command."""
     options = (each for each in command.params if not _is_argument(each))
     return ["--help", *(name for each in options for name in _all_names(each))]
+
+
+def _takes_text(command: Any) -> bool:
+    return any(each.name == "text" for each in command.params)
 
 
 def _below(command: Any) -> Any:
