@@ -375,6 +375,7 @@ def test_a_table_that_is_spoken_as_one_text_is_named(run: Any) -> None:
         ("speak Hi. -- --voice emma", "'--voice' is behind --, where all words are text"),
         ("speak -- Hi there -q", "'-q' is behind --, where all words are text"),
         ("speak -- Hi there", 'put it in quotes: voxcli speak "Hi there"'),
+        ("speak -f out.wav", "to write the speech there, give -o out.wav"),
         ("speak Hi. --engine localhost:80", "did you mean 'http://localhost:80'? use auto,"),
         ("speak Hi. --voice en-US-EmmaNeural", "did you mean 'emma'? see"),
         ("speak Hi. --language english", "did you mean 'en'? it speaks en (English); leave"),

@@ -232,8 +232,13 @@ class TextSource:
             try:
                 content = self.file.read_bytes()
             except OSError as err:
+                from voxcli.audio.formats import FORMATS
+
                 message = f"cannot read {self.file}: {reason_of(err)}"
-                raise UsageError(message, hint=hint_for_file(self.file, "check --file")) from err
+                hint = "check --file"
+                if self.file.suffix[1:].lower() in FORMATS:  # which -f names in other programs
+                    hint = f"to write the speech there, give -o {self.file}"
+                raise UsageError(message, hint=hint_for_file(self.file, hint)) from err
             text = decode_text(content, encoding=self.encoding, source=str(self.file))
             _warn_rows(self.file)
             return text

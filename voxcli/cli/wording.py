@@ -378,7 +378,7 @@ def _option_of_file(word: str, command: Any) -> str:
 def _text_in_pieces(words: list[str], path: str) -> UsageError:
     name = path.split()[-1]
     rest = [word for word in words[words.index(name) + 1 :] if word != "--"]
-    text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
+    text = " ".join(takewhile(lambda word: word == "-" or not word.startswith("-"), rest))
     hint = f"put it in quotes: {path} {_quoted(_unmarked(text) or 'TEXT')}"
     return UsageError("the text is several words", hint=hint)
 
