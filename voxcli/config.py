@@ -243,7 +243,7 @@ def _parse(name: str, value: object, origin: str) -> Any:
         # TOML has types of its own: "threads = true" is no number, "model = 5" no name
         if isinstance(value, bool) or not isinstance(value, (str, int) if kind is int else str):
             raise TypeError(value)
-        return kind(value)
+        return Path(os.path.expanduser(str(value))) if kind is Path else kind(value)
     except (TypeError, ValueError) as err:
         raise UsageError(f"{origin} is '{value}'", hint=f"give {_WANTED[kind]}") from err
 

@@ -17,10 +17,12 @@ import pytest
 import soundfile
 from needs import PATIENCE_S
 from shell import VOXCLI
+from typer.main import get_command
 
 from voxcli import cli
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.cli import output
+from voxcli.cli.habits import OPTIONS, VERBS
 from voxcli.engine.base import Setup
 from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_OUTPUT, EXIT_USAGE
 from voxcli.hub import encoder_checksum, resolve_model
@@ -309,6 +311,23 @@ def test_a_file_that_is_not_there_has_its_neighbours_name(words: str, run: Any) 
     assert "download it first" in run(*words.split(), "https://example.org/a.csv")[2]
 
 
+def test_a_home_that_no_shell_opened_is_opened(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a sign: --file=~/a.txt."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.txt").write_text("Hello there.")
+    (tmp_path / "a.csv").write_text("speaker,voice\nAnn,emma\n")
+    (tmp_path / "b.csv").write_text("speaker,text\nAnn,Hello.\n")
+    for words in (
+        ["speak", "--file=~/a.txt", "-o", "~/b.wav", "--subtitles=~/b.srt"],
+        ["batch", "~/b.csv", "-o", "~/out", "--cast=~/a.csv"],
+    ):
+        assert run(*words, "--dry-run")[0] == EXIT_OK
+    monkeypatch.setenv("VOXCLI_LEXICON", "~/none.csv")
+    assert f"cannot read {tmp_path}/none.csv" in run("speak", "Hi.", "--dry-run")[2]
+
+
 def test_standard_input_is_a_dash_for_file_too() -> None:
     done = text_of(["-f", "-"], input="Piped words.")
     assert (done.returncode, done.stdout.splitlines()[0]) == (EXIT_OK, "1: Piped words.")
@@ -341,6 +360,15 @@ def test_a_table_that_is_spoken_as_one_text_is_named(run: Any) -> None:
     assert run("speak", "-f", "a.md", "--dry-run")[2] == ""
 
 
+def test_what_other_programs_call_something_is_there() -> None:
+    commands = [cli.load(name) for name in cli.COMMANDS]
+    below = [each for command in commands for each in getattr(command, "commands", {}).items()]
+    everywhere = [*commands, *(command for _, command in below), get_command(cli.app)]
+    options = {name for each in everywhere for option in each.params for name in option.opts}
+    assert {option.split()[0] for option in OPTIONS.values()} <= options
+    assert {verb for verbs in VERBS.values() for verb in verbs} <= {name for name, _ in below}
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -360,9 +388,12 @@ def test_a_table_that_is_spoken_as_one_text_is_named(run: Any) -> None:
         ("speak --version", "no option '--version'; write voxcli --version"),
         ("completion --shell bash", "no option '--shell'; see 'voxcli completion --help'"),
         ("batch a.csv -o out --resume", "leave it out: the same command goes on where it stopped"),
-        ("batch a.csv -o -", "-o is '-', but a batch is many files; give a folder"),
+        ("batch a.csv -o -", "--output is '-', but it is not for a pipe; give the name of a"),
+        ("voices import -", "FILE is '-', but it is not for a pipe; give the name of a file"),
+        ("bench --csv -", "--csv is '-', but it is not for a pipe; give the name of a file"),
+        ("serve --stop --port 9000", "--host and --port are of no use with --stop and --status"),
         ("batch a.csv -o a.mp3", "-o is 'a.mp3', but a batch is many files; give a folder"),
-        ("batch - -o out", "INPUT is '-', but a table is read from a file"),
+        ("batch - -o out", "INPUT is '-', but it is not for a pipe; give the name of a file"),
         ("batch a.srt -o out --delimiter ;", "--delimiter is given, but a.srt is not a CSV"),
         ("--text Hello.", "no option '--text'; TEXT needs none: voxcli speak TEXT"),
         ("SPEAK Hello.", "no command 'SPEAK'; did you mean 'speak'?"),

@@ -40,8 +40,6 @@ class OutputFolder:
         Raises:
             OutputError: see above.
         """
-        if str(self.root) == "-":
-            raise UsageError("-o is '-', but a batch is many files", hint="give a folder")
         if self.root.suffix[1:].lower() in FORMATS and not self.root.exists():
             hint = f"give a folder; to join the rows in one file, add --mix {self.root}"
             raise UsageError(f"-o is '{self.root}', but a batch is many files", hint=hint)

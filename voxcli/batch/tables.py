@@ -74,8 +74,6 @@ def read_table(
         TextError: undecodable.
     """
     kind = SUFFIXES.get(path.suffix.lower())
-    if str(path) == "-":
-        raise UsageError("INPUT is '-', but a table is read from a file", hint="save it first")
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint=f"give a file: {', '.join(SUFFIXES)}")
     if kind is None:

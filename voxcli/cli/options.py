@@ -204,7 +204,8 @@ class TextSource:
         ),
     ] = None
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE|-", help="Read the text from a file."),
     ] = None
     encoding: Annotated[
         str | None,

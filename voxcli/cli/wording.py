@@ -18,48 +18,17 @@ from typer.main import get_command
 
 from voxcli import cli
 from voxcli.cli import output
+from voxcli.cli.habits import OPTIONS, VERBS, quoted, unmarked
 from voxcli.errors import UsageError, nearest
 
 # What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
 _DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
 # An option by its looks: with two dashes, one, or a dash that a word processor made of them.
 _OPTION = re.compile(r"(--|-|-?[‐‑‒–—―−－]+-?)([A-Za-z][\w-]*)(=.*)?", re.DOTALL)
-_MARKED = re.compile(r"([“„«‹‘‚])([^“”„«»‹›]*?)([”“»›’‘])(?![^\W_])")
 _NEAR = 0.75  # an option this like the one that was typed is meant, even if another command has it
 _SHORTEST = 3  # letters of an option that another may begin with: --ref of --reference
-# What other programs call it: say, espeak, edge-tts, piper, Coqui's tts, ffmpeg, whisper.
-_ELSEWHERE = {
-    "v": "--voice", "speaker": "--voice", "voice-name": "--voice", "speaker-wav": "--ref",
-    "audio-prompt": "--ref", "length-scale": "--speed", "tempo": "--speed",
-    "sentence-silence": "--pause", "i": "--file", "input": "--file", "input-file": "--file",
-    "text-file": "--file", "w": "--output", "write-media": "--output", "outfile": "--output",
-    "out-file": "--output", "out-path": "--output", "filename": "--output", "d": "--output",
-    "outdir": "--output", "out-dir": "--output", "write-subtitles": "--subtitles",
-    "srt": "--subtitles", "vtt": "--subtitles", "y": "--overwrite", "yes": "--overwrite",
-    "force": "--overwrite", "ar": "--rate", "sample-rate": "--rate", "samplerate": "--rate",
-    "cuda": "--device cuda", "use-cuda": "--device cuda", "gpu": "--device cuda",
-    "jobs": "--slots", "j": "--slots", "workers": "--slots", "parallel": "--slots",
-    "max-workers": "--slots", "stdout": "-o -",
-    "output-raw": "-o - --format raw", "silent": "--quiet",
-    "V": "--version", "p": "--port", "daemon": "--background", "detach": "--background",
-    "bind": "--host", "listen": "--host", "address": "--host",
-}  # fmt: skip
-# What other programs call commands below a noun; the first that is there.
-_VERBS = {
-    "rm": ("remove",), "delete": ("remove",), "del": ("remove",), "ls": ("list",),
-    "get": ("pull", "show"), "download": ("pull",), "install": ("pull",), "create": ("add",),
-    "new": ("add",), "describe": ("show", "info"), "info": ("show",), "show": ("info",),
-    "mv": ("rename",), "check": ("verify",),
-}  # fmt: skip
 _NO_SPACES = "write NAME=VALUE without spaces, or leave the sign out"
 _LISTS = ("voices", "models")  # commands that list: what --list-voices means
-_UNITS = {
-    "": 1, "s": 1, "sec": 1, "secs": 1, "seconds": 1, "ms": 1e-3, "m": 60, "min": 60, "mins": 60,
-    "h": 3600, "hz": 1, "khz": 1000, "k": 1000, "x": 1, "%": 0.01, "db": 1, "lufs": 1,
-}  # fmt: skip
-_KINDS: dict[type, str] = {int: "a whole number", float: "a number"}
-_NUMBER = re.compile(r"([+-]?)(\d+(?:[.,_' ]\d+)*)\s*([a-z%]*)")
-_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")
 
 
 def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
@@ -127,18 +96,6 @@ def _check_dash(word: str, looks: re.Match[str], command: Any, known: Any) -> No
     raise UsageError(f"'{word}' begins with a dash that no option has", hint=hint)
 
 
-def straight_quotes(words: Sequence[str]) -> str:
-    """A hint for quotation marks that no shell knows; empty where there are none.
-
-    Between marks that a shell knows, others may stand.
-    """
-    bare = " ".join(word if len(word.split()) == 1 else "" for word in words)
-    found = re.search(rf"(?:^|[\s=]){_MARKED.pattern}", bare)
-    if not found:
-        return ""
-    return f"{found[1]} and {found[3]} are no quotes to a shell: write {_quoted(found[2])}"
-
-
 def usage_error(error: Any, words: list[str]) -> UsageError:
     """The error for one of Typer's: no such option, a missing argument, a bad value.
 
@@ -179,7 +136,7 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
     name, known = words[0], tuple(known)
     message, see = f"no command '{name}'", f"see '{path} --help'"
     if path != "voxcli":
-        verb = next((verb for verb in _VERBS.get(name, ()) if verb in known), "")
+        verb = next((verb for verb in VERBS.get(name, ()) if verb in known), "")
         hint = f"did you mean '{verb}'? " if verb else nearest(name, known)
         return UsageError(message, hint=(hint or f"it has {', '.join(known)}; ") + see)
     if Path(name).is_file():
@@ -197,8 +154,8 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
         return UsageError(message, hint=nearest(name, known) + see)
     told = [*takewhile(lambda word: not word.startswith("-"), words)]
     # "say 'good morning'": the words that were in quotes are the text
-    text = next((word for word in told if len(word.split()) > 1), _unmarked(" ".join(told)))
-    hint = f"to speak this text, run: voxcli speak {_quoted(text)}"
+    text = next((word for word in told if len(word.split()) > 1), unmarked(" ".join(told)))
+    hint = f"to speak this text, run: voxcli speak {quoted(text)}"
     if text == name and len(name.split()) > 1:
         return UsageError("no command was given", hint=hint)
     return UsageError(message, hint=f"{hint}; else {see}")
@@ -214,51 +171,6 @@ def _for_file(name: str) -> str:
     if SUFFIXES.get(suffix, "text") != "text":
         return f"to speak its rows, run: voxcli batch {name} -o FOLDER"
     return f"to read it aloud, run: voxcli speak --file {name}"
-
-
-def number_hint(text: str, kind: type, metavar: str) -> str:
-    """What to give instead of a value that is no number; arguments as of `meant_number`."""
-    if "%" in text and metavar == "HZ":  # edge-tts has its tempo here
-        tempo = meant_number(text, float, "X")
-        return f"give the sample rate in Hz; for the tempo, write --speed {tempo}"
-    meant = meant_number(text, kind, metavar)
-    return f"give {_KINDS[kind]}{f': {meant}' if meant else ''}"
-
-
-def meant_number(text: str, kind: type, metavar: str) -> str:
-    """The number that somebody meant by a value with a unit or a comma; empty where none is seen.
-
-    Args:
-        kind: int or float.
-        metavar: of the option, such as S, MS or HZ.
-    """
-    word = text.strip().lower().replace("−", "-")
-    if (clock := _CLOCK.fullmatch(word)) and metavar in ("S", "SECONDS"):
-        hours, minutes, seconds = (
-            float((part or "0").replace(",", ".")) for part in clock.groups()
-        )
-        return _typed_number(hours * 3600 + minutes * 60 + seconds, kind)
-    match = _NUMBER.fullmatch(word)
-    if match is None or match[3] not in _UNITS:
-        return ""
-    sign, digits, unit = match.groups()
-    if kind is int and re.fullmatch(r"\d{1,3}([.,_' ]\d{3})+", digits) and not unit:
-        number = float(re.sub(r"\D", "", digits))
-    elif re.fullmatch(r"\d+([.,]\d+)?", digits):
-        number = float(digits.replace(",", "."))
-    else:
-        return ""
-    number *= _UNITS[unit] * (1000 if metavar == "MS" and unit else 1)
-    number = -number if sign == "-" else number
-    if sign and unit == "%":  # as a change
-        number += 1
-    return _typed_number(number, kind)
-
-
-def _typed_number(number: float, kind: type) -> str:
-    if number.is_integer():
-        return str(int(number))
-    return "" if kind is int else f"{number:g}"
 
 
 def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageError:
@@ -284,7 +196,7 @@ def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageE
         return UsageError(message, hint=f"TEXT needs none: {named} TEXT")
     if (flag := option.replace("--no-", "--", 1)) != option and flag in _names(command):
         return UsageError(message, hint=f"leave {flag} out; {hint}")
-    elsewhere = _ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
+    elsewhere = OPTIONS.get(option.lstrip("-").replace("_", "-"), "")
     if elsewhere.partition(" ")[0] in _names(command):
         return UsageError(message, hint=f"did you mean '{elsewhere}'? {hint}")
     name, likeness = _nearest_option(option, command)
@@ -345,7 +257,7 @@ def _too_many(surplus: str, path: str, command: Any, words: list[str]) -> UsageE
         return UsageError(f"'{first}' is no option", hint=hint)
     before = words[words.index(first) - 1] if first in words else ""
     if before.startswith("-") and "--" not in words:
-        elsewhere = _ELSEWHERE.get(before.lstrip("-"), "")
+        elsewhere = OPTIONS.get(before.lstrip("-"), "")
         if elsewhere in _names(command):
             hint = f"did you mean '{elsewhere} {first}'? {hint}"
         return UsageError(f"{before} takes no value, but '{first}' follows it", hint=hint)
@@ -379,22 +291,12 @@ def _text_in_pieces(words: list[str], path: str) -> UsageError:
     name = path.split()[-1]
     rest = [word for word in words[words.index(name) + 1 :] if word != "--"]
     text = " ".join(takewhile(lambda word: word == "-" or not word.startswith("-"), rest))
-    hint = f"put it in quotes: {path} {_quoted(_unmarked(text) or 'TEXT')}"
+    hint = f"put it in quotes: {path} {quoted(unmarked(text) or 'TEXT')}"
     return UsageError("the text is several words", hint=hint)
 
 
-def _quoted(text: str) -> str:
-    """A text as a shell takes it for one word."""
-    return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
-
-
-def _unmarked(text: str) -> str:
-    """A text without the quotation marks around it."""
-    return match[2] if (match := _MARKED.fullmatch(text)) else text
-
-
 def _quoted_if_needed(word: str) -> str:
-    return word if shlex.quote(word) == word else _quoted(word)
+    return word if shlex.quote(word) == word else quoted(word)
 
 
 def _command_in(words: list[str]) -> tuple[str, Any]:
