@@ -391,6 +391,8 @@ def test_what_other_programs_call_something_is_there() -> None:
         ("batch a.csv -o -", "--output is '-', but it is not for a pipe; give the name of a"),
         ("voices import -", "FILE is '-', but it is not for a pipe; give the name of a file"),
         ("bench --csv -", "--csv is '-', but it is not for a pipe; give the name of a file"),
+        ("serve --host localhost:80", "write --host localhost --port 80"),
+        ("batch a.csv -o out --map a=b text=c", "before 'text=c'; write --map text=c"),
         ("serve --stop --port 9000", "--host and --port are of no use with --stop and --status"),
         ("batch a.csv -o a.mp3", "-o is 'a.mp3', but a batch is many files; give a folder"),
         ("batch - -o out", "INPUT is '-', but it is not for a pipe; give the name of a file"),

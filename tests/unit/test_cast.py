@@ -160,7 +160,7 @@ def test_speakers_without_a_voice_are_listed_all_at_once_and_no_other_rows(tmp_p
     assert good == [("One.", "emma"), ("Four.", ""), ("Five.", "alba"), ("Seven.", "alba")]
     rows = [job.row for job in found.jobs]
     assert found.rules.cast.notes(rows) == [
-        "nobody in the table is called Bent did you mean 'Ben'?"
+        "nobody in the table is called Bent (did you mean 'Ben'?)"
     ]
 
 
@@ -218,6 +218,7 @@ def test_a_file_gives_voices_recordings_and_styles(tmp_path: Path) -> None:
     [
         (("Anna=emma,Ben",), "--cast is 'Anna=emma,Ben'"),
         (("=emma",), "--cast is '=emma'"),
+        (("Anna=emma;Ben=mia",), "--cast is 'Anna=emma;Ben=mia'; write Anna=emma,Ben=george"),
         (("Anna=emma", "ANNA=mia"), "--cast has 'ANNA' twice"),
         (("gone.csv",), "cannot read the cast gone.csv"),
         (("name,voice\nAnna,emma",), "has the columns name, voice"),

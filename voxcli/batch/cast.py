@@ -123,7 +123,7 @@ class Cast:
                 silent[row.speaker] += 1
         present = set(map(folded, known))
         vain = [
-            f"{role.name} {nearest(role.name, known)}".strip()
+            f"{role.name}{f' ({near.strip()})' if (near := nearest(role.name, known)) else ''}"
             for key, role in self.roles.items()
             if role.is_typed and key not in present
         ]
@@ -143,7 +143,7 @@ def _counted(found: Counter[str]) -> str:
 def _typed(value: str) -> Iterable[Role]:
     for pair in value.split(","):
         name, _, voice = (each.strip() for each in pair.partition("="))
-        if not (name and voice):
+        if not (name and voice) or set(voice) & {"=", ";"}:
             hint = "write Anna=emma,Ben=george, or name a CSV with the columns speaker and voice"
             raise UsageError(f"--cast is '{value}'", hint=hint)
         yield Role(name, _voice(voice), is_typed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -213,6 +214,9 @@ def serve(
     if sum((background, stop, status)) > 1:
         message = "--background, --stop and --status cannot be used together"
         raise UsageError(message, hint="give one")
+    if match := re.fullmatch(r"([^:]+):(\d+)", host):
+        hint = f"write --host {match[1]} --port {match[2]}"
+        raise UsageError(f"--host is '{host}', which has a port in it", hint=hint)
     place = Place.default()
     if place.why and not no_socket:
         output.note(f"the server's files are in {place.folder}: {place.why}", is_quiet=quiet)

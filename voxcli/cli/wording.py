@@ -255,7 +255,12 @@ def _too_many(surplus: str, path: str, command: Any, words: list[str]) -> UsageE
     if sign and f"--{name}" in _names(command):
         hint = f"write --{name} {shlex.quote(value)}"
         return UsageError(f"'{first}' is no option", hint=hint)
-    before = words[words.index(first) - 1] if first in words else ""
+    at = words.index(first) if first in words else 0
+    before = words[at - 1] if at else ""
+    lists = {opt for each in command.params if each.multiple for opt in each.opts}
+    if sign and at > 1 and words[at - 2] in lists:
+        hint = f"write {words[at - 2]} {shlex.quote(first)}"
+        return UsageError(f"an option is missing before '{first}'", hint=hint)
     if before.startswith("-") and "--" not in words:
         elsewhere = OPTIONS.get(before.lstrip("-"), "")
         if elsewhere in _names(command):
