@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from voxcli.audio.files import check_makeable, output_error, publish
+from voxcli.audio.formats import FORMATS
 from voxcli.batch.names import WORK_FOLDER
 from voxcli.errors import UsageError
 from voxcli.hub import file_sha256
@@ -35,6 +36,9 @@ class OutputFolder:
 
     def check(self) -> None:
         """See `check_makeable`."""
+        if self.root.suffix[1:].lower() in FORMATS and not self.root.exists():
+            hint = f"give a folder; to join the rows in one file, add --mix {self.root}"
+            raise UsageError(f"-o is '{self.root}', but a batch is many files", hint=hint)
         check_makeable(self.root, "-o")
 
     @contextmanager
