@@ -78,6 +78,8 @@ _GENERIC = pattern_of(rf"(?<=\w\w)<(?P<types>{_TYPES})>(?!\w)")
 _TABLE_RULE = pattern_of(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
+_SET_OFF = pattern_of(r"^={2,6}[ ]{1,4}(?=[^\n]{0,400}[^=\s\n][ ]{0,4}$)", _L)  # "=== RUN"
+_TABLE_EDGE = pattern_of(r"^[ ]{0,3}\+(?:[-=]{2,200}\+){1,60}[ ]{0,8}$\n?", _L)
 _TABLE_ROW = pattern_of(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
 _RULE = pattern_of(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
 _HEADING = pattern_of(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
@@ -245,6 +247,8 @@ def _lines(draft: Draft, language: str) -> None:
     draft.sub(_GLUED, lambda m: _GLUED_MARK.sub("- ", m.group()), "markup", "\n")
     draft.sub(_SETEXT, lambda m: f"\n\n{_ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
+    draft.sub(_SET_OFF, "", "markup", "==")
+    draft.sub(_TABLE_EDGE, "", "markup", "+-")
     draft.sub(_TABLE_ROW, _row, "markup")
     draft.sub(_RULE, "\n", "markup")
     draft.sub(_QUOTED, "", "markup")
@@ -300,6 +304,7 @@ def _row(match: re.Match[str]) -> str:
     return _ended(", ".join(cell for cell in cells if cell))
 
 
+_KEYED = pattern_of(r"[\w.-]{1,30}:(?:\s|\Z)")  # "version: 2" is a line of its own
 _MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor
 
 
@@ -321,4 +326,6 @@ def reflow(text: str) -> str:
 
 def _continues(previous: str, line: str) -> bool:
     """Whether a line break is only an editor's wrap."""
-    return len(previous) >= _MIN_WRAPPED or (line[0].islower() and not _ENDED.search(previous[-8:]))
+    if len(previous) >= _MIN_WRAPPED:
+        return True
+    return line[0].islower() and not (_ENDED.search(previous[-8:]) or _KEYED.match(line))
