@@ -56,7 +56,13 @@ _DECADE = pattern_of(
 )
 _DASH = r"\s?(?:[-–~～〜－−]|—{1,2})\s?"
 _NUMBER = r"\d{1,9}(?:\.\d{1,4})?"
-_WIDE_COLON = pattern_of(r"(?<=\d)[：∶](?=\d)")
+_WIDE_COLON = pattern_of(r"(?<=\d)(?<!\.\d)(?<!\.\d\d)[：∶](?=\d)")
+_COLON_BEHIND_DECIMAL = pattern_of(r"(?<=\.\d)：(?=\d)|(?<=\.\d\d)：(?=\d)")
+_FORMATION = pattern_of(r"(?<![\w.-])\d(?:-\d){2,4}(?![\d.-]|\s?[=＝])", re.ASCII)  # 4-4-2
+_STANDARD_YEAR = pattern_of(
+    r"(?<![A-Za-z])(?P<name>[A-Z]{2,5}) ?(?P<number>\d{3,6})[-:](?P<year>\d{2}|\d{4})(?!\d)"
+)
+_CARD = pattern_of(r"(?<!\d)\d{4}(?: \d{3,4}){2,5}(?! ?\d)")
 _THOUSANDS = pattern_of(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
 _YEARS = pattern_of(
     rf"(?<![\d.A-Za-z-])(?P<from>1\d{{3}}|20\d\d)(?P<year>年?)(?:{_DASH}|(?P<to>[至到]))"
@@ -67,16 +73,18 @@ _SCORE = pattern_of(
     r"(?<![\d.:-])(?P<ours>\d{1,3})[-–—:](?P<theirs>\d{1,3})(?=\s?[，。；、！？\s）)]|$|\s?(?:[\u4e00-\u9fff]{0,2}?"
     r"(?:胜|平|负|败|领先|落后|逆转|告负|夺冠|取|赢|输|的比分|拿下|淘汰)))"
 )
-_RESULT = pattern_of(r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])\D{0,6}\Z")
+_RESULT = pattern_of(
+    r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])[^\d，。；！？]{0,6}\Z"
+)
 _RESULT_BEHIND = pattern_of(r"\s?[\u4e00-\u9fff]{0,2}?(?:胜|平|负|败|领先|落后|逆转|夺冠|淘汰)")
 # Between what is alike: "5-10℃", "10%~20%", "9:00—11:30", "3月5日-8日".
 _FROM_TO = pattern_of(
     rf"(?<![\d.:/-])(?:(?<![A-Za-z])|(?<=[pP]))(?P<sign>-?)(?P<from>{_NUMBER})(?P<unit>\s?(?:[%％℃度元个日号月年点分秒时天周岁人米万亿章节页条期届倍]{{1,2}}|"
-    r"°C?|[A-Za-z]{1,3}(?![A-Za-z]))|:\d\d)?"
+    r"°C?|[A-Za-z]{1,3}(?:/[A-Za-z]{1,3})?(?![A-Za-z]))|:\d\d)?"
     rf"{_DASH}(?=(?P<money>[¥￥$€]?)(?P<minus>-?)(?P<to>{_NUMBER})(?P<clock>:\d\d)?(?!\d|{_DASH}\d|/\d))"
 )
 _SAID_TO = pattern_of(  # "周一-周五", "一-三年级", "P1-P3"
-    rf"(?<=[一二三四五六七八九十天日]){_DASH}(?=(?:周|星期)?[一二三四五六七八九十天])"
+    rf"(?<=[一二三四五六七八九十天日月]){_DASH}(?=(?:周|星期|第)?[一二三四五六七八九十天])"
     r"|(?<=\d)-(?=(?P<letter>[A-Z])\d)(?<=(?P=letter)\d-)"
 )
 _STANDARD = pattern_of(r"[A-Z]{2,4}(?:/[A-Z])?\s?\Z")
@@ -86,16 +94,18 @@ _PERCENT_BEHIND = pattern_of(r"\s?[%％]")
 _PLUS_MINUS = pattern_of(r"\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?\d)")
 _SQUARED_UNIT = pattern_of("[\u3371-\u33df]")
 _IS_CALCULATED = pattern_of(r"\s?(?:=|＝|等于|得)")
-_OF_BELOW = pattern_of(r"(?:[为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z")
+_OF_BELOW = pattern_of(
+    r"(?:[分数值球额量润为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z"
+)
 _NAMED = pattern_of(  # "歼-20", where a sign below zero has a unit
     r"(?<=[\u4e00-\u9fff])-(?=\d{1,4}(?![\d.]|\s?(?:[°℃度%％元米]|摄氏|华氏)))"
 )
 _CODE_LEAD = (
-    "验证码|校验码|密码|取件码|邀请码|提取码|账号|帐号|卡号|编号|学号|工号|单号|号码|房号|房间号|车牌号|邮编|"
+    "身份证|银行卡|区号|房间|验证码|校验码|密码|取件码|邀请码|提取码|账号|帐号|卡号|编号|学号|工号|单号|号码|房号|房间号|车牌号|邮编|"
     "尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机"
 )
 _CODE = pattern_of(
-    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})(?![\d.,%-]|[元年个万])"
+    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})(?![\d.,%-]|[元年个万平米间])"
 )
 _ADDRESS = pattern_of(
     r"(?:https?://|www\.)[!-~]{1,400}|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}", re.ASCII
@@ -111,7 +121,9 @@ _VULGAR = pattern_of("(?P<whole>(?<=\\d))?(?P<char>[½⅓⅔¼¾⅕⅖⅗⅘⅙�
 _HALF = pattern_of(r"(?<!\d)2(?=分之\d)")
 _ANGLE = pattern_of(r"(?<=\d)°\s?(?P<minutes>\d{1,2})[′'](?:\s?(?P<seconds>\d{1,2})[″\"])?")
 _ENCLOSED = pattern_of("[①-⑳]\\s?")
-_EVENT = pattern_of(r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2})(?![\d·])")  # "9·11", "6·18"
+_EVENT = pattern_of(
+    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节))"
+)  # "9·11", "6·18"
 _PADDED = pattern_of(r"(?<=[年/])0(?=[1-9]月)|(?<=月)0(?=[1-9][日号])|(?<!\d)0(?=[1-9]月)")
 _PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])|(?<=元)/(?=[股平度晚位张套台亩])")
 _VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
@@ -129,6 +141,9 @@ _CURRENCIES = {
     "₽": "卢布", "฿": "泰铢", "US": "美元", "HK": "港元", "NT": "新台币", "A": "澳元",
     "C": "加元", "S": "新加坡元",
 }  # fmt: skip
+_MONEY_SPAN = pattern_of(rf"(?P<sign>[$€£])(?P<from>{_NUMBER})-(?P<to>{_NUMBER})(?![\d$€£.%-])")
+_DECADES = pattern_of(rf"(?<!\d)(?P<from>\d0){_DASH}(?=\d0后)")
+_LOWERED = pattern_of(r"(?<=(?<![A-Za-z/\d])[a-z])\s?-\s?(?=\d)")  # "n-1"
 _PLUSES = pattern_of(r"\+\+(?=\d)")  # C++17
 _PRESSURE = pattern_of(
     r"(?:(?P<of>血压[为是：:]?)|(?<!\d))(?P<high>\d{2,3})/(?P<low>\d{2,3})(?(of)(?!\d)|(?=\s?(?:mmHg|毫米汞柱)))"
@@ -173,9 +188,15 @@ def write_out(draft: Draft) -> None:
         _VULGAR, lambda m: f"{'' if m['whole'] is None else '又'}{_plain(m['char'])}", "number"
     )
     draft.sub(_ENCLOSED, lambda m: f"{_plain(m.group().strip())}、", "number")
-    draft.sub(_EVENT, lambda m: _figures(m["digits"].replace("·", "")), "date", "·")
+    draft.sub(_EVENT, lambda m: _figures(re.sub("[·.]", "", m["digits"])), "date")
+    draft.sub(_FORMATION, lambda m: _figures(m.group().replace("-", "")), "number", "-")
+    draft.sub(_STANDARD_YEAR, _standard, "number")
+    draft.sub(_CARD, lambda m: _figures(m.group()), "number", " ")
+    draft.sub(_DECADES, lambda m: f"{_figures(m['from'])}到", "date", "0后")
+    draft.sub(_MONEY_SPAN, lambda m: f"{m['from']}到{m['to']}{_CURRENCIES[m['sign']]}", "money")
+    draft.sub(_LOWERED, "减", "symbol", "-")
     draft.text = _PADDED.sub("", draft.text)
-    draft.text = _WIDE_COLON.sub(":", draft.text)
+    draft.text = _COLON_BEHIND_DECIMAL.sub("，", _WIDE_COLON.sub(":", draft.text))
     draft.text = _THOUSANDS.sub(lambda m: m.group().replace(",", ""), draft.text)
     draft.sub(_PLUS_MINUS, "±", "symbol")
     draft.sub(_PHONE, _phone, "phone")
@@ -254,6 +275,11 @@ def _address(match: re.Match[str]) -> str:
     return _ALL_FIGURES.sub(lambda m: _figures(m.group()), match.group())
 
 
+def _standard(match: re.Match[str]) -> str:
+    """A standard and its year, figure by figure: "GB2312-80"."""
+    return f"{match['name']} {_figures(match['number'])}杠{_figures(match['year'])}"
+
+
 def _phone(match: re.Match[str]) -> str:
     """Figure by figure, in groups: "138 1234 5678", "010-12345678"."""
     lead = ["加八六"] if match["country"] else []
@@ -268,10 +294,11 @@ def _years(match: re.Match[str]) -> str | None:
     """A year has its figures said; two numbers without a sign of years are none."""
     of = match["of"] or ""
     is_named = bool(match["year"]) or of.strip() in ("学年", "赛季", "财年", "年度", "年", "届")
+    is_end = bool(of) or match.end() == len(match.string)
     is_one = match["long"] is not None and 1000 < int(match["from"]) < int(match["long"]) < 2100
     if match["long"] is None and of.strip() not in ("学年", "赛季", "财年", "年度", "年"):
         return None
-    if not is_named and not (is_one and of and int(match["from"]) >= 1500):
+    if not is_named and not (is_one and is_end and int(match["from"]) >= 1500):
         return None
     if not is_named and match["to"]:
         return None
@@ -298,7 +325,8 @@ def _from_to(match: re.Match[str]) -> str | None:
         return f"{lead}%到"
     if not unit and _STANDARD.search(match.string[: match.start()][-8:]):
         return f"{_figures(lead)}杠"
-    is_rising = float(match["from"]) < float(match["to"]) or bool(match["sign"])
+    is_below = bool(match["sign"] or match["minus"])
+    is_rising = is_below or float(match["from"]) < float(match["to"])
     figures = (match["from"], match["to"])
     if not unit and any(len(each) > 1 and each[0] == "0" and each[1] != "." for each in figures):
         return None
