@@ -120,6 +120,16 @@ def test_hostile_formulas_take_linear_time(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "piece", ["1", "a b", "x,", "(1", "1.1", "ab", "2n ", "x' ", "|x", "\\hat "]
+)
+def test_what_stands_between_two_dollars_takes_linear_time(piece: str) -> None:
+    began = time.process_time()
+    for end in ("", "~", "!!"):
+        normalise(f"$a{piece * (390 // len(piece))}{end}$ " * 20, "en")
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
     ("formula", "spoken"),
     [
         ("p < 0.05", "p is less than zero point zero five"),
