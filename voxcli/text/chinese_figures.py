@@ -196,7 +196,7 @@ def _from_to(match: re.Match[str]) -> str | None:
         return None
     if not unit and _PERCENT_BEHIND.match(match.string, end):
         return f"{lead}%到"
-    if not unit and _STANDARD.search(match.string[: match.start()][-8:]):
+    if not unit and _STANDARD.search(match.string[max(0, match.start() - 8) : match.start()]):
         return f"{_figures(lead)}杠"
     is_below = bool(match["sign"] or match["minus"])
     is_rising = is_below or float(match["from"]) < float(match["to"])

@@ -201,7 +201,8 @@ def _untagged(match: re.Match[str]) -> str:
 
 def _unescaped(match: re.Match[str]) -> str | None:
     """The sign; None in a path or an expression, whose words have backslashes before letters."""
-    start = match.string.rfind(" ", max(0, match.start() - 100), match.start()) + 1
+    first = max(0, match.start() - 100)
+    start = max(first, match.string.rfind(" ", first, match.start()) + 1)
     word = match.string[start : match.end() + 100].split(maxsplit=1)[0]
     return None if _IN_CODE.search(word) else match["text"] or match["money"]
 
@@ -275,7 +276,10 @@ def _numbered(draft: Draft, language: str) -> None:
 def _run_on(match: re.Match[str]) -> str | None:
     """ "1) Open it 2) Tap", where the number before is marked so too."""
     before = int(match["number"]) - 1
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    first = max(0, match.start() - 400)
+    line = match.string[
+        max(first, match.string.rfind("\n", first, match.start()) + 1) : match.start()
+    ]
     is_next = f" {before}) " in f" {line}" or line.startswith(f"{before}, ")
     return f"{'' if _ENDED.search(line[-8:]) else ','} {match['number']}, " if is_next else None
 

@@ -110,7 +110,11 @@ def _sum(match: re.Match[str]) -> str | None:
     )
     if sign in "-−" and before.isalpha() and not is_spaced:
         return None
-    if before == ")" and is_spaced and _ASIDE.search(string[: match.start()][-80:]):
+    if (
+        before == ")"
+        and is_spaced
+        and _ASIDE.search(string[max(0, match.start() - 80) : match.start()])
+    ):
         return None
     if sign == "-" and _COUNTED_BEFORE.search(string[max(0, match.start() - 24) : match.start()]):
         return " to "

@@ -323,7 +323,7 @@ def _measure(match: re.Match[str]) -> str | None:
         match["between"] == "x"
         or (
             match["gap"] == ""
-            and (not _is_lasting(match) or match.string[: match.end()].endswith(",000s"))
+            and (not _is_lasting(match) or match.string.startswith(",000s", match.end() - 5))
         )
     ):
         return None
