@@ -398,8 +398,8 @@ def test_the_step_of_loading_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("batch rows.csv -o a.wav", "a.wav is a file, not a folder; choose another -o"),
-        ("batch rows.csv -o a.wav/in", "a.wav is a file, not a folder; choose another -o"),
+        ("batch rows.csv -o a.wav", "a.wav is a file, not a folder; choose another folder"),
+        ("batch rows.csv -o a.wav/in", "a.wav is a file, not a folder; choose another folder"),
         ("voices export emma -o .", ". is a folder; give a file in it: voice.safetensors"),
         ("voices export emma -o . --overwrite", ". is a folder; give a file in it"),
         ("voices export emma -o no/emma.bin", "the folder no does not exist; run: mkdir -p 'no'"),

@@ -34,8 +34,12 @@ class OutputFolder:
         self.staging = self.work / "staging"
 
     def check(self) -> None:
-        """See `check_makeable`."""
-        check_makeable(self.root, "-o")
+        """Refuse a folder that could not be made or written; leaves nothing behind.
+
+        Raises:
+            OutputError: see above.
+        """
+        check_makeable(self.root)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -129,8 +129,8 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         f"{output.size(disk.num_bytes)} of {output.size(disk.free_bytes)} free at {disk.folder}"
         for disk in total.disks
     )
-    rows = f"{total.num_rows} row{'s' * (total.num_rows != 1)}"
-    output.result(f"{rows} to do: about {clock(total.audio_s)} of audio, {wall}, {disks}")
+    rows = f"{total.num_rows} row{'' if total.num_rows == 1 else 's'} to do"
+    output.result(f"{rows}: about {clock(total.audio_s)} of audio, {wall}, {disks}")
 
 
 def _chapters(standings: Sequence[Standing]) -> list[list[str]]:
