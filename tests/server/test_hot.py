@@ -731,7 +731,7 @@ def test_ctrl_c_in_the_moment_of_the_start_leaves_no_server(
     ("words", "message"),
     [
         (["--host", "0.0.0.0"], "no API key is set"),
-        (["--host", "0.0.0.0", "--api-key", "short"], "has 5 characters"),
+        (["--host", "0.0.0.0", "--api-key", "short"], "fewer than 8 characters"),
         (["--port", "70000"], "--port is 70000"),
         (["--max-streams", "0"], "--max-streams is 0"),
         (["--grace", "-1"], "--grace is -1"),

@@ -90,7 +90,7 @@ def test_no_cue_is_lost_and_nothing_clips(tmp_path: Path, policy: Policy) -> Non
 def test_stems_where_a_file_lies_are_refused_before_anything_is_spoken(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(b"x")
     for stems in (tmp_path / "a.wav", tmp_path / "a.wav" / "stems"):
-        with pytest.raises(OutputError, match=r"a file, not a folder.*choose another --stems"):
+        with pytest.raises(OutputError, match=r"a file, not a folder.*choose another folder"):
             session(tmp_path, stems=stems).check()
     session(tmp_path, stems=tmp_path / "new" / "stems").check()
     assert not (tmp_path / "new").exists()

@@ -91,20 +91,13 @@ def check_folder(folder: Path) -> None:
     raise OutputError(f"the folder {folder} does not exist", hint=f"run: mkdir -p '{folder}'")
 
 
-def check_makeable(folder: Path, option: str) -> None:
-    """Refuse a folder that could not be made or written; leaves nothing behind.
-
-    Args:
-        option: that names it.
-
-    Raises:
-        OutputError: see above.
-    """
+def check_makeable(folder: Path) -> None:
+    """Raise OutputError for a folder that could not be made or written; leaves nothing behind."""
     try:
         there = next(each for each in (folder, *folder.parents, Path()) if each.exists())
         if not there.is_dir():
-            raise OutputError(f"{there} is a file, not a folder", hint=f"choose another {option}")
-        probe_folder(there / "file")
+            raise OutputError(f"{there} is a file, not a folder", hint="choose another folder")
+        probe_folder(there / "probe")
     except OSError as err:
         raise output_error(err, folder) from err
 

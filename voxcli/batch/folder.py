@@ -35,11 +35,16 @@ class OutputFolder:
         self.staging = self.work / "staging"
 
     def check(self) -> None:
-        """See `check_makeable`."""
+        """Refuse a folder that could not be made or written; leaves nothing behind.
+
+        Raises:
+            OutputError: see above.
+            UsageError: it has the name of a sound file.
+        """
         if self.root.suffix[1:].lower() in FORMATS and not self.root.exists():
             hint = f"give a folder; to join the rows in one file, add --mix {self.root}"
             raise UsageError(f"-o is '{self.root}', but a batch is many files", hint=hint)
-        check_makeable(self.root, "-o")
+        check_makeable(self.root)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

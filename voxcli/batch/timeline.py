@@ -119,7 +119,7 @@ class Timeline:
                 rate=self.rate, made=folder,
             )  # fmt: skip
         if self.stems is not None:
-            check_makeable(self.stems, "--stems")
+            check_makeable(self.stems)
             for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
         if self.subtitles is not None:
