@@ -262,6 +262,7 @@ def test_an_option_is_not_the_value_of_another(next_word: str, run: Any) -> None
         assert f"{option} needs a value, and '{next_word}' follows it" in err
     assert "cannot read --dry-run" in run("clone", "Hello.", "--ref=--dry-run")[2]
     assert "--pause is -1" in run("speak", "Hello.", "--pause", "-1")[2]
+    assert "no voice '-voice'" in run("speak", "Hello.", "--voice", "-voice")[2]
 
 
 @pytest.mark.parametrize("option", ["--voice", "--bits", "--language", "--engine", "--model"])

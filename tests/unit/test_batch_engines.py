@@ -289,7 +289,7 @@ def test_another_familys_parameter_is_refused_only_where_it_has_a_value(tmp_path
     (problem,) = session.problems
     assert (problem.number, problem.column) == (2, other.name)
     assert f"{other.option} is not a parameter of model 'tones'" in problem.message
-    assert "it has: --pitch (from 100 to 400), --harmonics (from 0 to 8), --is-loud" in (
+    assert "it has: --pitch (from 100 to 400), --harmonics (from 0 to 8), --loud" in (
         problem.message
     )
     assert not session.jobs[0].row.extra

@@ -53,7 +53,7 @@ def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
             needs = _as_typed(known[behind], behind)
             hint = f"give it one: {needs}; or write {behind}={word} if that is its value"
             raise UsageError(f"{behind} needs a value, and '{word}' follows it", hint=hint)
-        if looks and looks[1] != "--":
+        if looks and looks[1] != "--" and not (behind and looks[1] == "-"):
             _check_dash(word, looks, command, known)
         if looks and word != word.strip() and f"{looks[1]}{looks[2]}" in known:
             hint = f"write {word.strip()}, or put -- before a text that begins so"
