@@ -343,6 +343,8 @@ def test_a_wave_between_numbers_is_a_range(written: str, spoken: str) -> None:
         ("The answer is - 5.", "The answer is minus five."),
         ("x = - 5 and (- 3)", "x equals minus five and, minus three"),
         ("between -5 and - 2", "between minus five and minus two"),
+        ("I fell - oh - to - 40 degrees.", "I fell — oh — to minus forty degrees."),
+        ("He is - or was - 40.", "He is — or was — forty."),
         ("It was cold - 40 degrees.", "It was cold — forty degrees."),
         ("He left - 40 people stayed.", "He left — forty people stayed."),
         ("what he dreamed of - 10 dogs", "what he dreamed of — ten dogs"),

@@ -103,6 +103,7 @@ _APART = pattern_of(
     r"\s?(?:[.,;:!?)](?!\d)|$)| to [-−–]?\s?\d))",
     re.I,
 )
+_BELOW = pattern_of(r"[\d.,]{1,9}(?:\s?[°%]|\s[CF]\b|\s(?:degrees?|percent)\b)")
 _DASHED = pattern_of(r" [-–] [^.!?\n]{0,100}\Z")
 # Whether those can match at all, at a glance.
 _ANY_SCIENTIFIC = pattern_of(r"[eE][-+\d](?<=\d..)")
@@ -179,7 +180,8 @@ def remaining(draft: Draft) -> None:
 def _signed_apart(match: re.Match[str]) -> str | None:
     """None for the second dash of a pair: "He is - or was - 40."."""
     before = match.string[max(0, match.start() - 100) : match.start()]
-    return None if _DASHED.search(before) else f"{match['before']}-"
+    is_measured = _BELOW.match(match.string, match.end())
+    return None if _DASHED.search(before) and not is_measured else f"{match['before']}-"
 
 
 def _vulgar(match: re.Match[str]) -> str:
