@@ -85,9 +85,9 @@ def test_nothing_to_say_is_a_usage_error_and_waits_for_nobody() -> None:
         (
             "a.pdf",
             b"%PDF-1.7\n\xe2\xe3\0",
-            "a.pdf is not a text file; save its words as plain text",
+            "a.pdf is a PDF, not plain text; save it as plain text",
         ),
-        ("a.docx", b"PK\x03\x04\x14\0\x8c", "a.docx is not a text file; save its words"),
+        ("a.docx", b"PK\x03\x04\x14\0\x8c", "a.docx is a packed document"),
     ],
 )
 def test_a_file_that_is_no_text_is_not_read_aloud(
