@@ -9,12 +9,12 @@
 # To replace the old sound instead, remove --bed from the script.
 set -eu
 case ${1:-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit ;; esac
-cd "$(dirname "$0")/.."
-mkdir -p out
+[ $# -gt 0 ] || cd "$(dirname "$0")/.."
 video=${1:-out/test.mp4} cues=${2:-samples/dubbing.srt} dubbed=${3:-out/dubbed.mp4}
 name=${dubbed%.*}
+mkdir -p "$(dirname "$dubbed")"
 
-if [ ! -e "$video" ]; then
+if [ $# -eq 0 ] && [ ! -e "$video" ]; then
     ffmpeg -loglevel error -f lavfi -i testsrc=duration=24:size=320x180:rate=10 \
         -f lavfi -i sine=frequency=220:duration=24 -c:v mpeg4 -c:a aac -shortest "$video"
 fi

@@ -243,7 +243,7 @@ def _parse(name: str, value: object, origin: str) -> Any:
         # TOML has types of its own: "threads = true" is no number, "model = 5" no name
         if isinstance(value, bool) or not isinstance(value, (str, int) if kind is int else str):
             raise TypeError(value)
-        return kind(value)
+        return Path(os.path.expanduser(str(value))) if kind is Path else kind(value)
     except (TypeError, ValueError) as err:
         raise UsageError(f"{origin} is '{value}'", hint=f"give {_WANTED[kind]}") from err
 
@@ -332,13 +332,17 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> UserSettings:
             message = f"config file {path}: its values are nested too deeply"
             raise UsageError(message, hint="correct or remove it") from err
         except (OSError, ValueError) as err:
-            raise UsageError(
-                f"config file {path}: {reason_of(err)}", hint="correct or remove it"
-            ) from err
+            hint = "correct or remove it"
+            if "invalid value" in str(err).lower():
+                hint = f'put text in straight quotes, as in voice = "emma"; {hint}'
+            raise UsageError(f"config file {path}: {reason_of(err)}", hint=hint) from err
         for key, value in table.items():
             if key not in known:
                 hint = f"{nearest(key, known)}known keys: {', '.join(sorted(known))}"
                 raise UsageError(f"config file {path}: unknown key '{key}'", hint=hint)
+            if value == "" and _TYPES[key] in (str, Path):
+                hint = "give a value, or remove the line"
+                raise UsageError(f"config file {path}: {key} is empty", hint=hint)
             values[key] = _parse(key, value, f"{path}: {key}")
     for variable, value in environ.items():
         if not variable.startswith("VOXCLI_") or variable == "VOXCLI_CONFIG":

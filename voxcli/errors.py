@@ -10,7 +10,10 @@ This module knows nothing about the command line, audio or torch.
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 EXIT_OK = 0
 EXIT_ITEM_FAILED = 1
@@ -20,6 +23,9 @@ EXIT_DEVICE = 4
 EXIT_OUTPUT = 5
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+_SHORTEST_INSIDE = 4  # letters of a name that is looked for inside of another
+_NEAR_FILE = 0.81  # suffixes make all file names alike
 
 
 class VoxError(Exception):
@@ -194,6 +200,29 @@ def told_apart(value: float, limit: float, digits: int = 1) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`"did you mean 'alba'? "` for the nearest known name, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean '{matches[0]}'? " if matches else ""
+    """`"did you mean 'alba'? "` for the nearest known name, or an empty string.
+
+    Upper and lower case are the same; a name that holds a known one is near: "en-US-AlbaNeural".
+    """
+    typed, names = name.casefold(), {each.casefold(): each for each in reversed([*known])}
+    matches = difflib.get_close_matches(typed, names, n=1, cutoff=0.5)
+    matches += [each for each in names if len(each) >= _SHORTEST_INSIDE and each in typed]
+    return f"did you mean '{names[matches[0]]}'? " if matches else ""
+
+
+def hint_for_file(path: Path, otherwise: str) -> str:
+    """What to do about a file that cannot be read: the one beside it that is called nearly so.
+
+    Args:
+        otherwise: where there is none.
+    """
+    if re.match(r"\w+:/", str(path)):  # pathlib makes one slash of two
+        return "download it first, and give the file"
+    try:
+        names = {} if path.exists() else {each.casefold(): each for each in os.listdir(path.parent)}
+    except (OSError, ValueError):
+        names = {}
+    typed = path.name.casefold()
+    same_stem = [each for each in names if os.path.splitext(each)[0] == typed]
+    found = [*same_stem, *difflib.get_close_matches(typed, names, n=1, cutoff=_NEAR_FILE)]
+    return f"did you mean '{path.parent / names[found[0]]}'?" if found else otherwise

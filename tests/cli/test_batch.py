@@ -24,6 +24,7 @@ from voxcli import cli
 from voxcli.audio import guard
 from voxcli.batch import forecast
 from voxcli.cli import output
+from voxcli.cli.batch_shows import show_servers
 from voxcli.engine.native.engine import NativeEngine
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -185,6 +186,18 @@ def test_a_row_that_max_seconds_cut_is_told_and_the_exit_code_says_so(run: Run) 
         assert (code, report()["limited"]) == (1, 1)
         assert "row 1 (line 2): cut at 3 s, its max_seconds" in err
     assert report()["rows"][0]["audio_s"] == 3.0
+
+
+def test_a_server_that_was_lost_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    show_servers({
+        "http://a:1": {"times_down": 0}, "http://b:2": {"times_down": 1},
+        "http://c:3": {"times_down": 2}, "http://d:4": {"times_down": 1, "retired": "it differs"},
+    })  # fmt: skip
+    told = capfd.readouterr().err
+    assert "http://a:1" not in told
+    assert "http://b:2 went down; voxcli spoke" in told
+    assert "http://c:3 went down 2 times; voxcli spoke" in told
+    assert "http://d:4 got no more rows: it differs" in told
 
 
 def test_what_the_check_of_the_audio_doubts_is_told_once(

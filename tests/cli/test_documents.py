@@ -191,6 +191,22 @@ def test_the_server_that_a_recipe_asks_for_starts(recipe: Path, cold_place: str)
         finish(f"{command}; voxcli serve --stop", Path(cold_place), environ)
 
 
+def test_a_recipe_takes_files_of_the_folder_that_one_is_in(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """And makes none in place of those that are not there."""
+    recipes = ROOT / "recipes"
+    (tmp_path / "lines.txt").write_text("Ann: Good morning.\nBen: Good evening.\n")
+    (tmp_path / "cast.csv").write_text("speaker,voice\nAnn,emma\nBen,hugo\n")
+    environ = environment(XDG_RUNTIME_DIR=request.getfixturevalue("hot_place"))
+    finish(f"sh {recipes}/dialogue.sh lines.txt cast.csv", tmp_path, environ)
+    assert (tmp_path / "out" / "dialogue" / "02_Ben.wav").exists()
+    dub = ["sh", str(recipes / "dub_video.sh"), "none.mp4", "none.srt", "dubbed.mp4"]
+    done = subprocess.run(dub, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert (done.returncode, "cannot read none.srt" in done.stderr) == (2, True), done.stderr
+    assert not list(tmp_path.glob("*.mp4"))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_looks_like_shell_is_a_block_of_shell(page: str) -> None:
     for language, text in fences(page):

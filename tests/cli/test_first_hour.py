@@ -17,10 +17,12 @@ import pytest
 import soundfile
 from needs import PATIENCE_S
 from shell import VOXCLI
+from typer.main import get_command
 
 from voxcli import cli
 from voxcli.audio.stream_out import StreamWriter
 from voxcli.cli import output
+from voxcli.cli.habits import OPTIONS, VERBS
 from voxcli.engine.base import Setup
 from voxcli.errors import EXIT_MODEL, EXIT_OK, EXIT_OUTPUT, EXIT_USAGE
 from voxcli.hub import encoder_checksum, resolve_model
@@ -69,6 +71,31 @@ def test_nothing_to_say_is_a_usage_error_and_waits_for_nobody() -> None:
     done = text_of([], stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (EXIT_USAGE, "")
     assert "no text was given; give TEXT, '-' for stdin, or --file FILE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "talk.srt",
+            b"1\n00:00:01,000 --> 00:00:02,000\nHello.\n",
+            "run: voxcli batch talk.srt -o",
+        ),
+        ("novel.EPUB", b"PK\x03\x04", "novel.EPUB is a book; to speak it, run: voxcli batch"),
+        (
+            "a.pdf",
+            b"%PDF-1.7\n\xe2\xe3\0",
+            "a.pdf is not a text file; save its words as plain text",
+        ),
+        ("a.docx", b"PK\x03\x04\x14\0\x8c", "a.docx is not a text file; save its words"),
+    ],
+)
+def test_a_file_that_is_no_text_is_not_read_aloud(
+    run: Any, name: str, content: bytes, said: str
+) -> None:
+    Path(name).write_bytes(content)
+    code, _, err = run("speak", "--file", name, "-o", "a.wav")
+    assert (code, said in err) == (EXIT_USAGE, True), err
 
 
 @pytest.mark.parametrize("command", ["speak", "stream", "clone"])
@@ -158,7 +185,7 @@ def test_options_behind_two_dashes_are_named(run: Any) -> None:
         ("speak Hello. --rate 44.1kHz", "--rate is '44.1kHz'; give a whole number: 44100; see"),
         ("speak Hello. --rate 48,000", "--rate is '48,000'; give a whole number: 48000; see"),
         ("batch a.csv -o b --duck-attack-ms 1s", "--duck-attack-ms is '1s'; give a number: 1000"),
-        ("models delete mini", "no command 'delete'; it has list, info, verify, pull, remove; see"),
+        ("models mend mini", "no command 'mend'; it has list, info, verify, pull, remove; see"),
         ("version", "no command 'version'; write voxcli --version"),
         ("list", "no command 'list'; it is a command of: voxcli voices, voxcli models; see"),
         ("speak Hello. --voice me.wav", "no voice 'me.wav'; for the voice of a recording, run: "),
@@ -244,6 +271,8 @@ def test_an_empty_value_is_named(option: str, run: Any) -> None:
         assert (code, out) == (EXIT_USAGE, "")
         assert f"{option} is empty; give " in err
     assert run("speak", "Hello.", "--style", "", "--dry-run")[0] == EXIT_OK
+    for option in ("--map", "--cast"):
+        assert f"{option} is empty; give " in run("batch", "a.csv", "-o", "out", option, "")[2]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +289,191 @@ def test_steps_are_shown_wherever_that_is_asked(words: list[str]) -> None:
     done = subprocess.run([VOXCLI, *words], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == EXIT_OK
     assert " ms  voxcli" in done.stderr or "voices" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("-o a.wav -o b.wav", "'-o b.wav' is used, and not '-o a.wav', which is given too"),
+        ("--voice emma --voice=hugo", "'--voice hugo' is used, and not '--voice emma',"),
+        ("--seed 1 -q --seed 2 --seed 2", "'--seed 2' is used, and not '--seed 1',"),
+        ("--voice emma -q --quiet --voice emma", ""),
+    ],
+)
+def test_of_an_option_that_is_given_twice_one_is_named(words: str, told: str, run: Any) -> None:
+    code, _, err = run("speak", "Hello.", "--dry-run", *words.split())
+    assert code == EXIT_OK
+    assert err.count("warning") == bool(told)
+    assert told in err
+
+
+def test_of_two_answers_to_one_question_the_last_counts(run: Any) -> None:
+    Path("a.csv").write_text("text\nHello.\n")
+    words = ["batch", "a.csv", "-o", "out", "--dry-run", "--strict", "--keep-going"]
+    assert "'--keep-going' is used, and not '--strict', which" in run(*words)[2]
+
+
+def test_repeated_values_of_a_list_are_all_used(run: Any) -> None:
+    Path("a.csv").write_text("said,who\nHello.,emma\n")
+    code, _, err = run(
+        *["batch", "a.csv", "-o", "out", "--dry-run", "--map", "text=said", "--map", "voice=who"]
+    )
+    assert (code, "is used" in err) == (EXIT_OK, False)
+
+
+@pytest.mark.parametrize("words", ["speak -f", "clone Hi. --ref", "batch -o out", "voices import"])
+def test_a_file_that_is_not_there_has_its_neighbours_name(words: str, run: Any) -> None:
+    Path("inside").mkdir()
+    for name in ("inside/Lines.csv", "inside/voice.wav"):
+        Path(name).touch()
+    for typed, meant in {"inside/lines.csv": "Lines.csv", "inside/voise.wav": "voice.wav"}.items():
+        if words.startswith("batch") and typed.endswith("wav"):
+            continue
+        code, out, err = run(*words.split(), typed)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f"no such file or directory; did you mean 'inside/{meant}'?" in err
+    assert "did you mean" not in run(*words.split(), "inside/other.csv")[2]
+    assert "download it first" in run(*words.split(), "https://example.org/a.csv")[2]
+
+
+def test_a_home_that_no_shell_opened_is_opened(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a sign: --file=~/a.txt."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.txt").write_text("Hello there.")
+    (tmp_path / "a.csv").write_text("speaker,voice\nAnn,emma\n")
+    (tmp_path / "b.csv").write_text("speaker,text\nAnn,Hello.\n")
+    for words in (
+        ["speak", "--file=~/a.txt", "-o", "~/b.wav", "--subtitles=~/b.srt"],
+        ["batch", "~/b.csv", "-o", "~/out", "--cast=~/a.csv"],
+    ):
+        assert run(*words, "--dry-run")[0] == EXIT_OK
+    monkeypatch.setenv("VOXCLI_LEXICON", "~/none.csv")
+    assert f"cannot read {tmp_path}/none.csv" in run("speak", "Hi.", "--dry-run")[2]
+
+
+def test_standard_input_is_a_dash_for_file_too() -> None:
+    done = text_of(["-f", "-"], input="Piped words.")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (EXIT_OK, "1: Piped words.")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"%PDF-1.4\n\xe2", "a PDF"), (b"{\\rtf1 Hello}", "a document in RTF"),
+        (b"PK\x03\x04abc\0", "a packed document"), (b"RIFF\0\0\0\0WAVE", "a recording"),
+    ],
+)  # fmt: skip
+def test_a_document_is_not_taken_for_a_text(content: bytes, what: str, run: Any) -> None:
+    Path("a.txt").write_bytes(content)
+    Path("a.csv").write_bytes(content)
+    for words in (["speak", "-f", "a.txt"], ["batch", "a.csv", "-o", "out"]):
+        code, out, err = run(*words)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f" is {what}" in err
+        assert "not plain text; save it as plain text" in err
+    Path("a.txt").write_text("RIFF is a word of four letters, and %PDF is one too.")
+    assert run("speak", "-f", "a.txt", "--dry-run")[0] == EXIT_OK
+
+
+def test_a_table_that_is_spoken_as_one_text_is_named(run: Any) -> None:
+    for name in ("a.srt", "a.csv", "a.jsonl"):
+        Path(name).write_text("One day.\n")
+        assert f"run: voxcli batch {name} -o FOLDER" in run("speak", "-f", name, "--dry-run")[2]
+    Path("a.md").write_text("One day.\n")
+    assert run("speak", "-f", "a.md", "--dry-run")[2] == ""
+
+
+def test_what_other_programs_call_something_is_there() -> None:
+    commands = [cli.load(name) for name in cli.COMMANDS]
+    below = [each for command in commands for each in getattr(command, "commands", {}).items()]
+    everywhere = [*commands, *(command for _, command in below), get_command(cli.app)]
+    options = {name for each in everywhere for option in each.params for name in option.opts}
+    assert {option.split()[0] for option in OPTIONS.values()} <= options
+    assert {verb for verbs in VERBS.values() for verb in verbs} <= {name for name, _ in below}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("speak Hello. a.wav", "before 'a.wav'; write -o a.wav"),
+        ("clone Hello. here.wav", "before 'here.wav'; write --ref here.wav"),
+        ("voices add me here.wav", "before 'here.wav'; write --ref here.wav"),
+        ("voices export emma a.voice", "before 'a.voice'; write -o a.voice"),
+        ("batch a.csv here.wav -o out", "'here.wav'; write --ref here.wav"),
+        ("batch a.csv b.csv -o out", "too many files: b.csv; 'voxcli batch' takes one at a time"),
+        ("voices rm emma", "no command 'rm'; did you mean 'remove'?"),
+        ("models download mini", "no command 'download'; did you mean 'pull'?"),
+        ("models show mini", "no command 'show'; did you mean 'info'?"),
+        ("voices info emma", "no command 'info'; did you mean 'show'?"),
+        ("help speak Hello.", "too many words: Hello.; name one command"),
+        ("help models list all", "too many words: all; name one command"),
+        ("help nope", "no command 'nope'; see 'voxcli --help'"),
+        ("speak --version", "no option '--version'; write voxcli --version"),
+        ("completion --shell bash", "no option '--shell'; see 'voxcli completion --help'"),
+        ("batch a.csv -o out --resume", "leave it out: the same command goes on where it stopped"),
+        ("batch a.csv -o -", "--output is '-', but it is not for a pipe; give the name of a"),
+        ("voices import -", "FILE is '-', but it is not for a pipe; give the name of a file"),
+        ("bench --csv -", "--csv is '-', but it is not for a pipe; give the name of a file"),
+        ("serve --host localhost:80", "write --host localhost --port 80"),
+        ("batch a.csv -o out --map a=b text=c", "before 'text=c'; write --map text=c"),
+        ("serve --stop --port 9000", "--host and --port are of no use with --stop and --status"),
+        ("batch a.csv -o a.mp3", "-o is 'a.mp3', but a batch is many files; give a folder"),
+        ("batch - -o out", "INPUT is '-', but it is not for a pipe; give the name of a file"),
+        ("batch a.srt -o out --delimiter ;", "--delimiter is given, but a.srt is not a CSV"),
+        ("--text Hello.", "no option '--text'; TEXT needs none: voxcli speak TEXT"),
+        ("SPEAK Hello.", "no command 'SPEAK'; did you mean 'speak'?"),
+        ("benchmark", "no command 'benchmark'; did you mean 'bench'?"),
+        ("speak Hi. --rate +50%", "give the sample rate in Hz; for the tempo, write --speed 1.5"),
+        ("speak Hi. --voice = emma", "--voice needs a value, and '=' follows it; write NAME=VAL"),
+        ("speak Hi. voice=emma", "'voice=emma' is no option; write --voice emma"),
+        ("speak Hi. -o=a.wav", "'-o=a.wav' has a sign in it; write -o a.wav"),
+        ("speak Hi. --no-overwrite", "no option '--no-overwrite'; leave --overwrite out"),
+        ("speak Hi. -- --voice emma", "'--voice' is behind --, where all words are text"),
+        ("speak -- Hi there -q", "'-q' is behind --, where all words are text"),
+        ("speak -- Hi there", 'put it in quotes: voxcli speak "Hi there"'),
+        ("speak -f out.wav", "to write the speech there, give -o out.wav"),
+        ("speak Hi. --engine localhost:80", "did you mean 'http://localhost:80'? use auto,"),
+        ("speak Hi. --voice en-US-EmmaNeural", "did you mean 'emma'? see"),
+        ("speak Hi. --language english", "did you mean 'en'? it speaks en (English); leave"),
+        ("speak Hi. --language xx", "no language 'xx' in model 'mini'; it speaks en (English)"),
+    ],
+)
+def test_habits_of_other_programs_are_told_what_to_type(words: str, told: str, run: Any) -> None:
+    for name in ("a.csv", "b.csv", "here.wav"):
+        Path(name).write_text("text\nHello.\n")
+    Path("a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHello.\n")
+    code, out, err = run(*words.split())
+    assert (code, out, err.count("\n")) == (EXIT_USAGE, "", 1)
+    assert told in err
+
+
+def test_spaces_of_a_pasted_command_are_told(run: Any) -> None:
+    for typed in ("\u00a0--voice", " --dry-run", "\u2009-q"):
+        code, out, err = run("speak", "Hello.", typed)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert f"has a space in it that no option has; write {typed.strip()}," in err
+    code, _, err = run("speak", "Hello.", " ")  # from "\\ " at the end of a line
+    assert (code, "a backslash at the end of a line" in err) == (EXIT_USAGE, True)
+    for text in (" - he said", " -5", " —so"):
+        assert run("speak", text, "--dry-run")[0] == EXIT_OK
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("semicolon", ";"), ("tab", "\t"), (r"\t", "\t")])
+def test_a_delimiter_has_a_name(name: str, delimiter: str, run: Any) -> None:
+    Path("a.csv").write_text(f"text{delimiter}voice\nOne, two.{delimiter}emma\n")
+    words = ["batch", "a.csv", "-o", "out", "--dry-run", "--delimiter", name]
+    assert "One, two." in run(*words)[1]
+
+
+@pytest.mark.parametrize("words", ["bench --save-audio", "batch a.csv -o out --stems"])
+def test_a_file_where_a_folder_is_wanted_is_told_before_a_model_loads(words: str, run: Any) -> None:
+    Path("a.csv").write_text("text\nHello.\n")
+    code, out, err = run(*words.split(), "a.csv")
+    assert (code, out) == (EXIT_OUTPUT, "")
+    assert err.endswith("error: a.csv is a file, not a folder; choose another folder\n")
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("words", ["--help speak", "-h voices add", "voices --help add"])
@@ -484,8 +698,8 @@ def test_the_step_of_loading_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("batch rows.csv -o a.wav", "a.wav is a file, not a folder; choose another -o"),
-        ("batch rows.csv -o a.wav/in", "a.wav is a file, not a folder; choose another -o"),
+        ("batch rows.csv -o a.wav", "a.wav is a file, not a folder; choose another folder"),
+        ("batch rows.csv -o a.wav/in", "a.wav is a file, not a folder; choose another folder"),
         ("voices export emma -o .", ". is a folder; give a file in it: voice.safetensors"),
         ("voices export emma -o . --overwrite", ". is a folder; give a file in it"),
         ("voices export emma -o no/emma.bin", "the folder no does not exist; run: mkdir -p 'no'"),
@@ -572,6 +786,7 @@ def test_there_is_completion_for_a_shell(shell: str, run: Any) -> None:
     code, out, _ = run("completion", shell)
     assert code == EXIT_OK
     assert f"complete_{shell}" in out
+    assert run("completion", f"/usr/bin/{shell.upper()}")[1] == out
     assert run("completion", "tcsh")[0] == EXIT_USAGE
 
 

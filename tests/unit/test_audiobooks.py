@@ -324,7 +324,7 @@ def test_a_dry_run_shows_the_chapters_with_how_long_they_are(
     assert rows[2][:3] == ["2", "Chapter 2", "5"]
     assert rows[2][3].endswith(" s")
     assert rows[2][4] == "0002.wav"
-    assert rows[3][0].startswith("1 rows to do: about ")
+    assert rows[3][0].startswith("1 row to do: about ")
     assert "2 rows, read as utf-8, plain text, chapters by its headings" in err
     code, out, _ = command(*words[:-2], "--json")
     found = json.loads(out)["rows"]

@@ -255,6 +255,14 @@ def test_a_table_without_a_good_row_is_refused(out: Path, tmp_path: Path) -> Non
 LONG = "A row that takes a good while to say, and then goes on. It ends after that."
 
 
+def test_a_length_that_nobody_can_keep_is_a_problem_of_its_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f'text,max_seconds\n"{LONG}",0.4\n')
+    [problem] = prepare(path, tmp_path / "out").problems
+    assert problem.column == "max_seconds"
+    assert problem.message.startswith("is 0.4, but this text needs at least")
+
+
 @pytest.mark.parametrize("fit", [None, SpeedLimits(0.5, 1.3), SpeedLimits(0.5, 0.8)])
 def test_max_seconds_is_of_a_whole_row_however_it_is_given(
     out: Path, tmp_path: Path, fit: SpeedLimits | None

@@ -73,7 +73,7 @@ def test_a_spreadsheets_own_line_names_the_delimiter(tmp_path: Path) -> None:
     found = table(tmp_path, '"sep=;"\r\nname;text\r\nx;One, two.\r\n')
     assert texts(found) == ["One, two."]
     assert found.records[0].line == 3
-    assert found.how == "utf-8, semicolon-separated"
+    assert found.how == "utf-8, semicolon-separated; other columns: name"
 
 
 @pytest.mark.parametrize("content", ["", " \n\n", ",,,\n,,,\n", "sep=;\n", "sep=;"])
@@ -334,6 +334,85 @@ def test_a_column_that_is_called_like_a_field_by_chance_can_be_told_so(tmp_path:
     assert session.jobs[0].row.extra == {
         "(steps)": "by the river", "(temperature)": "mild", "(speed)": "slow",
     }  # fmt: skip
+
+
+SLIPS = {
+    "voise": "voice", "spead": "speed", "Langauge": "language", "speakr": "speaker",
+    "ref-txt": "ref_text", "stiles": "", "styles": "style", "sead": "seed",
+    "guidence_scale": "guidance_scale", "cfgg": "", "state": "", "idx": "", "invoice": "",
+    "title": "", "note": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(("column", "field"), SLIPS.items())
+def test_a_misspelt_column_is_asked_about_and_others_are_named(
+    tmp_path: Path, kind: str, column: str, field: str
+) -> None:
+    parameters = columns_of(fake_engine().facts).headers
+
+    def read(columns: list[str], mapping: dict[str, str] | None = None) -> Table:
+        rows = [dict.fromkeys(columns, "1")]
+        lines = [",".join(columns), ",".join(["1"] * len(columns))]
+        text = "\n".join(lines if kind == "csv" else map(json.dumps, rows))
+        return table(tmp_path, text, f"t.{kind}", parameters=parameters, mapping=mapping)
+
+    if not field:
+        assert read(["text", column]).how.endswith(f"; other columns: {column}")
+        return
+    with pytest.raises(UsageError) as caught:
+        read(["text", column, "title"])
+    assert f"has the column '{column}'; did you mean '{field}'?" in str(caught.value)
+    assert f"add --map {field}={column}; to leave" in str(caught.value).replace("'", "")
+    named = read(["text", column, "title"], {field: column})
+    assert named.records[0].values == {"text": "1", field: "1", "title": "1"}
+    assert named.how.endswith("; other columns: title")
+    assert read(["text", column], {field: ""}).how.endswith(f"; other columns: {column}")
+    assert read(["text", column, field]).how.endswith(f"; other columns: {column}")
+
+
+def test_a_table_with_no_text_but_nearly_one_is_told_all_at_once(tmp_path: Path) -> None:
+    told = "did you mean 'text' and 'voice'? rename them, or add --map text=txt --map voice=voise"
+    for content, name in (("txt,voise\nHello.,a\n", "t.csv"), ('{"txt":"a","voise":1}', "t.jsonl")):
+        with pytest.raises(UsageError, match="has no column 'text'") as caught:
+            table(tmp_path, content, name)
+        assert caught.value.hint == told
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [
+        ("lang", "language"), ("start_time", "start"), ("Voice Name", "voice"),
+        ("File Name", "output"), ("Character", "speaker"), ("tempo", "speed"),
+    ],
+)  # fmt: skip
+def test_a_column_that_begins_as_a_field_is_warned_about(
+    tmp_path: Path, column: str, field: str
+) -> None:
+    content = f"text,{column}\nHello.,1\n"
+    (note,) = table(tmp_path, content).notes
+    assert f"the column '{column}' is not used; if it is '{field}', add --map " in note
+    assert not table(tmp_path, content, mapping={field: ""}).notes
+    assert not table(tmp_path, content, mapping={field: column}).notes
+    assert not table(tmp_path, f"text,{column},{field}\nHello.,1,\n").notes
+
+
+@pytest.mark.parametrize(("delimiter", "suffix"), [("\t", ".tsv"), (";", ".csv"), (",", ".csv")])
+def test_a_table_that_is_called_a_text_is_refused(
+    tmp_path: Path, delimiter: str, suffix: str
+) -> None:
+    content = f"Voice{delimiter}Text\nemma{delimiter}Hello.\n"
+    with pytest.raises(UsageError, match=rf"is a table with a .* rename it .*t\{suffix}"):
+        table(tmp_path, content, "t.txt")
+    texts_of = texts(table(tmp_path, "Text, in a word\nThe text, voice\n", "t.txt"))
+    assert texts_of == ["Text, in a word", "The text, voice"]
+
+
+@pytest.mark.parametrize("mapping", [{"Line": "text"}, {"words": "speaker"}])
+def test_a_mapping_the_wrong_way_round_is_turned(tmp_path: Path, mapping: dict[str, str]) -> None:
+    ((column, field),) = mapping.items()
+    with pytest.raises(UsageError, match=f"write --map '{field}={column}'"):
+        table(tmp_path, f"{column},text\nHello.,a\n", mapping=mapping)
 
 
 HEADERLESS = [

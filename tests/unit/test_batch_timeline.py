@@ -23,7 +23,7 @@ from voxcli.batch.session import Session
 from voxcli.batch.takes import SEED_STEP, Take, Verdict
 from voxcli.batch.timeline import Timeline, stem_names
 from voxcli.batch.verify import WordCheck
-from voxcli.errors import OutputExistsError, SynthesisError, UsageError
+from voxcli.errors import OutputError, OutputExistsError, SynthesisError, UsageError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 OVERLAPPING = """start,end,speaker,text
@@ -85,6 +85,31 @@ def test_no_cue_is_lost_and_nothing_clips(tmp_path: Path, policy: Policy) -> Non
         assert abs(samples[first : first + row["num_frames"]]).max() > 0
         if policy is not Policy.SHIFT:
             assert row["placed_s"] == row["start"]
+
+
+def test_stems_where_a_file_lies_are_refused_before_anything_is_spoken(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(b"x")
+    for stems in (tmp_path / "a.wav", tmp_path / "a.wav" / "stems"):
+        with pytest.raises(OutputError, match=r"a file, not a folder.*choose another --stems"):
+            session(tmp_path, stems=stems).check()
+    session(tmp_path, stems=tmp_path / "new" / "stems").check()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_mix_may_lie_in_the_folder_that_the_run_makes(tmp_path: Path) -> None:
+    mix = tmp_path / "out" / "mix.wav"
+    made = session(tmp_path, mix=mix)
+    assert made.timeline is not None
+    subtitles = mix.with_suffix(".srt")
+    made = replace(made, timeline=replace(made.timeline, subtitles=subtitles))
+    made.check()
+    assert not mix.parent.exists()
+    speak(made)
+    assert mix.exists()
+    assert subtitles.exists()
+    for path in (tmp_path / "none" / "mix.wav", mix.parent / "none" / "mix.wav"):
+        with pytest.raises(OutputError, match="mkdir -p"):
+            session(tmp_path, mix=path).check()
 
 
 def test_fail_refuses_overlapping_slots_before_anything_runs(tmp_path: Path) -> None:

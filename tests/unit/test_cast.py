@@ -160,7 +160,7 @@ def test_speakers_without_a_voice_are_listed_all_at_once_and_no_other_rows(tmp_p
     assert good == [("One.", "emma"), ("Four.", ""), ("Five.", "alba"), ("Seven.", "alba")]
     rows = [job.row for job in found.jobs]
     assert found.rules.cast.notes(rows) == [
-        "nobody in the table is called Bent did you mean 'Ben'?"
+        "nobody in the table is called Bent (did you mean 'Ben'?)"
     ]
 
 
@@ -218,10 +218,12 @@ def test_a_file_gives_voices_recordings_and_styles(tmp_path: Path) -> None:
     [
         (("Anna=emma,Ben",), "--cast is 'Anna=emma,Ben'"),
         (("=emma",), "--cast is '=emma'"),
+        (("Anna=emma;Ben=mia",), "--cast is 'Anna=emma;Ben=mia'; write Anna=emma,Ben=george"),
         (("Anna=emma", "ANNA=mia"), "--cast has 'ANNA' twice"),
         (("gone.csv",), "cannot read the cast gone.csv"),
         (("name,voice\nAnna,emma",), "has the columns name, voice"),
-        (("speaker,voice,age\nAnna,emma,9",), "has the columns speaker, voice, age"),
+        (("speaker,voise\nAnna,emma",), "has the columns speaker, voise; did you mean 'voice'?"),
+        (("speaker,voice,sytle\nAnna,emma,x",), "did you mean 'style'? columns: speaker, voice"),
         (("speaker,voice\nAnna,emma\nBen,",), "line 3 cannot be used"),
         (("speaker,voice\nAnna,emma,mia",), "line 2 cannot be used"),
     ],
@@ -235,6 +237,14 @@ def test_a_cast_that_cannot_be_is_refused(
         asked = (str(path),)
     with pytest.raises(UsageError, match=re.escape(message)):
         Cast.read(asked, has_rest=False)
+
+
+def test_a_column_of_a_cast_that_says_nothing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cast.csv"
+    path.write_text("Speaker,voice,age,Ref-Text\nAnna,emma,9,\n", "utf-8")
+    cast = Cast.read((str(path),), has_rest=False)
+    assert cast.roles["anna"].voice == "emma"
+    assert cast.notes([]) == [f"the cast {path} has columns that are not used: age"]
 
 
 def test_another_voice_of_a_speaker_speaks_the_rows_of_that_one_again(tmp_path: Path) -> None:

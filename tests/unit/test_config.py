@@ -213,6 +213,24 @@ def test_spinning_threads_are_stopped_before_torch_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('voice = ""', "voice is empty; give a value, or remove the line"),
+        ("voice = emma", 'put text in straight quotes, as in voice = "emma"; correct'),
+        ("voice = “emma”", 'put text in straight quotes, as in voice = "emma"; correct'),
+    ],
+)
+def test_a_line_of_the_config_file_that_says_nothing_is_told(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"{line}\n", "utf-8")
+    with pytest.raises(UsageError) as caught:
+        load_settings({"VOXCLI_CONFIG": str(path)})
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [("0", 0), ("90", 90), ("90 s", 90), ("5 min", 300), ("1.5min", 90), ("1 h", 3600)],
 )

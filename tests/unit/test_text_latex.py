@@ -120,6 +120,16 @@ def test_hostile_formulas_take_linear_time(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "piece", ["1", "a b", "x,", "(1", "1.1", "ab", "2n ", "x' ", "|x", "\\hat "]
+)
+def test_what_stands_between_two_dollars_takes_linear_time(piece: str) -> None:
+    began = time.process_time()
+    for end in ("", "~", "!!"):
+        normalise(f"$a{piece * (390 // len(piece))}{end}$ " * 20, "en")
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
     ("formula", "spoken"),
     [
         ("p < 0.05", "p is less than zero point zero five"),
@@ -148,6 +158,13 @@ def test_hostile_formulas_take_linear_time(piece: str) -> None:
         (r"\{x \mid x > 0\}", ", x such that x is greater than zero,"),
         (r"X \sim N(0, 1)", "X is distributed as N of zero, one"),
         (r"x \in [0,1]", "x in, zero, one,"),
+        ("x^*", "x star"),
+        ("n!", "n factorial"),
+        ("f'(x)", "f prime of x"),
+        ("P(X=k)", "P of X equals k"),
+        (r"\mathbb{E}[X]", "E of X"),
+        ("f: A \\to B", "f: A to B"),
+        (r"x^\top y", "x transpose y"),
         (r"\mathbb R", "R"),
         (r"p \land q", "p and q"),
         ("p <\n0.05", "p is less than zero point zero five"),

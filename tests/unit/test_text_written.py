@@ -435,6 +435,18 @@ def test_both_speakers_of_a_dialogue_are_read_without_their_dashes() -> None:
         ("lineage B.1.1.7 then", "lineage B point one point one point seven then"),
         ("main.py:42", "main dot P Y: forty-two"),
         ("1) Open it 2) Tap \"Go\" 3) Wait", "one, Open it, two, Tap \"Go\", three, Wait."),
+        ("press *67, then 9#.", "press star sixty-seven, then nine pound."),
+        ("File > Save As", "File, Save As"),
+        ("X > Y", "X is greater than Y"),
+        ("$1.5–2.5M", "one point five to two point five million dollars"),
+        ("1.5x–2x", "one point five x to two x"),
+        ("4K/8K and Eq. (3)", "four K slash eight K and Equation, three"),
+        ("5㎏", "five kilograms"),
+        # lines stay lines
+        ("Budget (v2)\nDate: now", "Budget, version two\nDate: now"),
+        ("name: test\nversion: 2", "name: test\nversion: two"),
+        ("+--+--+\n| a | b |\n+--+--+", "a, b."),
+        ("=== RUN Foo\n== Title ==", "run Foo\nTitle"),
         ("It has 2) twice", "It has two, twice"),
     ],
 )  # fmt: skip

@@ -245,6 +245,16 @@ def test_export_and_import(store: VoiceStore, tmp_path: Path) -> None:
         store.import_file(target, "../evil")
 
 
+def test_an_exported_voice_has_the_name_that_it_was_given_last(
+    store: VoiceStore, tmp_path: Path
+) -> None:
+    store.add(VOICE)
+    store.rename("ada", "cleo")
+    store.import_file(store.export("cleo", tmp_path / "cleo.safetensors"), overwrite=True)
+    assert store.names() == ["cleo"]
+    assert store.find("cleo").recording.text == VOICE.recording.text
+
+
 def test_every_damaged_byte_is_found(tmp_path: Path) -> None:
     data = voice_bytes(VOICE)
     path = tmp_path / "a.safetensors"

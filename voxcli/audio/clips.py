@@ -21,7 +21,7 @@ from voxcli.audio.mp3 import with_length
 from voxcli.audio.read import RATES, SNIFF_BYTES, sniff
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.closing import Closing
-from voxcli.errors import RecordingError
+from voxcli.errors import RecordingError, hint_for_file
 
 PIECE = 1 << 14  # samples a read
 
@@ -56,7 +56,7 @@ class ClipReader(Closing):
 def _open(path: Path, rate: int) -> Iterator[Samples]:
     """Non-empty pieces."""
     if not path.is_file():
-        raise RecordingError(f"no sound file {path}", hint="check the path")
+        raise RecordingError(f"no sound file {path}", hint=hint_for_file(path, "check the path"))
     try:
         file = soundfile.SoundFile(_source(path))
         if file.samplerate not in RATES:

@@ -77,6 +77,11 @@ def folder_error(path: str | Path, example: Path) -> OutputError:
     return OutputError(f"{path} is a folder", hint=f"give a file in it: {example}")
 
 
+def is_to_come(folder: Path, made: Path | None) -> bool:
+    """Whether a folder is not there yet, and is the one that will be made."""
+    return made is not None and not folder.exists() and folder.resolve() == made.resolve()
+
+
 def check_folder(folder: Path) -> None:
     """Raise OutputError for what is no folder, or not there."""
     if folder.is_dir():
@@ -84,6 +89,24 @@ def check_folder(folder: Path) -> None:
     if folder.exists():
         raise OutputError(f"{folder} is a file, not a folder", hint="choose another folder")
     raise OutputError(f"the folder {folder} does not exist", hint=f"run: mkdir -p '{folder}'")
+
+
+def check_makeable(folder: Path, option: str) -> None:
+    """Refuse a folder that could not be made or written; leaves nothing behind.
+
+    Args:
+        option: that names it.
+
+    Raises:
+        OutputError: see above.
+    """
+    try:
+        there = next(each for each in (folder, *folder.parents, Path()) if each.exists())
+        if not there.is_dir():
+            raise OutputError(f"{there} is a file, not a folder", hint=f"choose another {option}")
+        probe_folder(there / "file")
+    except OSError as err:
+        raise output_error(err, folder) from err
 
 
 def check_regular(path: Path, hint: str = "give the name of a file") -> None:

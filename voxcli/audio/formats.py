@@ -130,7 +130,7 @@ def resolve_format(target: str | PurePath, bits: str | int | None = None) -> Aud
     name = _format_name(str(target))
     known = ", ".join(FORMATS)
     if name not in FORMATS:
-        hint = f"{nearest(name, FORMATS)}known formats: {known}"
+        hint = f"{nearest(name, FORMATS) if name else ''}known formats: {known}"
         what = f"unknown audio format '.{name}'" if name else f"'{target}' has no audio suffix"
         raise UsageError(what, hint=hint)
     chosen = _with_bits(FORMATS[name], bits)

@@ -26,7 +26,7 @@ from voxcli.audio.files import temporary_folder
 from voxcli.audio.formats import has_ffmpeg
 from voxcli.audio.mp3 import with_length
 from voxcli.audio.resample import Samples
-from voxcli.errors import OutputError, RecordingError, reason_of, told_apart
+from voxcli.errors import OutputError, RecordingError, hint_for_file, reason_of, told_apart
 
 MAX_BYTES = 1 << 30  # an hour and a half of CD-quality stereo
 MAX_S = 7200.0  # of a recording: an hour at 48 kHz is 0.7 GB as float32
@@ -102,7 +102,8 @@ def read_audio(path: str | os.PathLike[str]) -> Audio:
             data = file.read(MAX_BYTES + 1)
     except OSError as err:
         reason = reason_of(err)
-        raise RecordingError(f"cannot read {path}: {reason}", hint="check the path") from err
+        hint = hint_for_file(path, "check the path")
+        raise RecordingError(f"cannot read {path}: {reason}", hint=hint) from err
     if len(data) > MAX_BYTES:
         size = f"more than {MAX_BYTES / 1e9:.1f} GB"
         raise RecordingError(f"{path} is {size}", hint="cut out the part you need")

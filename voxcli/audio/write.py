@@ -67,11 +67,13 @@ def check_output(
     overwrite: bool = False,
     bits: str | int | None = None,
     rate: int | None = None,
+    made: Path | None = None,
 ) -> AudioFormat:
     """Refuse before any work what could not be written after it; leaves nothing behind.
 
     Args:
         rate: the sample rate the user asked for, if any.
+        made: a folder that will have been made, if it is not there.
 
     Raises:
         UsageError: unknown suffix, or a depth or rate the format cannot store.
@@ -90,6 +92,8 @@ def check_output(
         audio_format = resolve_format(target, bits)
         if rate is not None:
             audio_format.choose_rate(rate, rate)
+        if files.is_to_come(target.parent, made):
+            return audio_format
         files.check_folder(target.parent)
         if os.path.lexists(target):
             _check_existing(target, overwrite=overwrite)

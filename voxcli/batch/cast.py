@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from voxcli.batch.captions import folded
 from voxcli.batch.encoding import decode_table
+from voxcli.batch.records import fold_header, misspelt
 from voxcli.batch.rows import Row
-from voxcli.errors import UsageError, nearest, reason_of
+from voxcli.errors import UsageError, hint_for_file, nearest, reason_of
 
 SILENT = "none"  # a voice: the speaker's rows are not spoken
 COLUMNS = ("speaker", "voice", "ref", "ref_text", "style")
@@ -48,11 +49,13 @@ class Cast:
         roles: by folded name.
         is_asked: for this run; then a speaker without a voice is a problem.
         has_rest: others have the command's voice.
+        unused: for people: columns of the files that say nothing.
     """
 
     roles: Mapping[str, Role] = field(default_factory=dict)
     is_asked: bool = False
     has_rest: bool = False
+    unused: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -71,13 +74,14 @@ class Cast:
             folded(name): Role(name, _voice(voice)) for name, voice in (settings or {}).items()
         }
         given: dict[str, Role] = {}
+        unused: list[str] = []
         for value in asked:
             is_file = "=" not in value or Path(value).is_file()
-            for role in _filed(Path(value)) if is_file else _typed(value):
+            for role in _filed(Path(value), unused.append) if is_file else _typed(value):
                 if folded(role.name) in given:
                     raise UsageError(f"--cast has '{role.name}' twice", hint="drop one of them")
                 given[folded(role.name)] = role
-        return cls(roles | given, bool(asked), has_rest)
+        return cls(roles | given, bool(asked), has_rest, tuple(unused))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,11 +123,12 @@ class Cast:
                 silent[row.speaker] += 1
         present = set(map(folded, known))
         vain = [
-            f"{role.name} {nearest(role.name, known)}".strip()
+            f"{role.name}{f' ({near.strip()})' if (near := nearest(role.name, known)) else ''}"
             for key, role in self.roles.items()
             if role.is_typed and key not in present
         ]
-        notes = [f"nobody in the table is called {', '.join(vain)}"] if vain else []
+        notes = [*self.unused]
+        notes += [f"nobody in the table is called {', '.join(vain)}"] if vain else []
         if rest and self.is_asked and self.has_rest:
             notes.append(f"not in the cast, so in the command's voice: {_counted(rest)}")
         if silent:
@@ -138,35 +143,42 @@ def _counted(found: Counter[str]) -> str:
 def _typed(value: str) -> Iterable[Role]:
     for pair in value.split(","):
         name, _, voice = (each.strip() for each in pair.partition("="))
-        if not (name and voice):
+        if not (name and voice) or set(voice) & {"=", ";"}:
             hint = "write Anna=emma,Ben=george, or name a CSV with the columns speaker and voice"
             raise UsageError(f"--cast is '{value}'", hint=hint)
         yield Role(name, _voice(voice), is_typed=True)
 
 
-def _filed(path: Path) -> Iterable[Role]:
-    """Roles of a CSV; recordings are relative to its folder."""
+def _filed(path: Path, on_note: Callable[[str], None]) -> Iterable[Role]:
+    """Roles of a CSV; recordings are relative to its folder.
+
+    Args:
+        on_note: gets what of the file is not used.
+    """
     try:
         text, _ = decode_table(path.read_bytes(), None, str(path))
     except OSError as err:
-        hint = "write --cast Anna=emma,Ben=george, or name a CSV"
+        hint = hint_for_file(path, "write --cast Anna=emma,Ben=george, or name a CSV")
         raise UsageError(f"cannot read the cast {path}: {reason_of(err)}", hint=hint) from err
     header = text.partition("\n")[0]
     reader = csv.DictReader(
         io.StringIO(text, newline=""), delimiter=max(_DELIMITERS, key=header.count), strict=True
     )
     try:
-        columns = [name.strip().casefold() for name in reader.fieldnames or ()]
+        columns = [fold_header(name) for name in reader.fieldnames or ()]
         reader.fieldnames = columns
         rows = list(enumerate(reader, start=2))
     except csv.Error as err:
         raise UsageError(
             f"the cast {path} cannot be read: {reason_of(err)}", hint="correct it"
         ) from err
-    strange = [name for name in columns if name not in COLUMNS]
-    if "speaker" not in columns or not {"voice", "ref"} & set(columns) or strange:
-        hint = f"columns: {', '.join(COLUMNS)}"
+    lacking = [name for name in COLUMNS if name not in columns]
+    meant = next((found for name in columns if (found := misspelt(name, lacking))), "")
+    if "speaker" not in columns or not {"voice", "ref"} & set(columns) or meant:
+        hint = (f"did you mean '{meant}'? " if meant else "") + f"columns: {', '.join(COLUMNS)}"
         raise UsageError(f"the cast {path} has the columns {', '.join(columns)}", hint=hint)
+    if others := [name for name in columns if name and name not in COLUMNS]:
+        on_note(f"the cast {path} has columns that are not used: {', '.join(others)}")
     for number, cells in rows:
         values = {name: (cells.get(name) or "").strip() for name in COLUMNS}
         if not any(values.values()) and None not in cells:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from voxcli.errors import TextError, UsageError, reason_of
+from voxcli.errors import TextError, UsageError, hint_for_file, reason_of
 from voxcli.text import decode_text
 
 # What spreadsheets and subtitle editors save; what is offered is among these alone.
@@ -78,7 +78,9 @@ def read_input(path: Path, encoding: str | None) -> tuple[str, str]:
     try:
         return decode_table(path.read_bytes(), encoding, str(path))
     except OSError as err:
-        raise UsageError(f"cannot read {path}: {reason_of(err)}", hint="check INPUT") from err
+        raise UsageError(
+            f"cannot read {path}: {reason_of(err)}", hint=hint_for_file(path, "check INPUT")
+        ) from err
 
 
 def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, str]:
@@ -90,7 +92,8 @@ def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, s
     try:
         text = decode_text(data, encoding=encoding, source=source)
     except TextError as err:
-        if encoding is None and b"\0" not in data and (name := _guess(data)):
+        is_encoding = isinstance(err.__cause__, UnicodeDecodeError) and b"\0" not in data
+        if encoding is None and is_encoding and (name := _guess(data)):
             words = " ".join(_telling_words(data.decode(name)))
             err.hint = (
                 f"save it as UTF-8, or name its encoding: with --encoding {name} it says '{words}'"

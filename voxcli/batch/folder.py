@@ -19,9 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from voxcli.audio.files import output_error, probe_folder, publish
+from voxcli.audio.files import check_makeable, output_error, publish
+from voxcli.audio.formats import FORMATS
 from voxcli.batch.names import WORK_FOLDER
-from voxcli.errors import OutputError, UsageError
+from voxcli.errors import UsageError
 from voxcli.hub import file_sha256
 
 
@@ -34,18 +35,11 @@ class OutputFolder:
         self.staging = self.work / "staging"
 
     def check(self) -> None:
-        """Refuse a folder that could not be made or written; leaves nothing behind.
-
-        Raises:
-            OutputError: see above.
-        """
-        try:
-            there = next(each for each in (self.root, *self.root.parents, Path()) if each.exists())
-            if not there.is_dir():
-                raise OutputError(f"{there} is a file, not a folder", hint="choose another -o")
-            probe_folder(there / WORK_FOLDER)
-        except OSError as err:
-            raise output_error(err, self.root) from err
+        """See `check_makeable`."""
+        if self.root.suffix[1:].lower() in FORMATS and not self.root.exists():
+            hint = f"give a folder; to join the rows in one file, add --mix {self.root}"
+            raise UsageError(f"-o is '{self.root}', but a batch is many files", hint=hint)
+        check_makeable(self.root, "-o")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

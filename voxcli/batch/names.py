@@ -22,7 +22,7 @@ from voxcli.audio.formats import FORMATS, resolve_format
 from voxcli.audio.names import is_reserved, slug
 from voxcli.batch.records import shorten
 from voxcli.batch.rows import Problem, Row
-from voxcli.errors import OutputError, UsageError, nearest
+from voxcli.errors import OutputError, UsageError, nearest, reason_of
 
 TEMPLATE = "{index:04d}"
 MAX_PART_BYTES = 240  # of the 255 a file system allows, with room for a number and a hidden name
@@ -50,7 +50,7 @@ class Template(string.Formatter):
             self.name_of(Row(1, 1, "text", extra=dict.fromkeys(columns, "x")), 1)
         except (ValueError, IndexError, KeyError, AttributeError, TypeError) as err:
             raise UsageError(
-                f"--name '{template}' cannot be used: {err}",
+                f"--name '{template}' cannot be used: {reason_of(err)}",
                 hint="write it like '{index:04d}_{speaker}.wav'",
             ) from err
 

@@ -134,7 +134,10 @@ def _check(
     except EngineError:  # says nothing of the text
         raise
     except VoxError as err:
-        problems.append(Problem(row.number, row.line, "text", str(err)))
+        option, _, rest = str(err).partition(" ")
+        is_length = option == "--max-seconds"  # which is a column here
+        column, message = ("max_seconds", rest) if is_length else ("text", str(err))
+        problems.append(Problem(row.number, row.line, column, message))
     try:
         voice = casting.identity(row)
     except VoxError as err:

@@ -245,6 +245,7 @@ class _Parser:
         cell = self.word("seed")
         if not cell:
             return None
+        cell = re.sub(r"[.,]0+$", "", cell)  # as programs write a column with empty cells
         if not re.fullmatch(r"[0-9]{1,19}", cell) or int(cell) > MAX_SEED:
             self.refuse_cell("seed", f"a whole number from 0 to {MAX_SEED}")
             return None

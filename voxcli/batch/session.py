@@ -125,7 +125,8 @@ class Session:
                 hint="choose another -o, or add --overwrite to replace it",
             )
         if self.timeline is not None:
-            self.timeline.check([job.row for job in self.jobs], Manifest(self.folder.root))
+            rows, root = [job.row for job in self.jobs], self.folder.root
+            self.timeline.check(rows, Manifest(root), root)
 
     def take_stock(self, manifest: Manifest, *, is_going_on: bool = False) -> list[Standing]:
         """How each row stands against what earlier runs did."""

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,7 +21,15 @@ from voxcli.batch.captions import AUTO
 from voxcli.batch.chapters import TEXT_ALONE, BookChoice, read_chapters
 from voxcli.batch.cues import read_cues
 from voxcli.batch.encoding import read_input
-from voxcli.batch.records import FIELDS, Record, Table, shorten
+from voxcli.batch.records import (
+    FIELDS,
+    Record,
+    Table,
+    fold_header,
+    likened,
+    misspelt,
+    shorten,
+)
 from voxcli.batch.scripts import read_script
 from voxcli.errors import UsageError, nearest, reason_of
 
@@ -70,18 +79,21 @@ def read_table(
         raise UsageError(f"{path} is a folder", hint=f"give a file: {', '.join(SUFFIXES)}")
     if kind is None:
         hint = f"use one of {', '.join(SUFFIXES)}; spreadsheets save .csv, Calibre makes .epub"
-        raise UsageError(f"{path} is not a table: its suffix is '{path.suffix}'", hint=hint)
+        what = f"its suffix is '{path.suffix}'" if path.suffix else "it has no suffix"
+        raise UsageError(f"{path} is not a table: {what}", hint=hint)
     mapping = mapping or {}
     if kind in ("epub", "markdown") or (kind == "text" and book.is_book):
         _refuse_for_tables(path, mapping, has_header=has_header, labels=labels)
+        _refuse_delimiter(path, delimiter)
         return read_chapters(path, kind, book, encoding)
     if book.given:
         hint = f"leave it out, or give one of {', '.join(BOOKS)}"
         raise UsageError(f"{book.given} is given, but {path} is not a book", hint=hint)
     text, how = read_input(path, encoding)
     if not text.strip():
-        raise _empty(path)
+        raise UsageError(f"{path} is empty", hint="check what is in it")
     columns: tuple[str, ...] = ()
+    names: list[str] = []
     notes: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     named = {field: field for field in FIELDS} | dict(parameters or {})
@@ -91,12 +103,15 @@ def read_table(
         raise UsageError(f"--labels is given, but {path} is a table", hint=hint)
     if kind != "csv":
         _refuse_no_header(path, has_header=has_header)
+        _refuse_delimiter(path, delimiter)
     if kind == "csv":
         sep, text = _take_sep(text)
         found = delimiter or sep or _find_delimiter(
             text, mapping, fields, path.suffix.lower(), has_header=has_header
         )  # fmt: skip
-        columns, records = _read_csv(text, found, mapping, fields, path, has_header=has_header)
+        columns, names, records = _read_csv(
+            text, found, mapping, fields, path, has_header=has_header
+        )
         how += f", {DELIMITERS.get(found, repr(found))}-separated"
         of_text = [name for field, name in mapping.items() if fold_header(field) == "text"]
         if has_header and any(map(_SENTENCE.search, of_text)):
@@ -106,7 +121,7 @@ def read_table(
                 "add --no-header",
             )
     elif kind == "jsonl":
-        columns, records = _read_jsonl(text, mapping, fields, path)
+        columns, names, records = _read_jsonl(text, mapping, fields, path)
     else:
         _refuse_mapping(mapping, path)
         if kind == "subtitles":
@@ -115,7 +130,11 @@ def read_table(
             records, notes = script
             how += ", as a script"
         else:
+            _refuse_hidden_table(text, fields, path)
             records = _read_text(text)
+    if kind in ("csv", "jsonl") and has_header:
+        more, near = _others(names, _missing(names, mapping, fields), set(fields.values()))
+        how, notes = how + more, (*notes, *near)
     if not records:
         hint = "add a row below the header" if kind == "csv" else "check what is in it"
         raise UsageError(f"{path} has 0 rows", hint=hint)
@@ -141,9 +160,26 @@ def _refuse_no_header(path: Path, *, has_header: bool) -> None:
         raise UsageError(f"--no-header is given, but {path} has no header", hint="leave it out")
 
 
+def _refuse_delimiter(path: Path, delimiter: str | None) -> None:
+    if delimiter is not None:
+        message = f"--delimiter is given, but {path} is not a CSV file"
+        raise UsageError(message, hint="leave it out")
+
+
 def _refuse_mapping(mapping: Mapping[str, str], path: Path) -> None:
     if mapping:
         raise UsageError(f"--map is given, but {path} has no columns", hint="leave --map out")
+
+
+def _refuse_hidden_table(text: str, fields: Mapping[str, str], path: Path) -> None:
+    """Refuse a plain text that is a table by its first line: spreadsheets save "Unicode Text"."""
+    first = text.partition("\n")[0]
+    for delimiter, name in DELIMITERS.items():
+        cells = [fold_header(cell) for cell in first.split(delimiter)]
+        if len(cells) > 1 and "text" in cells and all(cell in fields for cell in cells):
+            suffix = ".tsv" if delimiter == "\t" else ".csv"
+            hint = f"rename it {path.with_suffix(suffix)}, or take the first line out"
+            raise UsageError(f"{path} is a table with a {name} between cells", hint=hint)
 
 
 def _read_text(text: str) -> list[Record]:
@@ -155,11 +191,6 @@ def _read_text(text: str) -> list[Record]:
 # ------------------------------------------------------------ columns
 
 
-def fold_header(header: str) -> str:
-    """What makes two headers the same: "Guidance Scale" is guidance_scale."""
-    return re.sub(r"[\s_-]+", "_", header.strip().casefold())
-
-
 def name_columns(
     columns: tuple[str, ...], mapping: Mapping[str, str], fields: Mapping[str, str], path: Path
 ) -> list[str]:
@@ -169,7 +200,7 @@ def name_columns(
         fields: folded header to field.
 
     Raises:
-        UsageError: a column twice, a mapping to what is not there, or no `text`.
+        UsageError: a column twice, or a mapping to what is not there.
     """
     folded = [fold_header(column) for column in columns]
     names = [fields.get(fold_header(column), column.strip()) for column in columns]
@@ -177,6 +208,11 @@ def name_columns(
     for asked, column in mapping.items():
         field = fold_header(asked)
         if field not in fields:
+            if fold_header(column) in fields:
+                raise UsageError(
+                    f"--map {field}={column}: the field comes first",
+                    hint=f"write --map '{column}={asked}'",
+                )
             hint = f"{nearest(field, known)}fields: {', '.join(known)}"
             raise UsageError(f"--map {field}={column}: no field '{field}'", hint=hint)
         names = [f"({name})" if name == fields[field] else name for name in names]
@@ -193,13 +229,67 @@ def name_columns(
     return names
 
 
+def _missing(
+    names: Sequence[str], mapping: Mapping[str, str], fields: Mapping[str, str]
+) -> dict[str, str]:
+    """Folded headers, and their fields, that are in no column and that nobody mapped."""
+    there = {*names, *(fields.get(fold_header(asked), "") for asked in mapping)}
+    return {header: field for header, field in fields.items() if field not in there}
+
+
+def _misspelt(
+    names: Sequence[str], missing: Mapping[str, str], known: Collection[str]
+) -> dict[str, str]:
+    """Columns that are nearly called like a field that the table lacks, and the field of each."""
+    others = [name for name in names if name not in known]
+    return {name: missing[found] for name in others if (found := misspelt(name, missing))}
+
+
+def _refuse_misspelt(meant: Mapping[str, str], path: Path) -> None:
+    if meant:
+        plural = "s" if len(meant) > 1 else ""
+        shown = " and ".join(f"'{name}'" for name in meant)
+        vain = " ".join(f"--map {field}=" for field in meant.values())
+        hint = f"{_rename(meant)}; to leave the column{plural} unused, add {vain}"
+        raise UsageError(f"{path} has the column{plural} {shown}", hint=hint)
+
+
+def _rename(meant: Mapping[str, str]) -> str:
+    wanted = " and ".join(f"'{field}'" for field in meant.values())
+    maps = " ".join(f"--map {shlex.quote(f'{field}={name}')}" for name, field in meant.items())
+    return f"did you mean {wanted}? rename {'it' if len(meant) == 1 else 'them'}, or add {maps}"
+
+
+def _others(
+    names: Sequence[str], missing: Mapping[str, str], known: Collection[str]
+) -> tuple[str, tuple[str, ...]]:
+    """For people: the columns that are no field, and which of them may be meant for one."""
+    others = [name for name in names if name and name not in known and not name.startswith("(")]
+    notes = []
+    for name in others:
+        if meant := likened(name, missing):
+            field = missing[meant]
+            add = shlex.quote(f"{field}={name}")
+            notes.append(
+                f"the column '{shorten(name)}' is not used; if it is '{field}', add --map {add}, "
+                f"else --map {field}="
+            )
+    shown = shorten(", ".join(others)) if others else ""
+    return (f"; other columns: {shown}" if shown else ""), tuple(notes)
+
+
 def _require_text(
-    names: Sequence[str], columns: Sequence[str], path: Path, rows: Sequence[Sequence[str]]
+    names: Sequence[str],
+    columns: Sequence[str],
+    path: Path,
+    rows: Sequence[Sequence[str]],
+    meant: Mapping[str, str],
 ) -> None:
     """Refuse a table whose text cannot be told, with what would tell it.
 
     Args:
         rows: cells of some records below the header, and of it where it may be one of them.
+        meant: see `_misspelt`.
     """
     if "text" in names:
         return
@@ -211,6 +301,10 @@ def _require_text(
         without = f"add --no-header{number}"
         is_words = any(_SENTENCE.search(cell) for cell in columns)
         hint = f"if its first line is a row, {without}" + ("" if is_words else f"; else {hint}")
+    if "text" in meant.values():
+        hint = _rename(meant)
+    if any(fold_header(column) == "text" for column in columns):
+        hint = "--map makes another field of it; name the column of the text with --map text=COLUMN"
     raise UsageError(f"{path} has no column 'text'; found: {found}; required: text", hint=hint)
 
 
@@ -296,9 +390,10 @@ def _read_csv(
     path: Path,
     *,
     has_header: bool,
-) -> tuple[tuple[str, ...], list[Record]]:
+) -> tuple[tuple[str, ...], list[str], list[Record]]:
     if len(delimiter) != 1:
-        raise UsageError(f"--delimiter is {delimiter!r}", hint="give one character, or 'tab'")
+        hint = f"give one character, or {', '.join(DELIMITERS.values())}"
+        raise UsageError(f"--delimiter is '{delimiter}'", hint=hint)
     parsed = list(_parse_csv(text, delimiter))
     if not parsed:
         raise _empty(path)
@@ -310,12 +405,14 @@ def _read_csv(
     if has_header:
         del parsed[0]
         names = name_columns(columns, mapping, fields, path)
-        _require_text(names, columns, path, sample)
+        meant = _misspelt(names, _missing(names, mapping, fields), set(fields.values()))
+        _require_text(names, columns, path, sample, meant)
+        _refuse_misspelt(meant, path)
     else:
         columns = tuple(str(number) for number in range(1, len(first) + 1))
         alone = {"text": "1"} if len(columns) == 1 else {}
         names = name_columns(columns, {**alone, **mapping}, fields, path)
-        _require_text(names, columns, path, sample)
+        _require_text(names, columns, path, sample, {})
     records = []
     for number, (line, cells) in enumerate(parsed, start=1):
         problem = cells if isinstance(cells, str) else ""
@@ -328,7 +425,7 @@ def _read_csv(
         if "text" in values:
             values["text"] = " ".join(values["text"].split("\n")).strip()
         records.append(Record(number, line, values, problem))
-    return columns, records
+    return columns, names, records
 
 
 # ------------------------------------------------------------ JSONL
@@ -336,7 +433,7 @@ def _read_csv(
 
 def _read_jsonl(
     text: str, mapping: Mapping[str, str], fields: Mapping[str, str], path: Path
-) -> tuple[tuple[str, ...], list[Record]]:
+) -> tuple[tuple[str, ...], list[str], list[Record]]:
     objects: list[tuple[int, dict[str, object] | str]] = []
     for line, words in enumerate(text.split("\n"), start=1):
         if not words.strip():
@@ -358,9 +455,12 @@ def _read_jsonl(
     if not tables:
         raise UsageError(f"{path} has no JSON object", hint='write {"text": "…"}, one a line')
     columns = tuple(dict.fromkeys(key for value in tables for key in value))
-    names = dict(zip(columns, name_columns(columns, mapping, fields, path), strict=True))
+    named = name_columns(columns, mapping, fields, path)
+    names = dict(zip(columns, named, strict=True))
     sample = [[_as_text(value.get(key)) for key in columns] for value in tables[:SAMPLE_RECORDS]]
-    _require_text(list(names.values()), columns, path, sample)
+    meant = _misspelt(named, _missing(named, mapping, fields), set(fields.values()))
+    _require_text(named, columns, path, sample, meant)
+    _refuse_misspelt(meant, path)
     known = set(fields.values())
     records = []
     for number, (line, value) in enumerate(objects, start=1):
@@ -372,7 +472,7 @@ def _read_jsonl(
         wrong = [key for key in nested if names[key] in known]
         problem = f"'{wrong[0]}' is a list or an object; give text or a number" if wrong else ""
         records.append(Record(number, line, cells, problem))
-    return columns, records
+    return columns, named, records
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from voxcli.audio.ducking import Ducking
 from voxcli.audio.files import (
+    check_folder,
+    check_makeable,
     clear,
     create,
     exists_error,
     hidden_name,
+    is_to_come,
     output_error,
     probe_folder,
     publish,
@@ -86,8 +89,11 @@ class Timeline:
     token: str = ""
     tell: Tell = lambda stage, share: None
 
-    def check(self, rows: Sequence[Row], manifest: Manifest) -> None:
+    def check(self, rows: Sequence[Row], manifest: Manifest, folder: Path) -> None:
         """Refuse before a model loads what could not be made after it.
+
+        Args:
+            folder: of the rows' files, which will be made.
 
         Raises:
             UsageError: cues that overlap where that is refused, a bed or a value that cannot be.
@@ -108,15 +114,21 @@ class Timeline:
         if self.mix is not None or self.stems is not None:
             require("'--mix'" if self.mix else "'--stems'", "scipy", "pyloudnorm")
         if self.mix is not None:
-            check_output(self.mix, overwrite=self._may_replace(self.mix, manifest), rate=self.rate)
+            check_output(
+                self.mix, overwrite=self._may_replace(self.mix, manifest),
+                rate=self.rate, made=folder,
+            )  # fmt: skip
         if self.stems is not None:
+            check_makeable(self.stems, "--stems")
             for path in self._stem_paths(row.speaker for row in rows):
                 self._check_free(path, manifest)
         if self.subtitles is not None:
             check_suffix(self.subtitles)
             self._check_free(self.subtitles, manifest)
             try:
-                probe_folder(self.subtitles)
+                if not is_to_come(self.subtitles.parent, folder):
+                    check_folder(self.subtitles.parent)
+                    probe_folder(self.subtitles)
             except OSError as err:
                 raise output_error(err, self.subtitles) from err
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from voxcli.audio.files import check_makeable, output_error
 from voxcli.audio.write import check_output
 from voxcli.bench.metrics import Run, cell_statistics
 from voxcli.bench.prompts import Prompt
@@ -161,7 +162,11 @@ def check_files(options: BenchOptions, prompts: list[Prompt]) -> None:
     """
     if options.save_audio is None:
         return
-    options.save_audio.mkdir(parents=True, exist_ok=True)
+    check_makeable(options.save_audio)
+    try:
+        options.save_audio.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise output_error(err, options.save_audio) from err
     for cell in plan_cells(prompts, options):
         for job in measured_jobs(cell, options):
             path = options.save_audio / audio_name(job)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files as resource_files
 from pathlib import Path
 
-from voxcli.errors import UsageError, nearest, reason_of
+from voxcli.errors import UsageError, hint_for_file, nearest, reason_of
 from voxcli.text import decode_text, detect_language
 
 
@@ -56,7 +56,9 @@ def load_prompts(names: str) -> list[Prompt]:
                 raise UsageError(f"two prompt sets are called '{prompts[0].set}'")
             found[prompts[0].set] = prompts
         else:
-            hint = f"{nearest(name, known)}known sets: {', '.join(known)}"
+            hint = hint_for_file(
+                Path(name), f"{nearest(name, known)}known sets: {', '.join(known)}"
+            )
             raise UsageError(f"--prompts: no set and no file '{name}'", hint=hint)
     if not found:
         raise UsageError("--prompts is empty", hint=f"give {','.join(known)} or a file")

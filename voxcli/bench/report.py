@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from voxcli.audio import files
 from voxcli.bench.metrics import DEFINITIONS, Run
 from voxcli.bench.readable import check_readable
-from voxcli.errors import OutputError, UsageError, reason_of
+from voxcli.errors import OutputError, UsageError, hint_for_file, reason_of
 
 if TYPE_CHECKING:
     from voxcli.bench.session import Session
@@ -86,7 +86,8 @@ def load_report(path: Path) -> Report:
         report: Any = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as err:
         raise UsageError(
-            f"{path} cannot be read: {reason_of(err)}", hint="give a report of --json"
+            f"{path} cannot be read: {reason_of(err)}",
+            hint=hint_for_file(path, "give a report of --json"),
         ) from err
     found = report.get("format") if isinstance(report, dict) else None
     if found not in (FORMAT, FORMER):

@@ -338,7 +338,7 @@ def _report(error: VoxError, words: list[str]) -> int:
     if _is_debugging():
         output.traceback(error)
     if isinstance(error, UsageError):
-        from voxcli.cli.wording import straight_quotes
+        from voxcli.cli.habits import straight_quotes
 
         error.hint = straight_quotes(words) or error.hint
     output.error(error.message, error.hint)

@@ -228,7 +228,7 @@ def _prepare(
     table = read_table(
         input,
         encoding=tables.encoding,
-        delimiter="\t" if tables.delimiter == "tab" else tables.delimiter,
+        delimiter=tables.separator(),
         mapping=tables.mapping(),
         has_header=not tables.no_header,
         labels=tables.labels,

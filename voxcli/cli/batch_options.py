@@ -42,7 +42,7 @@ class TableOptions:
         typer.Option(
             "--delimiter",
             metavar="CHAR",
-            help="Character between cells, or tab.",
+            help="Character between cells, or its name: comma, semicolon, tab or bar.",
             show_default="detected and reported",
         ),
     ] = None
@@ -71,6 +71,13 @@ class TableOptions:
             "spoken: detected, none, or names such as Ann,Ben.",
         ),
     ] = "auto"
+
+    def separator(self) -> str | None:
+        """The character between cells; None where it is to be found."""
+        from voxcli.batch.tables import DELIMITERS
+
+        names = {name: character for character, name in DELIMITERS.items()} | {r"\t": "\t"}
+        return names.get(self.delimiter or "", self.delimiter)
 
     def mapping(self) -> dict[str, str]:
         """Field to column.

@@ -129,9 +129,8 @@ def show_plan(session: Session, names: FileOptions, *, is_json: bool, is_quiet: 
         f"{output.size(disk.num_bytes)} of {output.size(disk.free_bytes)} free at {disk.folder}"
         for disk in total.disks
     )
-    output.result(
-        f"{total.num_rows} rows to do: about {clock(total.audio_s)} of audio, {wall}, {disks}"
-    )
+    rows = f"{total.num_rows} row{'' if total.num_rows == 1 else 's'} to do"
+    output.result(f"{rows}: about {clock(total.audio_s)} of audio, {wall}, {disks}")
 
 
 def _chapters(standings: Sequence[Standing]) -> list[list[str]]:
@@ -170,6 +169,7 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         output.warn(f"and {len(skipped) - SHOWN_PROBLEMS} more; see report.csv")
     _show_doubts(report["rows"])
     _show_timeline(report)
+    show_servers(report.get("servers") or {})
     words = count_words(report["counts"])
     _show_limited(report["rows"])
     if report["overflowing"]:
@@ -189,6 +189,16 @@ def show_end(report: dict[str, Any], *, is_json: bool, is_quiet: bool) -> None:
         paths = (made.get("mix"), *made.get("stems", ()), made.get("subtitles"))
         for path in filter(None, paths):
             output.result(path)
+
+
+def show_servers(servers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Those that did not do all they were asked for."""
+    for url, did in servers.items():
+        if why := did.get("retired"):
+            output.warn(f"{url} got no more rows: {why}")
+        elif count := did["times_down"]:
+            times = f" {count} times" * (count > 1)
+            output.warn(f"{url} went down{times}; voxcli spoke its unfinished rows again")
 
 
 def _show_doubts(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -37,9 +38,10 @@ def completion(
     script to the file _voxcli in a folder of $fpath. For fish, write the script to
     ~/.config/fish/completions/voxcli.fish.
     """
-    if shell not in SHELLS:
+    name = Path(shell).name.lower()  # $SHELL is a path
+    if name not in SHELLS:
         raise UsageError(f"there is no completion for '{shell}'", hint=f"use {', '.join(SHELLS)}")
-    output.result(script(shell))
+    output.result(script(name))
 
 
 # As Typer's, which has no file names behind a sign: --file=…

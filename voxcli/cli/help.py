@@ -8,6 +8,7 @@ import typer
 
 from voxcli import cli
 from voxcli.cli.options import one_of
+from voxcli.errors import UsageError
 
 EXAMPLES = ("voxcli help speak", "voxcli help voices add")
 
@@ -32,4 +33,9 @@ def help(
     ] = None,
 ) -> None:
     """Show the help of a command, as --help does."""
-    cli.run([*(words or ()), "--help"])
+    words = words or []
+    is_group = bool(words) and words[0] in cli.COMMANDS and hasattr(cli.load(words[0]), "commands")
+    if len(words) > 1 + is_group:
+        surplus = " ".join(words[1 + is_group :])
+        raise UsageError(f"too many words: {surplus}", hint="name one command")
+    cli.run([*words, "--help"])

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from voxcli.config import MAX_SEED, SamplingParams, UserSettings, check_pause, check_speed
-from voxcli.errors import UsageError, reason_of
+from voxcli.errors import UsageError, hint_for_file, reason_of
 from voxcli.parameters import Values
 from voxcli.utterance import Utterance
 
@@ -191,6 +191,10 @@ StreamFormatOption = Annotated[
 ]
 
 
+_SUBTITLES = "a subtitle file"  # whose times would be read aloud
+_OF_BATCH = {".epub": "a book"} | dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), _SUBTITLES)
+
+
 @dataclass(frozen=True)
 class TextSource:
     """Where the text comes from."""
@@ -204,7 +208,8 @@ class TextSource:
         ),
     ] = None
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a file.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE|-", help="Read the text from a file."),
     ] = None
     encoding: Annotated[
         str | None,
@@ -228,13 +233,23 @@ class TextSource:
         if self.text is not None and self.file is not None:
             hint = "give one of: TEXT, '-' for stdin, --file FILE"
             raise UsageError("TEXT and --file are both given", hint=hint)
-        if self.file is not None:
+        if self.file is not None and not self.is_stdin:
+            if (kind := _OF_BATCH.get(self.file.suffix.lower())) is not None:
+                hint = f"to speak it, run: voxcli batch {self.file} -o FOLDER"
+                raise UsageError(f"{self.file} is {kind}", hint=hint)
             try:
                 content = self.file.read_bytes()
             except OSError as err:
+                from voxcli.audio.formats import FORMATS
+
                 message = f"cannot read {self.file}: {reason_of(err)}"
-                raise UsageError(message, hint="check --file") from err
-            return decode_text(content, encoding=self.encoding, source=str(self.file))
+                hint = "check --file"
+                if self.file.suffix[1:].lower() in FORMATS:  # which -f names in other programs
+                    hint = f"to write the speech there, give -o {self.file}"
+                raise UsageError(message, hint=hint_for_file(self.file, hint)) from err
+            text = decode_text(content, encoding=self.encoding, source=str(self.file))
+            _warn_rows(self.file)
+            return text
         if self.is_stdin:
             if sys.stdin is None or sys.stdin.closed:
                 raise UsageError("stdin is closed", hint="give TEXT or --file")
@@ -255,8 +270,20 @@ class TextSource:
     def is_stdin(self) -> bool:
         """Whether stdin is read: '-' says so, or nothing is given and something is piped in."""
         if self.file is not None or self.text is not None:
-            return self.file is None and self.text == STDIN
+            return STDIN in (str(self.file), self.text)
         return _is_piped()
+
+
+def _warn_rows(file: Path) -> None:
+    """Say that a table is spoken with all that is in it."""
+    if file.suffix.lower() in ("", ".txt"):
+        return
+    from voxcli.batch.tables import SUFFIXES
+    from voxcli.cli import output
+
+    if SUFFIXES.get(file.suffix.lower()) in ("csv", "jsonl"):
+        way = f"to speak each row by itself, run: voxcli batch {file} -o FOLDER"
+        output.warn(f"all of {file} is spoken as one text; {way}")
 
 
 def _is_unicode(text: str) -> bool:

@@ -37,7 +37,6 @@ def _path(text: str) -> Path | None:
     return Path(text) if is_plain else None
 
 
-_NUMBERS = {int: "a whole number", float: "a number"}
 _KINDS: dict[Any, Callable[[str], Any]] = {int: _integer, float: _decimal, Path: _path}
 
 
@@ -59,26 +58,43 @@ def _process(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: An
     """The value as its type, or None for an option that was not given."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if value == "" and kind is not Path and _needs_words(parameter):
-        hint = f"give {parameter.metavar}, or leave the option out"
-        raise UsageError(f"{_name(parameter)} is empty", hint=hint)
+        raise _empty(parameter)
+    if isinstance(value, str) and (kind is Path or _names_file(parameter)):
+        value = _file_name(parameter, value)
     if type(value) is kind:
         return value
-    if kind is Path and value == "":  # which pathlib takes for the present folder
-        raise UsageError(f"{_name(parameter)} is empty", hint="give the name of a file or folder")
     plain = _KINDS[kind](value) if isinstance(value, str) and kind in _KINDS else None
     if plain is not None or (value is None and not parameter.required):
         return plain
     try:
         return typers_own(ctx, value)
     except typer.BadParameter:
-        if kind not in _NUMBERS:
+        if kind not in (int, float):
             raise
-        from voxcli.cli.wording import meant_number
+        from voxcli.cli.habits import number_hint
 
-        meant = meant_number(value, kind, parameter.metavar or "")
-        meant = f": {meant}" if meant else ""
-        hint = f"give {_NUMBERS[kind]}{meant}; see '{ctx.command_path} --help'"
+        told = number_hint(value, kind, parameter.metavar or "")
+        hint = f"{told}; see '{ctx.command_path} --help'"
         raise UsageError(f"{_name(parameter)} is '{value}'", hint=hint) from None
+
+
+def _names_file(parameter: Any) -> bool:
+    return "FILE" in (parameter.metavar or "")
+
+
+def _file_name(parameter: Any, value: str) -> str:
+    """The name of a file or folder as it was meant: no shell opens `~` in `--file=~/a.txt`."""
+    hint = "give the name of a file or folder"
+    if not value:  # which pathlib takes for the present folder
+        raise UsageError(f"{_name(parameter)} is empty", hint=hint)
+    if value == "-" and "-" not in parameter.metavar:
+        raise UsageError(f"{_name(parameter)} is '-', but it is not for a pipe", hint=hint)
+    return os.path.expanduser(value) if value.startswith("~/") else value
+
+
+def _empty(parameter: Any) -> UsageError:
+    hint = f"give {parameter.metavar}, or leave the option out"
+    return UsageError(f"{_name(parameter)} is empty", hint=hint)
 
 
 def _needs_words(parameter: Any) -> bool:
@@ -96,8 +112,11 @@ def _name(parameter: Any) -> str:
 def _process_list(parameter: Any, typers_own: Callable[..., Any], ctx: Any, value: Any) -> Any:
     """The texts of an option that may be given several times; none where it was not."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if "" in (value or ()) and parameter.param_type_name == "option":
+        raise _empty(parameter)
     if kind == list[str] and not parameter.required and (value is None or _are_texts(value)):
-        return list(value) if value else ()
+        expand = os.path.expanduser if _names_file(parameter) else str
+        return [expand(each) if each.startswith("~/") else each for each in value or ()]
     return typers_own(ctx, value)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from voxcli.cli import output
 from voxcli.config import UserSettings
-from voxcli.errors import UsageError, reason_of
+from voxcli.errors import UsageError, hint_for_file, reason_of
 from voxcli.utterance import Recording
 
 if TYPE_CHECKING:
@@ -195,5 +195,5 @@ def _read_transcript(path: Path) -> str:
     except OSError as err:
         raise UsageError(
             f"cannot read {path}: {reason_of(err)}",
-            hint="check --ref-text-file",
+            hint=hint_for_file(path, "check --ref-text-file"),
         ) from err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ EXAMPLES = (
 
 ADDRESS, LOAD, RUN = "Address", "Load", "Run"  # panels of its own
 START_S = 600.0  # a large model may take its time to load and to be captured
+HOST, PORT = "127.0.0.1", 8091
 LOOK_S = 0.3  # --stop looks so long for a server whose command was given just before
 STOP_MARGIN_S = 40.0  # after the grace time; a model that loads is waited for
 
@@ -61,11 +63,11 @@ def serve(
             help="Address to listen on. One that other machines can reach needs a key.",
             rich_help_panel=ADDRESS,
         ),
-    ] = "127.0.0.1",
+    ] = HOST,
     port: Annotated[
         int,
         typer.Option(metavar="N", help="TCP port. 0 selects a free port.", rich_help_panel=ADDRESS),
-    ] = 8091,
+    ] = PORT,
     api_key: Annotated[
         str | None,
         typer.Option(
@@ -212,10 +214,16 @@ def serve(
     if sum((background, stop, status)) > 1:
         message = "--background, --stop and --status cannot be used together"
         raise UsageError(message, hint="give one")
+    if match := re.fullmatch(r"([^:]+):(\d+)", host):
+        hint = f"write --host {match[1]} --port {match[2]}"
+        raise UsageError(f"--host is '{host}', which has a port in it", hint=hint)
     place = Place.default()
     if place.why and not no_socket:
         output.note(f"the server's files are in {place.folder}: {place.why}", is_quiet=quiet)
     if status or stop:
+        if (host, port) != (HOST, PORT):
+            message = "--host and --port are of no use with --stop and --status"
+            raise UsageError(message, hint="leave them out: a user has one server of this kind")
         place.check()
     if status:
         _show_status(place, is_json=json)

@@ -72,12 +72,13 @@ def warn_direction(direction: str, *, is_raw: bool = False) -> None:
 
 def warn_unseen(voices: Iterable[str | None], facts: EngineFacts) -> None:
     """Voices of voxcli's that may stand in for the user's own, which cannot be read."""
-    from voxcli.voices import VoiceStore
-
     presets = {name.casefold() for name in facts.voices}
     names = [name for name in dict.fromkeys(voices) if name and name.casefold() not in presets]
-    if names and (doubt := VoiceStore().doubt(names)):
-        output.warn(doubt)
+    if names:
+        from voxcli.voices import VoiceStore
+
+        if doubt := VoiceStore().doubt(names):
+            output.warn(doubt)
 
 
 def warn_undescribed(style: str, facts: EngineFacts) -> None:

@@ -14,36 +14,21 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
+
 from voxcli import cli
+from voxcli.cli import output
+from voxcli.cli.habits import OPTIONS, VERBS, quoted, unmarked
 from voxcli.errors import UsageError, nearest
 
 # What begins with a dash and is no option: "-5", "-²", "-hello", "-hello there", "-- he said".
 _DASHED_TEXT = re.compile(r"-(?:[^a-zA-Z-]|[a-zA-Z]{2}|.*\s)")
 # An option by its looks: with two dashes, one, or a dash that a word processor made of them.
 _OPTION = re.compile(r"(--|-|-?[‐‑‒–—―−－]+-?)([A-Za-z][\w-]*)(=.*)?", re.DOTALL)
-_MARKED = re.compile(r"([“„«‹‘‚])([^“”„«»‹›]*?)([”“»›’‘])(?![^\W_])")
 _NEAR = 0.75  # an option this like the one that was typed is meant, even if another command has it
 _SHORTEST = 3  # letters of an option that another may begin with: --ref of --reference
-# What other programs call it: say, espeak, edge-tts, piper, Coqui's tts, ffmpeg, whisper.
-_ELSEWHERE = {
-    "v": "--voice", "speaker": "--voice", "voice-name": "--voice", "speaker-wav": "--ref",
-    "audio-prompt": "--ref", "length-scale": "--speed", "tempo": "--speed",
-    "sentence-silence": "--pause", "i": "--file", "input": "--file", "input-file": "--file",
-    "text-file": "--file", "w": "--output", "write-media": "--output", "outfile": "--output",
-    "out-file": "--output", "out-path": "--output", "filename": "--output", "d": "--output",
-    "outdir": "--output", "out-dir": "--output", "write-subtitles": "--subtitles",
-    "srt": "--subtitles", "vtt": "--subtitles", "y": "--overwrite", "yes": "--overwrite",
-    "force": "--overwrite", "ar": "--rate", "sample-rate": "--rate", "samplerate": "--rate",
-    "cuda": "--device cuda", "use-cuda": "--device cuda", "gpu": "--device cuda",
-    "stdout": "-o -", "output-raw": "-o - --format raw", "silent": "--quiet",
-}  # fmt: skip
+_NO_SPACES = "write NAME=VALUE without spaces, or leave the sign out"
 _LISTS = ("voices", "models")  # commands that list: what --list-voices means
-_UNITS = {
-    "": 1, "s": 1, "sec": 1, "secs": 1, "seconds": 1, "ms": 1e-3, "m": 60, "min": 60, "mins": 60,
-    "h": 3600, "hz": 1, "khz": 1000, "k": 1000, "x": 1, "%": 0.01, "db": 1, "lufs": 1,
-}  # fmt: skip
-_NUMBER = re.compile(r"([+-]?)(\d+(?:[.,_' ]\d+)*)\s*([a-z%]*)")
-_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")
 
 
 def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
@@ -56,23 +41,44 @@ def check_words(command: Any, ctx: Any, words: Sequence[str]) -> None:
         UsageError: with what to type.
     """
     known = {name: each for each in command.get_params(ctx) for name in _all_names(each)}
+    given: dict[str, str] = {}
     behind = ""
     for word in words:
         if word == "--":
             return
-        looks = _OPTION.fullmatch(word)
+        looks = _OPTION.fullmatch(word.strip())
+        if behind and word == "=":
+            raise UsageError(f"{behind} needs a value, and '=' follows it", hint=_NO_SPACES)
         if behind and looks and (word in known or looks[1] == "--"):
             needs = _as_typed(known[behind], behind)
             hint = f"give it one: {needs}; or write {behind}={word} if that is its value"
             raise UsageError(f"{behind} needs a value, and '{word}' follows it", hint=hint)
         if looks and looks[1] != "--":
             _check_dash(word, looks, command, known)
-        takes_value = word in known and not known[word].is_flag and not _is_argument(known[word])
-        behind = word if takes_value and not behind else ""
+        if looks and word != word.strip() and f"{looks[1]}{looks[2]}" in known:
+            hint = f"write {word.strip()}, or put -- before a text that begins so"
+            raise UsageError(f"'{word}' has a space in it that no option has", hint=hint)
+        option, sign, value = (behind, "=", word) if behind else word.partition("=")
+        behind = ""
+        if option in known and not known[option].is_flag and not sign:
+            behind = option
+        elif option in known and not known[option].multiple:
+            _warn_twice(option, value, known[option], given)
+
+
+def _warn_twice(option: str, value: str, parameter: Any, given: dict[str, str]) -> None:
+    """Say which of two values counts: the last, as wherever a command adds options of its own."""
+    told = option if parameter.is_flag else f"{option} {value}"
+    before = given.get(parameter.name, told)
+    if before != told and not {before, told} <= {*parameter.opts}:
+        output.warn(f"'{told}' is used, and not '{before}', which is given too")
+    given[parameter.name] = told
 
 
 def _check_dash(word: str, looks: re.Match[str], command: Any, known: Any) -> None:
     dash, name, value = looks.groups(default="")
+    if dash == "-" and len(name) == 1 and value and word[:2] in known:
+        raise UsageError(f"'{word}' has a sign in it", hint=f"write {word[:2]} {value[1:]}")
     if dash == "-" and (len(name) < _SHORTEST or word in known):
         return
     if f"-{name}" in known:
@@ -88,18 +94,6 @@ def _check_dash(word: str, looks: re.Match[str], command: Any, known: Any) -> No
         raise UsageError(f"no option '{word}'", hint=hint)
     hint = f"write {meant}{value}, or put -- before a text that begins so"
     raise UsageError(f"'{word}' begins with a dash that no option has", hint=hint)
-
-
-def straight_quotes(words: Sequence[str]) -> str:
-    """A hint for quotation marks that no shell knows; empty where there are none.
-
-    Between marks that a shell knows, others may stand.
-    """
-    bare = " ".join(word if len(word.split()) == 1 else "" for word in words)
-    found = re.search(rf"(?:^|[\s=]){_MARKED.pattern}", bare)
-    if not found:
-        return ""
-    return f"{found[1]} and {found[3]} are no quotes to a shell: write {_quoted(found[2])}"
 
 
 def usage_error(error: Any, words: list[str]) -> UsageError:
@@ -139,13 +133,12 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
         known: those that could have been meant.
         path: the words before it.
     """
-    from typer.main import get_command
-
     name, known = words[0], tuple(known)
     message, see = f"no command '{name}'", f"see '{path} --help'"
     if path != "voxcli":
-        hint = nearest(name, known) or f"it has {', '.join(known)}; "
-        return UsageError(message, hint=hint + see)
+        verb = next((verb for verb in VERBS.get(name, ()) if verb in known), "")
+        hint = f"did you mean '{verb}'? " if verb else nearest(name, known)
+        return UsageError(message, hint=(hint or f"it has {', '.join(known)}; ") + see)
     if Path(name).is_file():
         return UsageError(message, hint=f"'{name}' is a file; {_for_file(name)}")
     if f"--{name}" in _names(get_command(cli.app)):
@@ -154,12 +147,15 @@ def no_command(words: Sequence[str], known: Iterable[str], path: str) -> UsageEr
         above = [each for each in cli.COMMANDS if name in _below(cli.load(each))]
         if above:
             return UsageError(message, hint=_any_of("it is a command of", above) + see)
-        if difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
+        is_near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_NEAR)
+        if is_near or (len(words) == 1 and name.startswith(known)):
             return UsageError(message, hint=nearest(name, known) + see)
+    if words[-1] == "--help":
+        return UsageError(message, hint=nearest(name, known) + see)
     told = [*takewhile(lambda word: not word.startswith("-"), words)]
     # "say 'good morning'": the words that were in quotes are the text
-    text = next((word for word in told if len(word.split()) > 1), _unmarked(" ".join(told)))
-    hint = f"to speak this text, run: voxcli speak {_quoted(text)}"
+    text = next((word for word in told if len(word.split()) > 1), unmarked(" ".join(told)))
+    hint = f"to speak this text, run: voxcli speak {quoted(text)}"
     if text == name and len(name.split()) > 1:
         return UsageError("no command was given", hint=hint)
     return UsageError(message, hint=f"{hint}; else {see}")
@@ -177,42 +173,6 @@ def _for_file(name: str) -> str:
     return f"to read it aloud, run: voxcli speak --file {name}"
 
 
-def meant_number(text: str, kind: type, metavar: str) -> str:
-    """The number that somebody meant by a value with a unit or a comma; empty where none is seen.
-
-    Args:
-        kind: int or float.
-        metavar: of the option, such as S, MS or HZ.
-    """
-    word = text.strip().lower().replace("−", "-")
-    if (clock := _CLOCK.fullmatch(word)) and metavar in ("S", "SECONDS"):
-        hours, minutes, seconds = (
-            float((part or "0").replace(",", ".")) for part in clock.groups()
-        )
-        return _typed_number(hours * 3600 + minutes * 60 + seconds, kind)
-    match = _NUMBER.fullmatch(word)
-    if match is None or match[3] not in _UNITS:
-        return ""
-    sign, digits, unit = match.groups()
-    if kind is int and re.fullmatch(r"\d{1,3}([.,_' ]\d{3})+", digits) and not unit:
-        number = float(re.sub(r"\D", "", digits))
-    elif re.fullmatch(r"\d+([.,]\d+)?", digits):
-        number = float(digits.replace(",", "."))
-    else:
-        return ""
-    number *= _UNITS[unit] * (1000 if metavar == "MS" and unit else 1)
-    number = -number if sign == "-" else number
-    if sign and unit == "%":  # as a change
-        number += 1
-    return _typed_number(number, kind)
-
-
-def _typed_number(number: float, kind: type) -> str:
-    if number.is_integer():
-        return str(int(number))
-    return "" if kind is int else f"{number:g}"
-
-
 def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageError:
     hint = f"see '{path} --help'"
     message = f"no option '{option}'"
@@ -224,11 +184,19 @@ def _no_option(option: str, path: str, command: Any, words: list[str]) -> UsageE
         return UsageError(message, hint=f"{argument} needs none: {path} {argument}")
     if option in _names(command) and (moved := _behind_command(words)):
         return UsageError(message, hint=f"put it behind the command: {moved}")
+    if path != "voxcli" and option in _names(get_command(cli.app)):
+        return UsageError(message, hint=f"write voxcli {option}")
+    if option in ("--resume", "--continue") and "--force" in _names(command):
+        hint = "leave it out: the same command goes on where it stopped"
+        return UsageError(message, hint=hint)
     if lists := [each for each in _LISTS if option in (f"--list-{each}", f"--list_{each}")]:
         return UsageError(message, hint=f"run: voxcli {lists[0]} list")
-    if option in ("-t", "--text") and any(each.name == "text" for each in command.params):
-        return UsageError(message, hint=f"TEXT needs none: {path} TEXT")
-    elsewhere = _ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
+    if option in ("-t", "--text") and (path == "voxcli" or _takes_text(command)):
+        named = "voxcli speak" if path == "voxcli" else path
+        return UsageError(message, hint=f"TEXT needs none: {named} TEXT")
+    if (flag := option.replace("--no-", "--", 1)) != option and flag in _names(command):
+        return UsageError(message, hint=f"leave {flag} out; {hint}")
+    elsewhere = OPTIONS.get(option.lstrip("-").replace("_", "-"), "")
     if elsewhere.partition(" ")[0] in _names(command):
         return UsageError(message, hint=f"did you mean '{elsewhere}'? {hint}")
     name, likeness = _nearest_option(option, command)
@@ -266,6 +234,8 @@ def _nearest_option(option: str, command: Any) -> tuple[str, float]:
         shorter, longer = sorted((typed, name), key=len)
         if len(shorter) >= _SHORTEST and longer.startswith(shorter):
             likeness = max(likeness, _NEAR) + 1 / len(longer)
+        if known == "--help" and likeness < _NEAR:
+            continue
         if known.startswith("--") and likeness > most:
             best, most = known, likeness
     return best, most
@@ -274,49 +244,68 @@ def _nearest_option(option: str, command: Any) -> tuple[str, float]:
 def _too_many(surplus: str, path: str, command: Any, words: list[str]) -> UsageError:
     hint = f"see '{path} --help'"
     first = surplus.split()[0] if surplus.split() else surplus
-    before = words[words.index(first) - 1] if first in words else ""
+    if not surplus.strip():
+        hint = "a backslash at the end of a line has nothing behind it, no space either"
+        return UsageError("a word is a space alone", hint=hint)
+    dashed = next((word for word in surplus.split() if word.startswith("-")), "")
+    if "--" in words and dashed:
+        hint = "put options before --, and the text in quotes behind it"
+        return UsageError(f"'{dashed}' is behind --, where all words are text", hint=hint)
+    name, sign, value = first.partition("=")
+    if sign and f"--{name}" in _names(command):
+        hint = f"write --{name} {shlex.quote(value)}"
+        return UsageError(f"'{first}' is no option", hint=hint)
+    at = words.index(first) if first in words else 0
+    before = words[at - 1] if at else ""
+    lists = {opt for each in command.params if each.multiple for opt in each.opts}
+    if sign and at > 1 and words[at - 2] in lists:
+        hint = f"write {words[at - 2]} {shlex.quote(first)}"
+        return UsageError(f"an option is missing before '{first}'", hint=hint)
     if before.startswith("-") and "--" not in words:
-        elsewhere = _ELSEWHERE.get(before.lstrip("-"), "")
+        elsewhere = OPTIONS.get(before.lstrip("-"), "")
         if elsewhere in _names(command):
             hint = f"did you mean '{elsewhere} {first}'? {hint}"
         return UsageError(f"{before} takes no value, but '{first}' follows it", hint=hint)
-    if any(parameter.name == "text" for parameter in command.params):
+    if option := _option_of_file(first, command):
+        hint = f"write {option} {shlex.quote(first)}"
+        return UsageError(f"an option is missing before '{first}'", hint=hint)
+    if _takes_text(command):
         return _text_in_pieces(words, path)
+    if Path(first).is_file():
+        return UsageError(
+            f"too many files: {surplus}", hint=f"'{path}' takes one at a time; {hint}"
+        )
     if any(map(_is_argument, command.params)):
         hint = f"put a name with spaces in quotes, or {hint}"
     return UsageError(f"too many words: {surplus}", hint=hint)
 
 
+def _option_of_file(word: str, command: Any) -> str:
+    """The option that a surplus word can be meant for; empty where there is none."""
+    from voxcli.audio.formats import FORMATS
+
+    options, has_text = _names(command), _takes_text(command)
+    if Path(word).suffix[1:].lower() not in FORMATS:
+        is_output = not has_text and Path(word).suffix and not Path(word).exists()
+        return "-o" if is_output and "-o" in options else ""
+    likely = ("--ref", "-o") if Path(word).is_file() else ("-o", "--ref")
+    return next((each for each in likely if each in options), "")
+
+
 def _text_in_pieces(words: list[str], path: str) -> UsageError:
-    behind = words[words.index("--") + 1 :] if "--" in words else []
-    if option := next((word for word in behind[1:] if word.startswith("-")), None):
-        message = f"'{option}' is behind --, where all words are text"
-        return UsageError(message, hint="put options before --, and the text in quotes behind it")
     name = path.split()[-1]
-    rest = words[words.index(name) + 1 :] if name in words else []
-    text = " ".join(takewhile(lambda word: not word.startswith("-"), rest))
-    hint = f"put it in quotes: {path} {_quoted(_unmarked(text) or 'TEXT')}"
+    rest = [word for word in words[words.index(name) + 1 :] if word != "--"]
+    text = " ".join(takewhile(lambda word: word == "-" or not word.startswith("-"), rest))
+    hint = f"put it in quotes: {path} {quoted(unmarked(text) or 'TEXT')}"
     return UsageError("the text is several words", hint=hint)
 
 
-def _quoted(text: str) -> str:
-    """A text as a shell takes it for one word."""
-    return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
-
-
-def _unmarked(text: str) -> str:
-    """A text without the quotation marks around it."""
-    return match[2] if (match := _MARKED.fullmatch(text)) else text
-
-
 def _quoted_if_needed(word: str) -> str:
-    return word if shlex.quote(word) == word else _quoted(word)
+    return word if shlex.quote(word) == word else quoted(word)
 
 
 def _command_in(words: list[str]) -> tuple[str, Any]:
     """The command that was typed, and the words that lead to it; else voxcli itself."""
-    from typer.main import get_command
-
     path, command = "voxcli", get_command(cli.app)
     known: Any = cli.COMMANDS
     for word in words:
@@ -344,6 +333,10 @@ def _names(command: Any) -> list[str]:
     """Every option of a command."""
     options = (each for each in command.params if not _is_argument(each))
     return ["--help", *(name for each in options for name in _all_names(each))]
+
+
+def _takes_text(command: Any) -> bool:
+    return any(each.name == "text" for each in command.params)
 
 
 def _below(command: Any) -> Any:

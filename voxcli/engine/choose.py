@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -232,9 +233,10 @@ def check_spec(spec: str) -> str:
     for given in [each.strip() for each in spec.split(",") if each.strip()] or [spec]:
         url = _without_path(given)
         if not _is_url(url):
-            raise UsageError(
-                f"--engine is '{given}'", hint="use auto, native, vllm-omni or URLs of servers"
-            )
+            hint = "use auto, native, vllm-omni or URLs of servers"
+            if re.fullmatch(r"[\w.-]+(:\d+)(/.*)?", given, re.ASCII):
+                hint = f"did you mean 'http://{given}'? {hint}"
+            raise UsageError(f"--engine is '{given}'", hint=hint)
         if "@" in urlsplit(url).netloc:
             raise UsageError(
                 "an address must not have a password", hint="give a key in VOXCLI_API_KEY"

@@ -153,6 +153,8 @@ def locate_model(
         return ModelFolder(folder, name)
     if _HUB_ID.fullmatch(name):
         return _locate_cached(name, revision, offline, cache_dir)
+    if url := re.match(r"https?://(?:www\.)?huggingface\.co/([\w.-]+/[\w.-]+)", name):
+        raise ModelNotFoundError(f"'{name}' is an address", hint=f"give its hub id: {url[1]}")
     if re.search(r"[/\\~]", name):
         raise ModelNotFoundError(f"no folder {folder}", hint="see 'voxcli models list'")
     hint = similar_name(name) or f"{nearest(name, known_models())}see 'voxcli models list'"

@@ -46,7 +46,7 @@ class Listening:
             raise UsageError(f"--idle is {self.idle_s:g}", hint="give seconds above 0")
         if self.api_key is not None and len(self.api_key) < MIN_KEY:
             raise UsageError(
-                f"the API key has {len(self.api_key)} characters", hint=f"use {MIN_KEY} or more"
+                f"the API key has fewer than {MIN_KEY} characters", hint="use a longer one"
             )
         if self.api_key is None and self.host not in LOOPBACK:
             raise UsageError(

@@ -49,7 +49,7 @@ _WIDE_THOUSANDS = pattern_of("[１-９][０-９]{0,2}(?:，[０-９]{3}){1,4}(?!
 LISTED = pattern_of(r"(?<=[0-9])，(?=[0-9])")  # of numbers; it groups the digits of none
 _WIDE_WORDS = pattern_of("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff05\u3000]+")
 _STYLED = pattern_of(
-    "[\U0001d400-\U0001d7ff\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
+    "[\U0001d400-\U0001d7ff\u3371-\u33df\u2460-\u24ff\u00b9\u2070-\u209c\u2160-\u217f\ufb00-\ufb06]+"
 )
 _ENCLOSED = pattern_of("[\u2460-\u24ff](?=[\u2460-\u24ff])")
 _TAB = pattern_of(r"(?<=\S)\t(?=\S)")  # at the beginning of a line it is layout

@@ -1,4 +1,4 @@
-"""Chinese: units and powers written out, then numbers, dates and more by wetext's grammars.
+"""Chinese: figures, units and powers written out, then the numbers by wetext's grammars.
 
 wetext ships with its grammars and needs no network; without it the digits stay, which the models
 that speak Chinese read. It knows the units of daily life but takes the first letters of others for
@@ -14,6 +14,7 @@ from typing import Any
 
 from voxcli.text.changes import Draft
 from voxcli.text.characters import LISTED, RAISED
+from voxcli.text.chinese_figures import figures
 from voxcli.text.patterns import pattern_of
 from voxcli.text.units import alternatives, with_prefixes
 
@@ -54,89 +55,17 @@ _RAISED = pattern_of(
 _DECADE = pattern_of(
     r"(?<![\d.,了])(?:(?P<year>(?:1[5-9]|20)\d0)|['’‘](?P<short>[2-9]0))s(?:\s?年代)?(?![A-Za-z0-9])"
 )
-_DASH = r"\s?(?:[-–~～〜－−]|—{1,2})\s?"
-_NUMBER = r"\d{1,9}(?:\.\d{1,4})?"
-_WIDE_COLON = pattern_of(r"(?<=\d)[：∶](?=\d)")
-_THOUSANDS = pattern_of(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
-_YEARS = pattern_of(
-    rf"(?<![\d.A-Za-z-])(?P<from>1\d{{3}}|20\d\d)(?P<year>年?)(?:{_DASH}|(?P<to>[至到]))"
-    r"(?P<last>(?P<long>1\d{3}|20\d\d)|\d\d)(?![\d.,%％-])(?P<of>\s?(?:学年|赛季|财年|年度|年(?![前后])|届|[）)]|$|[，。；、])?)"
-)
-_SEASON = pattern_of(r"(?<!\d)(?P<from>20\d\d)/(?P<last>(?:20)?\d\d)(?=\s?(?:学年|赛季|财年|年度))")
-_SCORE = pattern_of(
-    r"(?<![\d.:-])(?P<ours>\d{1,3})[-–—:](?P<theirs>\d{1,3})(?=\s?[，。；、！？\s）)]|$|\s?(?:[\u4e00-\u9fff]{0,2}?"
-    r"(?:胜|平|负|败|领先|落后|逆转|告负|夺冠|取|赢|输|的比分|拿下|淘汰)))"
-)
-_RESULT = pattern_of(r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])\D{0,6}\Z")
-_RESULT_BEHIND = pattern_of(r"\s?[\u4e00-\u9fff]{0,2}?(?:胜|平|负|败|领先|落后|逆转|夺冠|淘汰)")
-# Between what is alike: "5-10℃", "10%~20%", "9:00—11:30", "3月5日-8日".
-_FROM_TO = pattern_of(
-    rf"(?<![\d.:/-])(?:(?<![A-Za-z])|(?<=[pP]))(?P<sign>-?)(?P<from>{_NUMBER})(?P<unit>\s?(?:[%％℃度元个日号月年点分秒时天周岁人米万亿章节页条期届倍]{{1,2}}|"
-    r"°C?|[A-Za-z]{1,3}(?![A-Za-z]))|:\d\d)?"
-    rf"{_DASH}(?=(?P<money>[¥￥$€]?)(?P<minus>-?)(?P<to>{_NUMBER})(?P<clock>:\d\d)?(?!\d|{_DASH}\d|/\d))"
-)
-_SAID_TO = pattern_of(  # "周一-周五", "一-三年级", "P1-P3"
-    rf"(?<=[一二三四五六七八九十天日]){_DASH}(?=(?:周|星期)?[一二三四五六七八九十天])"
-    r"|(?<=\d)-(?=(?P<letter>[A-Z])\d)(?<=(?P=letter)\d-)"
-)
-_STANDARD = pattern_of(r"[A-Z]{2,4}(?:/[A-Z])?\s?\Z")
-_MEASURED = pattern_of(r"\s?(?:[%％℃°A-Za-z]|[\u4e00-\u9fff])")
-_ALONE = pattern_of(r"\s?[，。；、！？）)]|\s*$")
-_PERCENT_BEHIND = pattern_of(r"\s?[%％]")
-_PLUS_MINUS = pattern_of(r"\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?\d)")
 _SQUARED_UNIT = pattern_of("[\u3371-\u33df]")
-_IS_CALCULATED = pattern_of(r"\s?(?:=|＝|等于|得)")
-_OF_BELOW = pattern_of(r"(?:[为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z")
-_NAMED = pattern_of(  # "歼-20", where a sign below zero has a unit
-    r"(?<=[\u4e00-\u9fff])-(?=\d{1,4}(?![\d.]|\s?(?:[°℃度%％元米]|摄氏|华氏)))"
-)
-_CODE_LEAD = (
-    "验证码|校验码|密码|取件码|邀请码|提取码|账号|帐号|卡号|编号|学号|工号|单号|号码|房号|房间号|车牌号|邮编|"
-    "尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机"
-)
-_CODE = pattern_of(
-    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})(?![\d.,%-]|[元年个万])"
-)
-_ADDRESS = pattern_of(
-    r"(?:https?://|www\.)[!-~]{1,400}|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}", re.ASCII
-)
-_ALL_FIGURES = pattern_of(r"\d+")
-_ROOM = pattern_of(r"(?<![\d.-])(?P<digits>(?:\d{1,3}-){0,2}\d{3,4})(?=室|号?房间?|宿舍)")
-_SHORT_YEARS = pattern_of(r"(?<!\d)(?P<digits>\d0)(?=(?:、|和|后、)\d0后)")
-_LINES = pattern_of(r"(?<!\d)(?P<digits>360|480|540|720|1080|1440|2160|4320)(?=[pPiI](?![A-Za-z]))")
-_SIGNED_PERCENT = pattern_of(r"(?<![\d%％])(?P<sign>[-−+±])(?=\d{1,9}(?:\.\d{1,4})?\s?[%％])")
-_SIGNED = {"-": "负", "−": "负", "+": "正", "±": "正负"}
-_PER_MILLE = pattern_of(rf"(?P<number>{_NUMBER})\s?‰")
-_VULGAR = pattern_of("(?P<whole>(?<=\\d))?(?P<char>[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])")
-_HALF = pattern_of(r"(?<!\d)2(?=分之\d)")
-_ANGLE = pattern_of(r"(?<=\d)°\s?(?P<minutes>\d{1,2})[′'](?:\s?(?P<seconds>\d{1,2})[″\"])?")
-_ENCLOSED = pattern_of("[①-⑳]\\s?")
-_EVENT = pattern_of(r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2})(?![\d·])")  # "9·11", "6·18"
-_PADDED = pattern_of(r"(?<=[年/])0(?=[1-9]月)|(?<=月)0(?=[1-9][日号])|(?<!\d)0(?=[1-9]月)")
-_PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])|(?<=元)/(?=[股平度晚位张套台亩])")
-_VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
-# A day or a month of a year, as wetext takes it, where it is no number.
-_NO_MONTH = pattern_of(r"(?<![\d.])(?P<whole>\d{4})\.(?P<part>0?[1-9]|1[0-2])(?=[点元万亿米度%％])")
-_MIDNIGHT = pattern_of(r"(?<![\d:])(?=0:[0-5]\d(?![\d:]))")
-_TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
-_ROOT = pattern_of(r"√(?=[\d(（A-Za-z])")
-_CARET = pattern_of(r"(?<=[\d)）A-Za-z])\^(?P<power>-?\d{1,3}|[A-Za-z](?![A-Za-z]))")
-_MONEY = pattern_of(
-    r"(?<![A-Za-z])(?:(?P<land>US|HK|NT|A|C|S)\$|(?P<sign>[$€£¥￥₩₹₽฿]))\s?(?P<number>\d[\d.]{0,15})(?P<scale>[千百]?[万亿])?"
-)
-_CURRENCIES = {
-    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "￥": "元", "₩": "韩元", "₹": "卢比",
-    "₽": "卢布", "฿": "泰铢", "US": "美元", "HK": "港元", "NT": "新台币", "A": "澳元",
-    "C": "加元", "S": "新加坡元",
-}  # fmt: skip
-_PLUSES = pattern_of(r"\+\+(?=\d)")  # C++17
-_PRESSURE = pattern_of(
-    r"(?:(?P<of>血压[为是：:]?)|(?<!\d))(?P<high>\d{2,3})/(?P<low>\d{2,3})(?(of)(?!\d)|(?=\s?(?:mmHg|毫米汞柱)))"
-)
 _GRADE = pattern_of(
     r"(?<![A-Za-z])(?P<letter>[A-FO]|AB)(?P<sign>[+-])(?=[，。；、！？）)\s和或到至]|$|型|级|等|评级|血)"
 )
 _BLOOD = pattern_of(r"血型|[型血]")
+_HALF = pattern_of(r"(?<!\d)2(?=分之\d)")
+_ROOT = pattern_of(r"√(?=[\d(（A-Za-z])")
+_CARET = pattern_of(r"(?<=[\d)）A-Za-z])\^(?P<power>-?\d{1,3}|[A-Za-z](?![A-Za-z]))")
+_PLUSES = pattern_of(r"\+\+(?=\d)")  # C++17
+_PER_MILLE = pattern_of(r"(?P<number>\d{1,9}(?:\.\d{1,4})?)\s?‰")
+_ANGLE = pattern_of(r"(?<=\d)°\s?(?P<minutes>\d{1,2})[′'](?:\s?(?P<seconds>\d{1,2})[″\"])?")
 _MODEL = pattern_of(r"(?:(?<=[A-Z])|(?<=[A-Za-z]{2}))-(?=\d)")  # "GPT-4"
 _CALCULATED = pattern_of(
     r"(?<=[0-9A-Za-z²³)）α-ω])\s?(?P<sign>[+*÷≈≤≥≠<>]|×(?!10[²³⁰-⁹^])|(?<![?&][a-z])(?<![A-Za-z]{2})=)\s?"
@@ -145,15 +74,6 @@ _CALCULATED = pattern_of(
 _CALCULATIONS = {"+": "加", "*": "乘", "×": "乘", "x": "乘", "X": "乘", "÷": "除以", "=": "等于",
     "≈": "约等于", "≤": "小于等于", "≥": "大于等于", "≠": "不等于", "<": "小于", ">": "大于",
 }  # fmt: skip
-_PHONE = pattern_of(
-    r"(?<![\w.-])(?:(?P<country>\+86[ -]?)?"
-    r"(?P<mobile>1[3-9]\d[ -]\d{4}[ -]\d{4}|(?<=[6 -])1[3-9]\d{9})"
-    r"|(?P<city>[（(]0\d{2,3}[)）] ?|0\d{2,3}-)(?P<line>\d{7,8})"
-    r"|(?P<free>\+\d{1,3}(?:[ -]\d{2,4}){2,4}|[48]00-\d{3}-\d{4}|[48]00-\d{4}-\d{3}))"
-    r"(?!\d|[ -]\d)",
-    re.ASCII,
-)
-_DIGITS = str.maketrans("0123456789-", "零一二三四五六七八九杠")
 _SPAN = pattern_of(r"(?<=[次立平]方)\s?[-–~]\s?(?=\d+的)")
 _FRACTION = pattern_of(r"(?<![A-Za-z0-9./])(?P<upper>\d{1,4})/(?P<lower>\d{1,4})(?![A-Za-z0-9./])")
 _ABOUT = pattern_of(r"(?<![\w~])[~∼≈]\s?(?=\d)")
@@ -169,38 +89,12 @@ def write_out(draft: Draft) -> None:
     draft.text = draft.text.replace("μ", "µ")  # the Greek letter and the micro sign
     draft.text = draft.text.replace("㎡", "m²").replace("㎥", "m³")
     draft.text = _SQUARED_UNIT.sub(lambda m: unicodedata.normalize("NFKC", m.group()), draft.text)
-    draft.sub(
-        _VULGAR, lambda m: f"{'' if m['whole'] is None else '又'}{_plain(m['char'])}", "number"
-    )
-    draft.sub(_ENCLOSED, lambda m: f"{_plain(m.group().strip())}、", "number")
-    draft.sub(_EVENT, lambda m: _figures(m["digits"].replace("·", "")), "date", "·")
-    draft.text = _PADDED.sub("", draft.text)
-    draft.text = _WIDE_COLON.sub(":", draft.text)
-    draft.text = _THOUSANDS.sub(lambda m: m.group().replace(",", ""), draft.text)
-    draft.sub(_PLUS_MINUS, "±", "symbol")
-    draft.sub(_PHONE, _phone, "phone")
-    draft.sub(_ADDRESS, _address, "address")
-    draft.sub(_CODE, lambda m: f"{m['lead']}{_figures(m['digits'])}", "phone")
-    draft.sub(_VERSION, lambda m: _figures(m.group()).replace(".", "点"), "number")
-    draft.sub(_NO_MONTH, lambda m: f"{m['whole']}点{_figures(m['part'])}", "number")
-    draft.text = _MIDNIGHT.sub("0", draft.text)
-    for pattern in (_ROOM, _SHORT_YEARS, _LINES, _TITLE):
-        draft.sub(pattern, lambda m: _figures(m["digits"]), "number")
-    draft.sub(_YEARS, _years, "date")
-    draft.sub(_SEASON, lambda m: f"{_figures(m['from'])}到{_figures(m['last'])}", "date")
-    draft.sub(_SCORE, _score, "number")
-    draft.sub(_FROM_TO, _from_to, "number")
-    draft.sub(_SAID_TO, "到", "number")
-    draft.sub(_MONEY, _money, "money")
-    draft.sub(_SIGNED_PERCENT, lambda m: _SIGNED[m["sign"]], "number")
+    figures(draft)
     draft.sub(_PER_MILLE, lambda m: f"千分之{m['number']}", "number", "‰")
     draft.sub(_ANGLE, _angle, "unit", "°")
-    draft.sub(_PER, "每", "unit", "/")
     draft.sub(_ROOT, "根号", "symbol", "√")
     draft.sub(_CARET, _power, "number", "^")
-    draft.sub(_NAMED, _named, "number", "-")
     draft.sub(_ABOUT, "约", "symbol")
-    draft.sub(_PRESSURE, _pressure, "number", "/")
     draft.sub(_FRACTION, _fraction, "number")
     draft.sub(_HALF, "二", "number", "分之")
     draft.sub(_PLUSES, "++ ", "number", "++")
@@ -214,105 +108,8 @@ def write_out(draft: Draft) -> None:
     draft.text = LISTED.sub("、", draft.text)
 
 
-def _plain(char: str) -> str:
-    """The figures of a fraction or a number in a circle."""
-    return unicodedata.normalize("NFKC", char).replace("\u2044", "/")
-
-
-def _money(match: re.Match[str]) -> str | None:
-    """What wetext does not know: "$1.5万", "₩100", "HK$5"."""
-    if not (match["land"] or match["scale"] or match["sign"] in "₩₹₽฿"):
-        return None
-    return f"{match['number']}{match['scale'] or ''}{_CURRENCIES[match['land'] or match['sign']]}"
-
-
 def _angle(match: re.Match[str]) -> str:
     return f"度{match['minutes']}分" + (f"{match['seconds']}秒" if match["seconds"] else "")
-
-
-def _counted(written: str) -> str:
-    """Two or three figures as a number, where wetext would take 120 for a telephone number."""
-    hundreds, rest = divmod(int(written), 100)
-    tens, ones = divmod(rest, 10)
-    said = f"{hundreds}百" if hundreds else ""
-    if tens:
-        said += f"{tens if said or tens > 1 else ''}十"
-    elif said and ones:
-        said += "零"
-    return _figures(f"{said}{ones or ''}")
-
-
-def _pressure(match: re.Match[str]) -> str:
-    return f"{match['of'] or ''}{_counted(match['high'])}比{match['low']}"
-
-
-def _figures(written: str) -> str:
-    return written.translate(_DIGITS)
-
-
-def _address(match: re.Match[str]) -> str:
-    return _ALL_FIGURES.sub(lambda m: _figures(m.group()), match.group())
-
-
-def _phone(match: re.Match[str]) -> str:
-    """Figure by figure, in groups: "138 1234 5678", "010-12345678"."""
-    lead = ["加八六"] if match["country"] else []
-    if match["city"]:
-        groups = [match["city"].strip("-()（） "), match["line"]]
-    else:
-        groups = re.split("[ -]", match["mobile"] or match["free"])
-    return "，".join((*lead, *map(_figures, groups))).replace("+", "加")
-
-
-def _years(match: re.Match[str]) -> str | None:
-    """A year has its figures said; two numbers without a sign of years are none."""
-    of = match["of"] or ""
-    is_named = bool(match["year"]) or of.strip() in ("学年", "赛季", "财年", "年度", "年", "届")
-    is_one = match["long"] is not None and 1000 < int(match["from"]) < int(match["long"]) < 2100
-    if match["long"] is None and of.strip() not in ("学年", "赛季", "财年", "年度", "年"):
-        return None
-    if not is_named and not (is_one and of and int(match["from"]) >= 1500):
-        return None
-    if not is_named and match["to"]:
-        return None
-    first, last = (_figures(match[name]) for name in ("from", "last"))
-    return f"{first}{match['year']}{match['to'] or '到'}{last}{of}"
-
-
-def _score(match: re.Match[str]) -> str | None:
-    before = match.string[max(0, match.start() - 14) : match.start()]
-    is_one = _RESULT.search(before) or _RESULT_BEHIND.match(match.string, match.end())
-    return f"{match['ours']}比{match['theirs']}" if is_one else None
-
-
-def _from_to(match: re.Match[str]) -> str | None:
-    """A range; what is calculated stays, and a number of a thing has a bar: "3-201"."""
-    end = match.end("clock") if match["clock"] else match.end("to")
-    if _IS_CALCULATED.match(match.string, end):
-        return None
-    lead, unit = f"{match['sign']}{match['from']}", match["unit"] or ""
-    is_timed = unit[:1] == ":"
-    if is_timed != bool(match["clock"]):
-        return None
-    if not unit and _PERCENT_BEHIND.match(match.string, end):
-        return f"{lead}%到"
-    if not unit and _STANDARD.search(match.string[: match.start()][-8:]):
-        return f"{_figures(lead)}杠"
-    is_rising = float(match["from"]) < float(match["to"]) or bool(match["sign"])
-    figures = (match["from"], match["to"])
-    if not unit and any(len(each) > 1 and each[0] == "0" and each[1] != "." for each in figures):
-        return None
-    if " " in match.group() and not unit and not _MEASURED.match(match.string, end):
-        return None
-    if unit or is_rising:
-        return f"{lead}{unit}到"
-    is_alone = _ALONE.match(match.string, end) and max(map(float, figures)) <= 30
-    return f"{lead}{'比' if is_alone else '杠'}"
-
-
-def _named(match: re.Match[str]) -> str | None:
-    before = match.string[max(0, match.start() - 3) : match.start()]
-    return None if _OF_BELOW.search(before) else ""
 
 
 def _fraction(match: re.Match[str]) -> str:

@@ -19,6 +19,16 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+# How files begin that are no plain text, whatever the encoding, and what each of them is.
+_DOCUMENTS = (
+    (b"%PDF", "a PDF"),
+    (b"{\\rtf", "a document in RTF"),
+    (b"\xd0\xcf\x11\xe0", "an Office document"),
+    (b"PK\x03\x04", "a packed document, such as .docx, .xlsx, .odt or .epub"),
+    (b"\x1f\x8b", "a compressed file"),
+)
+_SOUNDS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # and no text, where a NUL follows
+
 
 def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str:
     """Decode what a file, stdin or an argument holds.
@@ -31,11 +41,19 @@ def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str
     Raises:
         TextError: undecodable or binary; names source, byte offset and `--encoding`.
     """
+    what = next((what for begin, what in _DOCUMENTS if data.startswith(begin)), "")
+    if data.startswith(_SOUNDS) and b"\0" in data:
+        what = "a recording"
+    if what:
+        raise TextError(f"{source} is {what}, not plain text", hint="save it as plain text")
     marked = next((name for bom, name in _BOMS if data.startswith(bom)), None)
     name = encoding or marked or "utf-8"
     try:
         text = data.decode(name)
     except UnicodeDecodeError as err:
+        if b"\0" in data and encoding is None:  # as in documents, archives and recordings
+            hint = "save its words as plain text, in UTF-8"
+            raise TextError(f"{source} is not a text file", hint=hint) from err
         byte = f"0x{data[err.start]:02x}" if err.start < len(data) else "the end"
         hint = "save it as UTF-8 or name its encoding, e.g. --encoding cp1252"
         where = f"{source} is not {name}: {byte} at byte {err.start} cannot be decoded"

@@ -143,9 +143,9 @@ _PRICED = pattern_of(  # "5 per", "5, 10", "5 = 7 US"
     r"\d[\d.,]*[kKmMbB]?\s?(?:[,;)]|(?:a|[A-Za-z]{2,})\b)|\d.*\s(?:US|CA|AU|NZ|HK)\Z"
 )
 _UNRELATED = pattern_of(  # "x", "2n", "O(1)", "(x, y)", "5"
-    r"[-−]?\d[\d.,]*%?|(?=[^A-Za-zα-ω]{0,20}[A-Za-zα-ω])"
-    r"(?:\s?(?:\d{0,9}(?:[A-Za-zα-ωΑ-Ω]{1,2}|log|exp|sin|cos|tan|max|min|Var|Cov)(?![A-Za-z])\d?'{0,2}!?"
-    r"|\d+(?:\.\d+)?|[()\[\],:;/])){1,40}"
+    r"[-−]?\d[\d.,]*%?|[(\[][\d., ]{1,20}[)\]]|(?=[^A-Za-zα-ω]{0,20}[A-Za-zα-ω])"
+    r"(?:\s?+(?:\d++(?:\.\d++)?+|[()\[\],:;/]|"
+    r"(?:log|exp|sin|cos|tan|max|min|Var|Cov|[A-Za-zα-ωΑ-Ω]{1,2})(?![A-Za-z])'{0,2}+!?+)){1,40}+"
 )
 
 
@@ -171,10 +171,19 @@ _STACKED = pattern_of(
 )
 _RESIZED = pattern_of(rf"\{{\\(?:{_SIZED})(?![A-Za-z])\s?(?P<words>[^{{}}]{{0,400}})\}}")
 _MODULO = pattern_of(r"\\pmod\s?(?:\{(?P<of>[^{}]{1,40})\}|(?P<one>\w(?!\w)))")
-_LISTED = pattern_of(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))")
+_LISTED = pattern_of(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))|(?<=[A-Za-z)]),(?=\w)|(?<=\w),(?=[A-Za-z(])")
 _ALIGNED = pattern_of(r"(?<!\\)&")
 _BARE_DRESS = pattern_of(rf"\\(?:{_DRESS})(?![A-Za-z])")
-_APPLIED = pattern_of(r"(?<![A-Za-z\\])(?P<name>[fghpqA-Z]'?)\((?P<of>[^()=<>]{1,40})\)")
+_APPLIED = pattern_of(
+    r"(?<![A-Za-z\\])(?P<name>[fghpqA-Z]'{0,2})\((?P<of>[^()=<>]{1,40})\)"
+    r"|(?<![A-Za-z\\])(?P<chance>\\?(?:Pr|Var|Cov)|[EP])\s?(?:\((?P<event>[^()]{1,60})\)|"
+    r"\[(?P<variable>[^\[\]]{1,60})\])"
+)
+_STARRED = pattern_of(r"\^\s?(?:\*|\{\s?(?:\*|\\ast|\\star)\s?\}|\\ast|\\star)(?![A-Za-z])")
+_TRANSPOSED = pattern_of(r"\^\s?(?:\\top|\{\s?\\top\s?\})(?![A-Za-z])")
+_PRIMES = {1: " prime", 2: " double prime"}
+_PRIMED = pattern_of(r"(?<=[A-Za-z])(?P<primes>'{1,2})(?![\w'])")
+_FACTORIAL = pattern_of(r"(?<=[\w)])!(?![=!])")
 _BRACE = pattern_of(r"\\[{}]")
 _PRINTED = pattern_of(r"\\(?P<sign>[%$#&_])")
 _NORM = pattern_of(
@@ -204,7 +213,7 @@ _ROW = pattern_of(r"\s?\\\\(?:\[[^\[\]\n]{1,10}\])?\s?")
 _COMMAND = pattern_of(r"\\(?P<name>[A-Za-z]+)\*?")
 _BEFORE_FIGURE = pattern_of(r"\s?[-$]?\d")
 _PATH = pattern_of(r"(?:(?<!\w)[A-Za-z]:\\|(?<!\S)\\\\\w)\S*\Z")
-_DISTRIBUTION = pattern_of(r"\s{0,3}[A-Z][A-Za-z]{0,12}\s?(?:\(|of )")
+_FUNCTION = pattern_of(r"\s{0,3}[a-z](?:\s?\(| of )")
 _SIMPLE = pattern_of(r"[\w.∞π]{1,12}")
 _FIGURES = pattern_of(r"\d{1,6}")
 _ALL_SHIFTED = pattern_of(FIGURES_SHIFTED)
@@ -305,7 +314,7 @@ def _said(text: str, language: str, *, is_formula: bool) -> str:
     if is_formula:
         text = _EDGE.sub(" ", text)
         if language == "en":
-            text = _barred(text)
+            text = _TRANSPOSED.sub(" transpose ", _STARRED.sub(" star ", _barred(text)))
         text = _BRACE.sub(lambda m: "(" if m.group() == "\\{" else ")", text)
     for _ in range(6):  # from the innermost braces on
         before = text
@@ -333,7 +342,9 @@ def _said(text: str, language: str, *, is_formula: bool) -> str:
     if is_formula:
         text = _LISTED.sub(", ", _BARE_DRESS.sub(" ", text))
         if language == "en":
-            text = _APPLIED.sub(_applied, text)
+            text = _APPLIED.sub(_applied, text.replace(":", ": "))
+            text = _PRIMED.sub(lambda m: _PRIMES[len(m["primes"])], text)
+            text = _FACTORIAL.sub(" factorial ", text)
             text = _MINUS.sub(" minus ", text)
     text = _COMMAND.sub(lambda m: _command(m, language, is_formula=is_formula), text)
     text = text.replace("{", "").replace("}", "")
@@ -353,7 +364,9 @@ def _barred(text: str) -> str:
 def _applied(match: re.Match[str]) -> str:
     """ "O(n)" is "O of n"; what follows without a sign is apart."""
     after = match.string[match.end() : match.end() + 1]
-    return f" {match['name']} of {match['of']}{', ' if after.isalnum() else ''}"
+    of = match["of"] or match["event"] or match["variable"]
+    name = (match["name"] or match["chance"]).lstrip("\\")
+    return f" {name} of {of}{', ' if after.isalnum() else ''}"
 
 
 def _absolute(match: re.Match[str]) -> str:
@@ -421,8 +434,8 @@ def _shift(match: re.Match[str]) -> str:
 def _command(match: re.Match[str], language: str, *, is_formula: bool) -> str:
     name = match["name"]
     if language == "en" and name == "sim" and not _BEFORE_FIGURE.match(match.string, match.end()):
-        is_drawn = _DISTRIBUTION.match(match.string, match.end())
-        return " is distributed as " if is_drawn else " is similar to "
+        is_alike = "triangle" in match.string or _FUNCTION.match(match.string, match.end())
+        return " is similar to " if is_alike else " is distributed as "
     if language == "en" and name in _ENGLISH and (is_formula or name in _SIGNS):
         return f" {_ENGLISH[name]} "
     sign = _SIGNS.get(name, _SIGNS_OF_FORMULAS.get(name) if is_formula else None)

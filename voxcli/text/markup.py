@@ -78,6 +78,8 @@ _GENERIC = pattern_of(rf"(?<=\w\w)<(?P<types>{_TYPES})>(?!\w)")
 _TABLE_RULE = pattern_of(
     r"^[ ]{0,3}\|?[ ]{0,8}:?-{2,}:?[ ]{0,8}(?:\|[ ]{0,8}:?-{2,}:?[ ]{0,8}){0,60}\|?[ ]{0,8}$\n?", _L
 )
+_SET_OFF = pattern_of(r"^={2,6}[ ]{1,4}(?=[^\n]{0,400}[^=\s\n][ ]{0,4}$)", _L)  # "=== RUN"
+_TABLE_EDGE = pattern_of(r"^[ ]{0,3}\+(?:[-=]{2,200}\+){1,60}[ ]{0,8}$\n?", _L)
 _TABLE_ROW = pattern_of(r"^[ ]{0,3}\|(?P<cells>[^\n]*)\|[ \t]{0,8}$", _L)
 _RULE = pattern_of(r"^[ ]{0,3}(?:(?:\*[ ]?){3,}|(?:_[ ]?){3,}|={3,}|~{3,}|#{3,})[ ]{0,8}$\n?", _L)
 _HEADING = pattern_of(r"^[ ]{0,3}#{1,6}[ \t]{1,8}(?P<text>[^\n]*?\w[^\n]*)$", _L)
@@ -202,7 +204,8 @@ def _untagged(match: re.Match[str]) -> str:
 
 def _unescaped(match: re.Match[str]) -> str | None:
     """The sign; None in a path or an expression, whose words have backslashes before letters."""
-    start = match.string.rfind(" ", max(0, match.start() - 100), match.start()) + 1
+    first = max(0, match.start() - 100)
+    start = max(first, match.string.rfind(" ", first, match.start()) + 1)
     word = match.string[start : match.end() + 100].split(maxsplit=1)[0]
     return None if _IN_CODE.search(word) else match["text"] or match["money"]
 
@@ -249,6 +252,8 @@ def _lines(draft: Draft, language: str, *, is_shown: bool) -> None:
     draft.sub(_GLUED, lambda m: _GLUED_MARK.sub("- ", m.group()), "markup", "\n")
     draft.sub(_SETEXT, lambda m: f"\n\n{ended(m.group('text'))}\n\n", "markup")
     draft.sub(_TABLE_RULE, "\n", "markup")
+    draft.sub(_SET_OFF, "", "markup", "==")
+    draft.sub(_TABLE_EDGE, "", "markup", "+-")
     draft.sub(_TABLE_ROW, lambda m: ended(_row(m)), "markup")
     draft.sub(_RULE, "\n", "markup")
     draft.sub(_QUOTED, "", "markup")
@@ -276,7 +281,10 @@ def _numbered(draft: Draft, language: str) -> None:
 def _run_on(match: re.Match[str]) -> str | None:
     """ "1) Open it 2) Tap", where the number before is marked so too."""
     before = int(match["number"]) - 1
-    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    first = max(0, match.start() - 400)
+    line = match.string[
+        max(first, match.string.rfind("\n", first, match.start()) + 1) : match.start()
+    ]
     is_next = f" {before}) " in f" {line}" or line.startswith(f"{before}, ")
     return f"{'' if _ENDED.search(line[-8:]) else ','} {match['number']}, " if is_next else None
 
@@ -305,6 +313,7 @@ def _row(match: re.Match[str]) -> str:
     return ", ".join(cell for cell in cells if cell)
 
 
+_KEYED = pattern_of(r"[\w.-]{1,30}:(?:\s|\Z)")  # "version: 2" is a line of its own
 _MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor
 
 
@@ -326,4 +335,6 @@ def reflow(text: str) -> str:
 
 def _continues(previous: str, line: str) -> bool:
     """Whether a line break is only an editor's wrap."""
-    return len(previous) >= _MIN_WRAPPED or (line[0].islower() and not _ENDED.search(previous[-8:]))
+    if len(previous) >= _MIN_WRAPPED:
+        return True
+    return line[0].islower() and not (_ENDED.search(previous[-8:]) or _KEYED.match(line))

@@ -57,6 +57,7 @@ def _variable(match: re.Match[str]) -> str | None:
 _SIZED = pattern_of(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
 
 
+_KEY = pattern_of(r"[A-Za-z]{2} \*\d")  # "press *67"
 _PRODUCT = pattern_of(r"(?<!\w)[a-z][*·][a-z](?!\w)")  # "x·y"
 _LOWERED = pattern_of(r"(?<=\([a-z])-(?=\d{1,3}\))")  # "(n-1)"
 
@@ -70,6 +71,8 @@ def _operator(match: re.Match[str]) -> str | None:
         near = string[max(0, match.start() - 16) : match.end() + 16]
         is_size = after.isdecimal() and not re.search(r"[=^²³]", near) and _SIZED.search(near)
         return " by " if is_size else " times "
+    if sign == "*" and _KEY.match(string[max(0, match.start() - 3) : match.end() + 1]):
+        return "star "
     if sign in "*·":
         is_one = before.isdecimal() or after.isdecimal() or after == "(" or before == ")"
         return " times " if is_one or _PRODUCT.match(string, match.start() - 1) else None
@@ -107,7 +110,11 @@ def _sum(match: re.Match[str]) -> str | None:
     )
     if sign in "-−" and before.isalpha() and not is_spaced:
         return None
-    if before == ")" and is_spaced and _ASIDE.search(string[: match.start()][-80:]):
+    if (
+        before == ")"
+        and is_spaced
+        and _ASIDE.search(string[max(0, match.start() - 80) : match.start()])
+    ):
         return None
     if sign == "-" and _COUNTED_BEFORE.search(string[max(0, match.start() - 24) : match.start()]):
         return " to "

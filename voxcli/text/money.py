@@ -144,7 +144,8 @@ def _range(match: re.Match[str], amount: str, to: str, name: str, cent: str, sca
     first_scale = _group(match, "from_scale") or _SCALES.get(
         _group(match, "from_short").lower(), ""
     )
-    if _group(match, "again") or _has_cents(amount) or _has_cents(to):
+    is_shared = bool(scale) and not first_scale and not _group(match, "again")  # "$1.5-2.5M"
+    if not is_shared and (_group(match, "again") or _has_cents(amount) or _has_cents(to)):
         parts = []
         for each, of in ((amount, first_scale), (to, scale)):
             if of or not cent or not _has_cents(each):

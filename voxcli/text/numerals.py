@@ -88,6 +88,7 @@ _SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
 _RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
 _PLUS_MINUS = pattern_of(r"[-−]\s?/\s?\+|\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?[$€£]?\.?\d)")
 # "20~30" and "5°C ~ 10°C", as a dash would say it.
+_TIMES_RANGE = pattern_of(r"(?<=\dx)\s?[-–]\s?(?=\d{1,3}(?:\.\d)?x(?!\w))")  # 1.5x-2x
 _WAVE = pattern_of(
     r"(?P<unit>(?<=\d)(?:\s?(?:%|°[CF]?|[kcm]?m|k?g|m?[lL]|min|[hskKM]|[ap]\.?m\.?))?)\s?[~\u301c∼]\s?"
     r"(?P<sign>[-−]?)(?=[$€£¥]?\d{1,9}(?![^\W\d_]{3}))"
@@ -146,6 +147,7 @@ def canonical(draft: Draft) -> None:
     if not _REST.search(draft.text):
         return
     draft.sub(_PLUS_MINUS, "±", "symbol", "+")
+    draft.sub(_TIMES_RANGE, " to ", "number", "x")
     if "~" in draft.text or not draft.text.isascii():
         draft.sub(_WAVE, lambda m: f"{m['unit']}{' to -' if m['sign'] else '–'}", "number")
     if "- " in draft.text or not draft.text.isascii():

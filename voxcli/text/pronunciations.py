@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from voxcli.errors import TextError, UsageError, reason_of
+from voxcli.errors import TextError, UsageError, hint_for_file, reason_of
 from voxcli.text.changes import Change, Draft
 from voxcli.text.decode import decode_text
 from voxcli.text.patterns import pattern_of
@@ -202,8 +202,8 @@ def load_lexicon(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as err:
-        why = reason_of(err) if isinstance(err, OSError) else err
-        raise UsageError(f"cannot read {path}: {why}", hint="check the lexicon's name") from err
+        hint = hint_for_file(path, "check the lexicon's name")
+        raise UsageError(f"cannot read {path}: {reason_of(err)}", hint=hint) from err
     if len(content) > MAX_BYTES:
         raise UsageError(f"{path} has more than {MAX_BYTES:,} bytes")
     text = decode_text(content, source=str(path))

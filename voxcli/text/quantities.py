@@ -54,7 +54,7 @@ _TAIL_PART = pattern_of(
 # Units multiplied: "N·m", "kg·m²/s²".
 _TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
 _TIMES_PART = pattern_of(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
-_LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅])"
+_LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅](?!\d))"
 _FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
 # Its words are those of a number times a power of ten: "3 × 10⁸", "10²³".
 _SCALED = (
@@ -323,7 +323,7 @@ def _measure(match: re.Match[str]) -> str | None:
         match["between"] == "x"
         or (
             match["gap"] == ""
-            and (not _is_lasting(match) or match.string[: match.end()].endswith(",000s"))
+            and (not _is_lasting(match) or match.string.startswith(",000s", match.end() - 5))
         )
     ):
         return None

@@ -25,6 +25,8 @@ _NAMED = (
         "pound",
     ),
     (pattern_of(r"\b(?P<letter>[A-G])b(?= (?:major|minor|trumpet|clarinet)\b)"), "{letter} flat"),
+    (pattern_of(r"(?<=[a-z])#(?!\w)"), " pound"),  # of a telephone
+    (pattern_of(r"(?P<a>\b[A-Z][a-z]{2,20}) > (?=[A-Z][a-z])"), "{a}, "),
     (pattern_of(r"♩(?=\s?=)"), "quarter note"),
     (pattern_of(r"\s?&&\s?"), " and "),
     (pattern_of(r"(?<=\w)\s?\|\|\s?(?=\w)"), " or "),
@@ -123,7 +125,7 @@ _ANY_BRACKET = pattern_of("[][(){}（）【】〔〕｛｝]")
 _CALL = pattern_of(r"(?<=\w)\(\)")
 _OPTIONAL = pattern_of(r"(?<=[^\W\d_])\((?P<s>e?s)\)")
 _OPEN = pattern_of(r"[^\S\n]?[(（\[【〔{｛][^\S\n]?")
-_CLOSE = pattern_of(r"\s?[)）\]】〕}｝](?P<next>\s?[,.;:!?，。；：！？、]*)")
+_CLOSE = pattern_of(r"\s?[)）\]】〕}｝](?P<next>[^\S\n]?[,.;:!?，。；：！？、]*)")
 _WIDE = pattern_of("[\u3040-\u30ff\u3400-\u9fff，。！？；：]")
 
 # Whether any of the patterns below can match.

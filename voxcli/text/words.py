@@ -140,7 +140,7 @@ _LETTERED = (
     "Ste",
     "Rm",
 )  # "Ex. B"
-_COUNTING = pattern_of(r"\s?(?:\d|[IVX]{2,}\b|[A-Z]-?\d)")
+_COUNTING = pattern_of(r"\s?(?:\d|\(\d{1,3}\)|[IVX]{2,}\b|[A-Z]-?\d)")
 _PLACED = pattern_of(r"(?:\b(?P<word>[A-Z][a-z]{1,30})|\b\d{1,4}(?:st|nd|rd|th))\s$")
 _COURT = pattern_of(r"(?:\b\d{1,2}(?:st|nd|rd|th|d)|\bFed\.|\bD\.C\.)\s$")  # "the 9th Cir."
 _NOT_A_STREET_LIST = "In At To The From Of And Near On For By With Visit See Saint When Is Was But"

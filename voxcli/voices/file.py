@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from voxcli.errors import UsageError, VoiceFileError, reason_of
+from voxcli.errors import UsageError, VoiceFileError, hint_for_file, reason_of
 from voxcli.utterance import Recording, VoiceEncoding
 from voxcli.voices.profile import Voice, VoiceCard, check_name
 
@@ -176,7 +176,9 @@ def _read_safetensors(
             return dict(file.metadata() or {}), tensors
     except OSError as err:
         reason = reason_of(err)
-        raise VoiceFileError(f"cannot read {what}: {reason}", hint="check the path") from err
+        raise VoiceFileError(
+            f"cannot read {what}: {reason}", hint=hint_for_file(path, "check the path")
+        ) from err
     except (SafetensorError, ValueError, TypeError) as err:
         raise VoiceFileError(f"{what} is damaged, or not a voice profile", hint=WAY_OUT) from err
 

@@ -193,7 +193,8 @@ class VoiceStore:
         return path
 
     def export(self, name: str, target: Path | None = None, *, overwrite: bool = False) -> Path:
-        """Copy a profile, once it has been checked, into one file.
+        """Copy a profile, once it has been checked, into one file, which has the name that the
+        voice has here.
 
         Args:
             target: None means the voice's name in this folder, with a number if it is taken.
@@ -202,14 +203,14 @@ class VoiceStore:
             VoiceNotFoundError, VoiceFileError: as `find`.
             OutputExistsError, OutputError: it cannot be written.
         """
-        path = self.path(name)
-        read_voice(path, name)
-        data = path.read_bytes()
+        voice = self.find(name)
+        data = voice_bytes(voice)
         if target is not None:
             return _write(target, data, overwrite=overwrite)
         while True:
             try:
-                return _write(names.free_path(Path(path.name)), data, overwrite=False)
+                free = names.free_path(Path(f"{voice.name}{SUFFIX}"))
+                return _write(free, data, overwrite=False)
             except OutputExistsError:  # somebody else took it meanwhile
                 continue
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from voxcli.closing import Closing
-from voxcli.errors import UsageError, reason_of
+from voxcli.errors import UsageError, hint_for_file, reason_of
 
 MAX_FILE = 64 << 20  # bytes; the longest novels are 5 MB in all
 MAX_TOTAL = 512 << 20  # of all files that are read
@@ -51,7 +51,7 @@ class Archive(Closing):
         except _BROKEN as err:
             if isinstance(err, OSError) and err.strerror:  # says nothing of what is in it
                 raise UsageError(
-                    f"cannot read {path}: {reason_of(err)}", hint="check INPUT"
+                    f"cannot read {path}: {reason_of(err)}", hint=hint_for_file(path, "check INPUT")
                 ) from err
             hint = "get the book again; a book in another format can be converted by Calibre"
             raise UsageError(

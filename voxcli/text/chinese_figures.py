@@ -1,0 +1,281 @@
+"""Chinese: figures and what stands between them, before wetext says the numbers.
+
+Years, ranges, results of games, telephone numbers, codes, amounts and signs: what wetext takes for
+a difference ("3-2"), a date ("10-20%") or a number below zero ("歼-20"). What is no number of
+things is said figure by figure. Knows no unit but those that a range has.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from voxcli.text.changes import Draft, Replace
+from voxcli.text.patterns import pattern_of
+
+_ANY = pattern_of(r"[\d¼-¾⅐-⅞①-⑳~～〜–—－-]")
+_DASH = r"\s?(?:[-–~～〜－−]|—{1,2})\s?"
+_NUMBER = r"\d{1,9}(?:\.\d{1,4})?"
+
+# ------------------------------------------------------------ one writing
+_VULGAR = pattern_of("(?P<whole>(?<=\\d))?(?P<char>[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])")
+_ENCLOSED = pattern_of("[①-⑳]\\s?")
+_PADDED = pattern_of(r"(?<=[年/])0(?=[1-9]月)|(?<=月)0(?=[1-9][日号])|(?<!\d)0(?=[1-9]月)")
+_WIDE_COLON = pattern_of(r"(?<=\d)(?<!\.\d)(?<!\.\d\d)[：∶](?=\d)")
+_COLON_BEHIND_DECIMAL = pattern_of(r"(?<=\.\d)：(?=\d)|(?<=\.\d\d)：(?=\d)")
+_THOUSANDS = pattern_of(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
+_PLUS_MINUS = pattern_of(r"\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?\d)")
+_MIDNIGHT = pattern_of(r"(?<![\d:])(?=0:[0-5]\d(?![\d:]))")
+
+# ------------------------------------------------------------ figure by figure
+_EVENT = pattern_of(
+    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节))"
+)  # "9·11", "6·18"
+_FORMATION = pattern_of(r"(?<![\w.-])\d(?:-\d){2,4}(?![\d.-]|\s?[=＝])", re.ASCII)  # 4-4-2
+_STANDARD_YEAR = pattern_of(
+    r"(?<![A-Za-z])(?P<name>[A-Z]{2,5}) ?(?P<number>\d{3,6})[-:](?P<year>\d{2}|\d{4})(?!\d)"
+)
+_CARD = pattern_of(r"(?<!\d)\d{4}(?: \d{3,4}){2,5}(?! ?\d)")
+_ADDRESS = pattern_of(
+    r"(?:https?://|www\.)[!-~]{1,400}|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}", re.ASCII
+)
+_ALL_FIGURES = pattern_of(r"\d+")
+_CODE_LEAD = (
+    "身份证|银行卡|区号|房间|验证码|校验码|密码|取件码|邀请码|提取码|账号|帐号|卡号|编号|"
+    "学号|工号|单号|号码|房号|房间号|车牌号|邮编|尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机"
+)
+_CODE = pattern_of(
+    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})"
+    r"(?![\d.,%-]|[元年个万平米间])"
+)
+_VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
+# A day or a month of a year, as wetext takes it, where it is no number.
+_NO_MONTH = pattern_of(r"(?<![\d.])(?P<whole>\d{4})\.(?P<part>0?[1-9]|1[0-2])(?=[点元万亿米度%％])")
+_ROOM = pattern_of(r"(?<![\d.-])(?P<digits>(?:\d{1,3}-){0,2}\d{3,4})(?=室|号?房间?|宿舍)")
+_SHORT_YEARS = pattern_of(r"(?<!\d)(?P<digits>\d0)(?=(?:、|和|后、)\d0后)")
+_LINES = pattern_of(r"(?<!\d)(?P<digits>360|480|540|720|1080|1440|2160|4320)(?=[pPiI](?![A-Za-z]))")
+_TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
+_PHONE = pattern_of(
+    r"(?<![\w.-])(?:(?P<country>\+86[ -]?)?"
+    r"(?P<mobile>1[3-9]\d[ -]\d{4}[ -]\d{4}|(?<=[6 -])1[3-9]\d{9})"
+    r"|(?P<city>[（(]0\d{2,3}[)）] ?|0\d{2,3}-)(?P<line>\d{7,8})"
+    r"|(?P<free>\+\d{1,3}(?:[ -]\d{2,4}){2,4}|[48]00-\d{3}-\d{4}|[48]00-\d{4}-\d{3}))"
+    r"(?!\d|[ -]\d)",
+    re.ASCII,
+)
+_DIGITS = str.maketrans("0123456789-", "零一二三四五六七八九杠")
+
+# ------------------------------------------------------------ years, results, ranges
+_DECADES = pattern_of(rf"(?<!\d)(?P<from>\d0){_DASH}(?=\d0后)")
+_YEARS = pattern_of(
+    rf"(?<![\d.A-Za-z-])(?P<from>1\d{{3}}|20\d\d)(?P<year>年?)(?:{_DASH}|(?P<to>[至到]))"
+    r"(?P<last>(?P<long>1\d{3}|20\d\d)|\d\d)(?![\d.,%％-])"
+    r"(?P<of>\s?(?:学年|赛季|财年|年度|年(?![前后])|届|[）)]|$|[，。；、])?)"
+)
+_SEASON = pattern_of(r"(?<!\d)(?P<from>20\d\d)/(?P<last>(?:20)?\d\d)(?=\s?(?:学年|赛季|财年|年度))")
+_SCORE = pattern_of(
+    r"(?<![\d.:-])(?P<ours>\d{1,3})[-–—:](?P<theirs>\d{1,3})"
+    r"(?=\s?[，。；、！？\s）)]|$|\s?(?:[\u4e00-\u9fff]{0,2}?"
+    r"(?:胜|平|负|败|领先|落后|逆转|告负|夺冠|取|赢|输|的比分|拿下|淘汰)))"
+)
+_RESULT = pattern_of(
+    r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])[^\d，。；！？]{0,6}\Z"
+)
+_RESULT_BEHIND = pattern_of(r"\s?[\u4e00-\u9fff]{0,2}?(?:胜|平|负|败|领先|落后|逆转|夺冠|淘汰)")
+# Between what is alike: "5-10℃", "10%~20%", "9:00—11:30", "3月5日-8日".
+_FROM_TO = pattern_of(
+    rf"(?<![\d.:/-])(?:(?<![A-Za-z])|(?<=[pP]))(?P<sign>-?)(?P<from>{_NUMBER})"
+    r"(?P<unit>\s?(?:[%％℃度元个日号月年点分秒时天周岁人米万亿章节页条期届倍]{1,2}|"
+    r"°C?|[A-Za-z]{1,3}(?:/[A-Za-z]{1,3})?(?![A-Za-z]))|:\d\d)?"
+    rf"{_DASH}(?=(?P<money>[¥￥$€]?)(?P<minus>-?)(?P<to>{_NUMBER})(?P<clock>:\d\d)?"
+    rf"(?!\d|{_DASH}\d|/\d))"
+)
+_IS_CALCULATED = pattern_of(r"\s?(?:=|＝|等于|得)")
+_PERCENT_BEHIND = pattern_of(r"\s?[%％]")
+_STANDARD = pattern_of(r"[A-Z]{2,4}(?:/[A-Z])?\s?\Z")
+_MEASURED = pattern_of(r"\s?(?:[%％℃°A-Za-z]|[\u4e00-\u9fff])")
+_ALONE = pattern_of(r"\s?[，。；、！？）)]|\s*$")
+_SAID_TO = pattern_of(  # "周一-周五", "一-三年级", "P1-P3"
+    rf"(?<=[一二三四五六七八九十天日月]){_DASH}(?=(?:周|星期|第)?[一二三四五六七八九十天])"
+    r"|(?<=\d)-(?=(?P<letter>[A-Z])\d)(?<=(?P=letter)\d-)"
+)
+
+# ------------------------------------------------------------ money and signs
+_MONEY = pattern_of(
+    r"(?<![A-Za-z])(?:(?P<land>US|HK|NT|A|C|S)\$|(?P<sign>[$€£¥￥₩₹₽฿]))\s?"
+    r"(?P<number>\d[\d.]{0,15})(?P<scale>[千百]?[万亿])?"
+)
+_CURRENCIES = {
+    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "￥": "元", "₩": "韩元", "₹": "卢比",
+    "₽": "卢布", "฿": "泰铢", "US": "美元", "HK": "港元", "NT": "新台币", "A": "澳元",
+    "C": "加元", "S": "新加坡元",
+}  # fmt: skip
+_MONEY_SPAN = pattern_of(rf"(?P<sign>[$€£])(?P<from>{_NUMBER})-(?P<to>{_NUMBER})(?![\d$€£.%-])")
+_SIGNED_PERCENT = pattern_of(r"(?<![\d%％])(?P<sign>[-−+±])(?=\d{1,9}(?:\.\d{1,4})?\s?[%％])")
+_SIGNED = {"-": "负", "−": "负", "+": "正", "±": "正负"}
+_LOWERED = pattern_of(r"(?<=(?<![A-Za-z/\d])[a-z])\s?-\s?(?=\d)")  # "n-1"
+_NAMED = pattern_of(  # "歼-20", where a sign below zero has a unit
+    r"(?<=[\u4e00-\u9fff])-(?=\d{1,4}(?![\d.]|\s?(?:[°℃度%％元米]|摄氏|华氏)))"
+)
+_OF_BELOW = pattern_of(
+    r"(?:[分数值球额量润为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z"
+)
+_PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])|(?<=元)/(?=[股平度晚位张套台亩])")
+_PRESSURE = pattern_of(
+    r"(?:(?P<of>血压[为是：:]?)|(?<!\d))(?P<high>\d{2,3})/(?P<low>\d{2,3})"
+    r"(?(of)(?!\d)|(?=\s?(?:mmHg|毫米汞柱)))"
+)
+
+
+def figures(draft: Draft) -> None:
+    """Say them as a person would; units and powers are left to `chinese.py`."""
+    if not _ANY.search(draft.text):
+        return
+    for pattern, replace, kind in _RULES:
+        draft.sub(pattern, replace, kind)
+
+
+def _plain(char: str) -> str:
+    """The figures of a fraction or a number in a circle."""
+    return unicodedata.normalize("NFKC", char).replace("\u2044", "/")
+
+
+def _figures(written: str) -> str:
+    return written.translate(_DIGITS)
+
+
+def _address(match: re.Match[str]) -> str:
+    return _ALL_FIGURES.sub(lambda m: _figures(m.group()), match.group())
+
+
+def _standard(match: re.Match[str]) -> str:
+    """A standard and its year, figure by figure: "GB2312-80"."""
+    return f"{match['name']} {_figures(match['number'])}杠{_figures(match['year'])}"
+
+
+def _phone(match: re.Match[str]) -> str:
+    """Figure by figure, in groups: "138 1234 5678", "010-12345678"."""
+    lead = ["加八六"] if match["country"] else []
+    if match["city"]:
+        groups = [match["city"].strip("-()（） "), match["line"]]
+    else:
+        groups = re.split("[ -]", match["mobile"] or match["free"])
+    return "，".join((*lead, *map(_figures, groups))).replace("+", "加")
+
+
+def _years(match: re.Match[str]) -> str | None:
+    """A year has its figures said; two numbers without a sign of years are none."""
+    of = match["of"] or ""
+    is_named = bool(match["year"]) or of.strip() in ("学年", "赛季", "财年", "年度", "年", "届")
+    is_end = bool(of) or match.end() == len(match.string)
+    is_one = match["long"] is not None and 1000 < int(match["from"]) < int(match["long"]) < 2100
+    if match["long"] is None and of.strip() not in ("学年", "赛季", "财年", "年度", "年"):
+        return None
+    if not is_named and not (is_one and is_end and int(match["from"]) >= 1500):
+        return None
+    if not is_named and match["to"]:
+        return None
+    first, last = (_figures(match[name]) for name in ("from", "last"))
+    return f"{first}{match['year']}{match['to'] or '到'}{last}{of}"
+
+
+def _score(match: re.Match[str]) -> str | None:
+    before = match.string[max(0, match.start() - 14) : match.start()]
+    is_one = _RESULT.search(before) or _RESULT_BEHIND.match(match.string, match.end())
+    return f"{match['ours']}比{match['theirs']}" if is_one else None
+
+
+def _from_to(match: re.Match[str]) -> str | None:
+    """A range; what is calculated stays, and a number of a thing has a bar: "3-201"."""
+    end = match.end("clock") if match["clock"] else match.end("to")
+    if _IS_CALCULATED.match(match.string, end):
+        return None
+    lead, unit = f"{match['sign']}{match['from']}", match["unit"] or ""
+    is_timed = unit[:1] == ":"
+    if is_timed != bool(match["clock"]):
+        return None
+    if not unit and _PERCENT_BEHIND.match(match.string, end):
+        return f"{lead}%到"
+    if not unit and _STANDARD.search(match.string[max(0, match.start() - 8) : match.start()]):
+        return f"{_figures(lead)}杠"
+    is_below = bool(match["sign"] or match["minus"])
+    is_rising = is_below or float(match["from"]) < float(match["to"])
+    figures = (match["from"], match["to"])
+    if not unit and any(len(each) > 1 and each[0] == "0" and each[1] != "." for each in figures):
+        return None
+    if " " in match.group() and not unit and not _MEASURED.match(match.string, end):
+        return None
+    if unit or is_rising:
+        return f"{lead}{unit}到"
+    is_alone = _ALONE.match(match.string, end) and max(map(float, figures)) <= 30
+    return f"{lead}{'比' if is_alone else '杠'}"
+
+
+def _money(match: re.Match[str]) -> str | None:
+    """What wetext does not know: "$1.5万", "₩100", "HK$5"."""
+    if not (match["land"] or match["scale"] or match["sign"] in "₩₹₽฿"):
+        return None
+    return f"{match['number']}{match['scale'] or ''}{_CURRENCIES[match['land'] or match['sign']]}"
+
+
+def _counted(written: str) -> str:
+    """Two or three figures as a number, where wetext would take 120 for a telephone number."""
+    hundreds, rest = divmod(int(written), 100)
+    tens, ones = divmod(rest, 10)
+    said = f"{hundreds}百" if hundreds else ""
+    if tens:
+        said += f"{tens if said or tens > 1 else ''}十"
+    elif said and ones:
+        said += "零"
+    return _figures(f"{said}{ones or ''}")
+
+
+def _pressure(match: re.Match[str]) -> str:
+    return f"{match['of'] or ''}{_counted(match['high'])}比{match['low']}"
+
+
+def _named(match: re.Match[str]) -> str | None:
+    before = match.string[max(0, match.start() - 3) : match.start()]
+    return None if _OF_BELOW.search(before) else ""
+
+
+def _listed(match: re.Match[str]) -> str:
+    return _figures(match["digits"])
+
+
+_RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
+    (_VULGAR, lambda m: f"{'' if m['whole'] is None else '又'}{_plain(m['char'])}", "number"),
+    (_ENCLOSED, lambda m: f"{_plain(m.group().strip())}、", "number"),
+    (_EVENT, lambda m: _figures(re.sub("[·.]", "", m["digits"])), "date"),
+    (_FORMATION, lambda m: _figures(m.group().replace("-", "")), "number"),
+    (_STANDARD_YEAR, _standard, "number"),
+    (_CARD, lambda m: _figures(m.group()), "number"),
+    (_DECADES, lambda m: f"{_figures(m['from'])}到", "date"),
+    (_MONEY_SPAN, lambda m: f"{m['from']}到{m['to']}{_CURRENCIES[m['sign']]}", "money"),
+    (_LOWERED, "减", "symbol"),
+    (_PADDED, "", "date"),
+    (_WIDE_COLON, ":", "punctuation"),
+    (_COLON_BEHIND_DECIMAL, "，", "punctuation"),
+    (_THOUSANDS, lambda m: m.group().replace(",", ""), "number"),
+    (_PLUS_MINUS, "±", "symbol"),
+    (_PHONE, _phone, "phone"),
+    (_ADDRESS, _address, "address"),
+    (_CODE, lambda m: f"{m['lead']}{_figures(m['digits'])}", "phone"),
+    (_VERSION, lambda m: _figures(m.group()).replace(".", "点"), "number"),
+    (_NO_MONTH, lambda m: f"{m['whole']}点{_figures(m['part'])}", "number"),
+    (_MIDNIGHT, "0", "time"),
+    (_ROOM, _listed, "number"),
+    (_SHORT_YEARS, _listed, "date"),
+    (_LINES, _listed, "number"),
+    (_TITLE, _listed, "date"),
+    (_YEARS, _years, "date"),
+    (_SEASON, lambda m: f"{_figures(m['from'])}到{_figures(m['last'])}", "date"),
+    (_SCORE, _score, "number"),
+    (_FROM_TO, _from_to, "number"),
+    (_SAID_TO, "到", "number"),
+    (_MONEY, _money, "money"),
+    (_SIGNED_PERCENT, lambda m: _SIGNED[m["sign"]], "number"),
+    (_PER, "每", "unit"),
+    (_NAMED, _named, "number"),
+    (_PRESSURE, _pressure, "number"),
+)
