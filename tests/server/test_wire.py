@@ -24,6 +24,8 @@ import msgspec
 import numpy as np
 import pytest
 from fakes import fake_engine
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from needs import PATIENCE_S
 from running import Running, run_server
 
@@ -158,6 +160,45 @@ def test_an_answer_that_is_nested_without_end_is_none(deep: bytes, kind: int) ->
 
 
 # ------------------------------------------------------------------------ checked on the way in
+
+
+def count_of(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(1 + count_of(each) for each in value.values())
+    return 1 + sum(map(count_of, value)) if isinstance(value, list) else 1
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats()
+    | st.text(max_size=300) | st.binary(max_size=300)
+    | st.sampled_from(["x" * 70_000, b"y" * 70_000, [0] * 70_000])
+    | st.builds(msgspec.msgpack.Ext, st.integers(0, 99), st.binary(max_size=300)),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=40), inner),
+    max_leaves=40,
+)  # fmt: skip
+
+
+@settings(derandomize=True, deadline=None, database=None, max_examples=50)
+@given(value=plain)
+def test_the_values_of_a_message_are_counted_before_they_are_made(value: Any) -> None:
+    body = msgspec.msgpack.encode(value)
+    assert wire.num_values(body, 1 << 40) == count_of(value)
+    assert wire.num_values(body + b"\x90", 1 << 40) == count_of(value)
+    assert wire.num_values(body, 5) == min(count_of(value), 6)
+
+
+@pytest.mark.parametrize(
+    "many", [b"\x90", b"\x80", b"\xc0", b"\x91\x90", b"\xa0"], ids=lambda many: many.hex()
+)
+@pytest.mark.parametrize("head", [b"\xdd", b"\xdf"], ids=["array", "map"])
+def test_an_order_of_too_many_values_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, head: bytes, many: bytes
+) -> None:
+    monkeypatch.setattr(msgspec.msgpack, "decode", lambda *_: pytest.fail("it was read"))
+    body = head + struct.pack(">I", 2 * wire.MAX_VALUES) + many * 4 * wire.MAX_VALUES
+    with pytest.raises(UsageError, match="more than 100,000 values"):
+        wire.read_order(wire.PlanOrder, body)
+
 
 RUBBISH = (b"", b"\0" * 8, b"\xff" * 40, b"\x91" * 5000, wire.pack({}), wire.pack({"utterance": 1}))
 ODD: dict[str, dict[str, Any]] = {

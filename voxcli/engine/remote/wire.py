@@ -52,6 +52,16 @@ RESTART = "restart it with 'voxcli serve --stop' and 'voxcli serve --background'
 MIN_RATE, MAX_RATE = 1_000, 1_000_000  # Hz, of a recording
 MAX_SHOWN = 40  # characters of what the other side says it is
 MAX_BYTES = 1 << 30  # of a message: no encoding of a recording comes near
+MAX_VALUES = 100_000  # of an order: they take sixty bytes each; an array, and a text, is one
+# MessagePack: first bytes of a value -> bytes that say its length, or of the value itself
+_COUNTED = {
+    **{0xC4: 1, 0xC5: 2, 0xC6: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4},
+    **{0xD9: 1, 0xDA: 2, 0xDB: 4, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4},
+}
+_SIZES = {
+    **{0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8},
+    **{0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17},
+}
 _HEAD = struct.Struct("<BI")  # kind and length of a message
 _BEAT, _MESSAGE, _FAILURE = range(3)
 BEAT = _HEAD.pack(_BEAT, 0)
@@ -253,12 +263,41 @@ def read_order(kind: type[T], body: bytes, what: str = "utterance") -> T:
     """
     _read_annotations()
     try:
+        if num_values(body, MAX_VALUES) > MAX_VALUES:
+            raise ValueError(f"it has more than {MAX_VALUES:,} values")
         plain = msgspec.msgpack.decode(body)
         order = msgspec.convert(plain, kind, dec_hook=_array_in)
         _check(plain, order)
         return order
     except (ValueError, TypeError, AssertionError, RecursionError) as err:
         raise UsageError(f"the {what} is malformed: {err}", hint="upgrade voxcli") from err
+
+
+def num_values(body: bytes, most: int) -> int:
+    """How many values a message in MessagePack has, those of its arrays and maps included; it is
+    read no further than to see that it has more than `most`."""
+    at = num = 0
+    num_left = 1
+    while num_left and num <= most and at < len(body):
+        head = body[at]
+        at, num, num_left = at + 1, num + 1, num_left - 1
+        if head < 0x80 or head >= 0xE0:  # a small number
+            continue
+        if head < 0xA0:  # a short map or array
+            num_left += (head & 0xF) << (head < 0x90)
+        elif head < 0xC0:  # a short text
+            at += head & 0x1F
+        elif head in _COUNTED:
+            width = _COUNTED[head]
+            length = int.from_bytes(body[at : at + width], "big")
+            at += width
+            if head >= 0xDC:  # array or map
+                num_left += length << (head >= 0xDE)
+            else:
+                at += length + (0xC7 <= head <= 0xC9)  # an extension has a type too
+        else:
+            at += _SIZES.get(head, 0)
+    return num
 
 
 def _check(plain: Any, made: Any) -> None:
