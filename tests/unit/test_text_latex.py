@@ -271,7 +271,7 @@ def test_line_ends_that_a_program_wrote_are_line_ends() -> None:
     [
         (r"first\nsecond", "first second"),
         (r"Hello.\nhow are you", "Hello. how are you"),
-        (r"one\ntwo\nnever\nthree", "one two never three"),  # the others decide for "never"
+        (r"one\ntwo\nnever\nthree", "one, two, never, three"),  # the others decide for "never"
         (r"Name\tAge\tCity", "Name Age City"),
         (r"One.\\nTwo.", "One. Two."),
         (r"caf\u00e9 \u2014 \ud83d\ude00", "café —"),
@@ -282,7 +282,7 @@ def test_what_a_program_wrote_of_a_line_is_read(written: str, spoken: str) -> No
 
 
 def test_line_ends_before_small_letters_are_known_in_every_language() -> None:
-    assert said(r"erste Zeile\nzweite Zeile\nnein", "de") == "erste Zeile zweite Zeile nein"
+    assert said(r"erste Zeile\nzweite Zeile\nnein", "de") == "erste Zeile, zweite Zeile, nein"
     assert said(r"première ligne\nseconde ligne", "fr") == "première ligne seconde ligne"
     assert said(r"C:\neu und dir\name", "de") == r"C:\neu und dir\name"
 

@@ -160,3 +160,41 @@ def test_what_takes_a_mark_away_glues_no_neighbours(stop: str, mark: str, after:
 def test_a_bracket_at_the_start_of_a_line_leaves_the_line_before_alone() -> None:
     spoken = said("Hello there.\n[00:01:27] Speaker 2: Good evening.")
     assert spoken.startswith("Hello there.\n")
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Apples\nBread\nOat milk", "Apples,\nBread,\nOat milk"),
+        ("to buy\napples\nbread", "to buy,\napples,\nbread"),
+        ("Anna Smith\nMill Lane,\nLeeds", "Anna Smith,\nMill Lane,\nLeeds"),
+        ("Name: Bob\nCity: Rome\nFrom: Ann", "Name: Bob,\nCity: Rome,\nFrom: Ann"),
+        (
+            "The rain came down all night\nAnd nobody heard the bell\nThe boats went at five.",
+            "The rain came down all night,\nAnd nobody heard the bell,\nThe boats went at five.",
+        ),
+        ("Chapter One\nIt was dark. Rain fell.", "Chapter One.\nIt was dark. Rain fell."),
+        ("The Art of Tea\nWarm the pot.", "The Art of Tea.\nWarm the pot."),
+        ("Dear Anna\nThank you\nfor the tea.", "Dear Anna.\nThank you for the tea."),
+    ],
+)
+def test_lines_that_only_the_eye_tells_apart_end_audibly(written: str, spoken: str) -> None:
+    assert said(written) == spoken
+    assert said(spoken) == spoken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He met\nPresident Lincoln\nToday at noon.",
+        "I saw the\nEiffel Tower in\nParis and the\nLouvre.",
+        "My name is\nBob Smith", "Anna and\nBob came.", "Stop!\nWait.\nGo on.",
+        "We went down to the harbour with\nAnna, and saw the ships.", "One line alone",
+    ],
+)  # fmt: skip
+def test_lines_that_an_editor_wrapped_get_no_marks(text: str) -> None:
+    assert said(text).split() == text.split()
+
+
+def test_items_in_chinese_end_with_the_comma_of_chinese() -> None:
+    assert said("苹果\n面包\n牛奶", "zh") == "苹果，\n面包，\n牛奶"

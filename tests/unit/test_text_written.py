@@ -459,5 +459,5 @@ def test_what_strangers_wrote_is_read(written: str, spoken: str) -> None:
 def test_lettered_lines_are_items_where_a_neighbour_is_one() -> None:
     assert normalise("a) First\nb) Second").text == "a, First.\nb, Second."
     assert normalise("(a) First\n(b) Second").text == "a, First.\nb, Second."
-    assert normalise("J. Smith\nK. Lee").text == "J Smith\nK Lee"
+    assert normalise("J. Smith\nK. Lee").text == "J Smith.\nK Lee"
     assert normalise("a) only one").text == "a, only one"

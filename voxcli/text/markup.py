@@ -7,7 +7,9 @@ Works on any language; knows nothing of numbers or abbreviations.
 
 from __future__ import annotations
 
+import operator
 import re
+from itertools import groupby, pairwise
 
 from voxcli.text import characters
 from voxcli.text.changes import DIRECTION, Draft
@@ -315,22 +317,61 @@ def _row(match: re.Match[str]) -> str:
 
 _KEYED = pattern_of(r"[\w.-]{1,30}:(?:\s|\Z)")  # "version: 2" is a line of its own
 _MIN_WRAPPED = 45  # a line this long that ends without a mark was wrapped by an editor
+_MIN_VERSE = 16  # characters
+_MAX_ITEM_WORDS = 3
+_WIDE_END = pattern_of("[\u3040-\u30ff\u3400-\u9fff][\"'”’」』)）]*$")
+_TITLE = pattern_of(
+    r"[A-Z\d][\w'’-]*(?:,? (?:(?:a|an|and|for|in|of|on|the|to) )*[A-Z\d][\w'’-]*)*+"
+)
 
 
 def reflow(text: str) -> str:
     """Join wrapped lines, keep short ones apart, one blank line between paragraphs, one space."""
-    pieces: list[str] = []
-    last, gap = "", ""
-    for raw in text.split("\n"):
-        line = " ".join(raw.split())
-        if not line:
-            gap = "\n\n"
-            continue
-        if last:
-            pieces.append(gap or (" " if _continues(last, line) else "\n"))
-        pieces.append(line)
-        last, gap = line, ""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    parts = (list(part) for is_blank, part in groupby(lines, operator.not_) if not is_blank)
+    return "\n\n".join(map(_reflowed, parts))
+
+
+def _reflowed(lines: list[str]) -> str:
+    if _are_items(lines):
+        return "\n".join(lines)
+    pieces = lines[:1]
+    for previous, line in pairwise(lines):
+        pieces += (" " if _continues(previous, line) else "\n", line)
     return "".join(pieces)
+
+
+def _are_items(lines: list[str]) -> bool:
+    """Whether these are a list without marks: shorter than any editor wraps, and no sentence."""
+    is_short = len(lines) > 2 and all(line.count(" ") < _MAX_ITEM_WORDS for line in lines)
+    return is_short and not _ENDED.search(lines[-1][-8:])
+
+
+def end_lines(text: str) -> str:
+    """Lines of a list, a verse or a title end audibly where the writer left it to the eye.
+
+    A voice would else run them on. What an editor wrapped has lines that begin in the middle of a
+    sentence, so with small letters.
+    """
+    return "\n\n".join("\n".join(_lines_ended(part.split("\n"))) for part in text.split("\n\n"))
+
+
+def _lines_ended(lines: list[str]) -> list[str]:
+    first, *others = lines
+    is_verse = len(lines) > 2 and all(
+        _MIN_VERSE <= len(line) < _MIN_WRAPPED and not line[:1].islower() for line in lines
+    )
+    if is_verse or _are_items(lines):
+        return [*map(_with_comma, lines[:-1]), lines[-1]]
+    if others and len(first) < _MIN_WRAPPED and others[0][:1].isupper() and _TITLE.fullmatch(first):
+        return [_ended(first), *others]
+    return lines
+
+
+def _with_comma(line: str) -> str:
+    if not line or _ENDED.search(line[-8:]):
+        return line
+    return line + ("，" if _WIDE_END.search(line[-8:]) else ",")
 
 
 def _continues(previous: str, line: str) -> bool:

@@ -118,7 +118,7 @@ def normalise(
         if language == "zh":
             chinese.numbers(draft)
     if "\n" in draft.text:
-        draft.text = "\n".join(line.strip() for line in draft.text.split("\n"))
+        draft.text = markup.end_lines("\n".join(map(str.strip, draft.text.split("\n"))))
     draft.text = draft.text.strip()
     return draft.done(silences)
 
