@@ -33,7 +33,7 @@ from voxcli.cli import serve
 from voxcli.config import DEFAULT_MODEL, EngineConfig, SamplingParams
 from voxcli.engine.base import Wanted
 from voxcli.engine.choose import open_engine
-from voxcli.engine.remote import client, find
+from voxcli.engine.remote import client, find, wire
 from voxcli.engine.remote.client import RemoteEngine
 from voxcli.engine.remote.find import connect_here, connect_to, health_at
 from voxcli.engine.remote.place import HeldError, Hold, Place
@@ -238,7 +238,10 @@ def test_a_server_elsewhere_speaks_with_its_model_unless_one_is_named(
         open_engine(hot.url, config, rows_a_server=rows, is_model_named=True)
 
 
+OWN = "".join(f"{name}: {value}\r\n" for name, value in wire.HEADERS.items()).encode()
 OTHERS = {
+    "an own answer of nothing": b"HTTP/1.1 200 OK\r\n" + OWN + b"Content-Length: 0\r\n\r\n",
+    "an own answer that is cut": b"HTTP/1.1 200 OK\r\n" + OWN + b"Content-Length: 9\r\n\r\n\x01",
     "a page": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
     "other JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
     "half a match": b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"mismatch": null}',

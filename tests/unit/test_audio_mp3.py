@@ -46,10 +46,10 @@ def counted(data: bytes, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("prefix", [b"", b"ID3\x04\0\0\0\0\x02\0" + bytes(256)])
-def test_a_stream_without_a_length_is_read_to_its_end(prefix: bytes) -> None:
+def test_a_stream_without_a_length_is_read_to_its_end(prefix: bytes, tmp_path: Path) -> None:
     data = prefix + streamed(speech())
-    stated = soundfile.info(io.BytesIO(data)).duration
-    assert stated < SECONDS / 2  # else this shows nothing
+    (tmp_path / "a.mp3").write_bytes(data)  # in memory, libsndfile opens it or not as luck has it
+    assert soundfile.info(tmp_path / "a.mp3").duration < SECONDS / 2  # else this shows nothing
     assert decode_audio(data, "it").duration_s == pytest.approx(SECONDS, abs=CODEC_S)
 
 

@@ -111,21 +111,21 @@ class Cast:
 
     def notes(self, rows: Iterable[Row]) -> list[str]:
         """For people: who has a voice in vain, who that of the command, and who none."""
-        known: set[str] = set()
+        known: dict[str, str] = {}  # as it is written first
         rest: Counter[str] = Counter()
         silent: Counter[str] = Counter()
         for row in rows:
             role = self.roles.get(folded(row.speaker))
-            known.add(row.speaker)
+            known.setdefault(folded(row.speaker), row.speaker)
             if role is None and row.speaker and not (row.voice or row.ref):
                 rest[row.speaker] += 1
             elif role is not None and role.voice == SILENT and row.skipped:
                 silent[row.speaker] += 1
-        present = set(map(folded, known))
+        names = list(known.values())
         vain = [
-            f"{role.name}{f' ({near.strip()})' if (near := nearest(role.name, known)) else ''}"
+            f"{role.name}{f' ({near.strip()})' if (near := nearest(role.name, names)) else ''}"
             for key, role in self.roles.items()
-            if role.is_typed and key not in present
+            if role.is_typed and key not in known
         ]
         notes = [*self.unused]
         notes += [f"nobody in the table is called {', '.join(vain)}"] if vain else []

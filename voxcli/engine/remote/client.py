@@ -331,7 +331,10 @@ def ask_who(server: Server, wanted: Wanted) -> wire.Match:
     with sent, sent.ended_after(ANSWER_S):
         answer = sent.answer()
         check(answer, server.name)
-        return wire.read_next(wire.Match, answer)
+        try:
+            return wire.read_next(wire.Match, answer)
+        except EOFError as err:
+            raise http.client.IncompleteRead(b"") from err
 
 
 def _in_unicode(utterance: Utterance) -> Utterance:

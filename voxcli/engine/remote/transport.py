@@ -184,6 +184,7 @@ class Sent(Closing):
         self._connection = connection
         self._socket: socket.socket = connection.sock
         self._answer: http.client.HTTPResponse | None = None
+        self._is_ended = False
 
     def answer(self) -> http.client.HTTPResponse:
         """Wait for the head of the answer; once.
@@ -196,6 +197,7 @@ class Sent(Closing):
 
     def hang_up(self) -> None:
         """End it for the thread that reads, which closes it; always safe, from any thread."""
+        self._is_ended = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -203,13 +205,18 @@ class Sent(Closing):
     def ended_after(self, limit_s: float) -> Iterator[None]:
         """Hang up when the block takes longer, even if something trickles in all the time.
 
-        What is being read then ends before its end: an `HTTPException` or `OSError`.
+        Raises:
+            TimeoutError: it did.
         """
         timer = threading.Timer(limit_s, self.hang_up)
         timer.daemon = True
         timer.start()
         try:
             yield
+        except (OSError, EOFError, http.client.HTTPException, ValueError) as err:
+            if self._is_ended:  # the answer ends wherever it was, or is reset
+                raise TimeoutError(f"its answer does not end within {limit_s:g} s") from err
+            raise
         finally:
             timer.cancel()
 
