@@ -29,6 +29,8 @@ from voxcli.hub import encoder_checksum, resolve_model
 from voxcli.voices import VoiceStore
 from voxcli.voices.store import bundled_folder
 
+EMMA = Path(__file__).resolve().parents[2] / "samples" / "voices" / "emma.flac"
+
 
 @pytest.fixture(autouse=True)
 def empty_present_folder(own_home: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -716,6 +718,44 @@ def test_files_for_folders_and_folders_for_files_are_told_apart(
     assert (code, out) == (EXIT_OUTPUT, "")
     assert f"voxcli: error: {message}" in err
     assert Path("a.wav").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "batch a.csv -o out --mix out/0001.wav",
+            "--mix would write out/0001.wav, which is the file of row 1",
+        ),
+        ("batch a.csv -o out --mix out/../out/0002.wav", "which is the file of row 2"),
+        (
+            "batch a.csv -o out --mix m.flac --bed m.flac",
+            "--mix would write m.flac, which is the bed",
+        ),
+        (
+            "batch a.srt -o out --subtitles a.srt",
+            "--subtitles would write a.srt, which is the table itself",
+        ),
+        ("batch a.csv -o out --subtitles out/report.json", "which is a report"),
+        ("batch b.csv -o out --mix m.flac", "which is a recording of the table"),
+        (
+            "clone Hello. --ref m.flac -o ./m.flac",
+            "-o would write ./m.flac, which is the recording",
+        ),
+    ],
+)
+def test_what_a_command_reads_or_writes_is_never_written_over(
+    words: str, message: str, run: Any
+) -> None:
+    Path("a.csv").write_text("text\nHello.\nGo on.\n")
+    Path("b.csv").write_text("text,ref\nHello.,m.flac\n")
+    Path("a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHello.\n")
+    shutil.copy(EMMA, "m.flac")
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    code, out, err = run(*words.split(), "--overwrite", "--seed", "1")
+    assert (code, out) == (EXIT_USAGE, "")
+    assert message in err
+    assert before == {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
 
 
 def without_roots_rights() -> list[str]:

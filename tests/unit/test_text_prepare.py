@@ -136,6 +136,13 @@ def test_another_encoding_must_be_named() -> None:
         decode_text(data, encoding="klingon", source="a.txt")
 
 
+def test_a_mark_before_other_bytes_is_no_text_and_counts_in_the_offset() -> None:
+    data = b"\xef\xbb\xbf" + "Zo\xeb".encode("cp1252")
+    with pytest.raises(TextError, match=r"a\.txt is not utf-8: 0xeb at byte 5"):
+        decode_text(data, source="a.txt")
+    assert decode_text(data, encoding="cp1252", source="a.txt") == "Zoë"
+
+
 def test_binary_is_refused_with_the_offset() -> None:
     with pytest.raises(TextError, match="a NUL at byte 1"):
         decode_text(b"a\0b", source="stdin")

@@ -6,6 +6,7 @@ what the file may be, with words of it to judge by. Knows nothing of columns.
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 from collections import Counter
@@ -93,8 +94,9 @@ def decode_table(data: bytes, encoding: str | None, source: str) -> tuple[str, s
         text = decode_text(data, encoding=encoding, source=source)
     except TextError as err:
         is_encoding = isinstance(err.__cause__, UnicodeDecodeError) and b"\0" not in data
-        if encoding is None and is_encoding and (name := _guess(data)):
-            words = " ".join(_telling_words(data.decode(name)))
+        body = data.removeprefix(codecs.BOM_UTF8)
+        if encoding is None and is_encoding and (name := _guess(body)):
+            words = " ".join(_telling_words(body.decode(name)))
             err.hint = (
                 f"save it as UTF-8, or name its encoding: with --encoding {name} it says '{words}'"
             )

@@ -7,6 +7,7 @@ report = session.run(load, ...)      speak what is left
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,7 @@ from voxcli.batch.log import OnOutcome, RunLog
 from voxcli.batch.manifest import Manifest
 from voxcli.batch.preflight import Rules
 from voxcli.batch.records import Table
-from voxcli.batch.report import effective_values, is_foreign
+from voxcli.batch.report import CSV_NAME, JSON_NAME, effective_values, is_foreign
 from voxcli.batch.resume import take_stock
 from voxcli.batch.rows import Problem
 from voxcli.batch.run import BatchRun
@@ -126,7 +127,28 @@ class Session:
             )
         if self.timeline is not None:
             rows, root = [job.row for job in self.jobs], self.folder.root
+            self._refuse_one_path_twice(self.timeline)
             self.timeline.check(rows, Manifest(root), root)
+
+    def _refuse_one_path_twice(self, timeline: Timeline) -> None:
+        """Refuse a file that would be written over what this run reads or writes, whatever
+        `--overwrite` says."""
+        root, given = self.folder.root, self.table.path.parent
+        used = {os.path.realpath(root / name): "a report" for name in (JSON_NAME, CSV_NAME)}
+        for job in self.jobs:
+            if job.name:
+                used[os.path.realpath(root / job.name)] = f"the file of row {job.row.number}"
+            if job.row.ref:
+                used[os.path.realpath(given / job.row.ref)] = "a recording of the table"
+        used[os.path.realpath(self.table.path)] = "the table itself"
+        if timeline.bed is not None:
+            used[os.path.realpath(timeline.bed)] = "the bed"
+        for option, path in timeline.outputs(job.row.speaker for job in self.jobs):
+            real = os.path.realpath(path)
+            if (other := used.get(real)) is not None:
+                hint = "choose another name for one of them"
+                raise UsageError(f"{option} would write {path}, which is {other}", hint=hint)
+            used[real] = f"the file of {option}"
 
     def take_stock(self, manifest: Manifest, *, is_going_on: bool = False) -> list[Standing]:
         """How each row stands against what earlier runs did."""

@@ -267,8 +267,13 @@ class Timeline:
 
     def audio_paths(self, speakers: Iterable[str]) -> list[Path]:
         """The mix and the stems that will be written."""
-        mix = [self.mix] if self.mix is not None else []
-        return mix + (self._stem_paths(speakers) if self.stems is not None else [])
+        return [path for option, path in self.outputs(speakers) if option != "--subtitles"]
+
+    def outputs(self, speakers: Iterable[str]) -> list[tuple[str, Path]]:
+        """All files that will be written, with the option that asks for each."""
+        found = [("--mix", self.mix), ("--subtitles", self.subtitles)]
+        stems = self._stem_paths(speakers) if self.stems is not None else []
+        return [(option, path) for option, path in found if path] + [("--stems", p) for p in stems]
 
     def _stem_paths(self, speakers: Iterable[str]) -> list[Path]:
         names = [*stem_names(speakers).values(), *([BED] if self.bed is not None else [])]

@@ -211,6 +211,10 @@ class CastOptions:
     ] = ""
 
 
+WRONG_SHARE = 0.25  # of the words, that the check of them accepts
+WHISPER = "base"
+
+
 @dataclass(frozen=True)
 class VerifyOptions:
     """Whether what was said is listened to."""
@@ -227,19 +231,23 @@ class VerifyOptions:
         ),
     ] = None
     verify_threshold: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--verify-threshold", metavar="X", help="Share of wrong words to accept, 0 to 1."
+            "--verify-threshold",
+            metavar="X",
+            help="Share of wrong words to accept, 0 to 1.",
+            show_default=f"{WRONG_SHARE:g}",
         ),
-    ] = 0.25
+    ] = None
     verify_model: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--verify-model",
             metavar="FOLDER",
             help="faster-whisper model: a folder, or a name in the local cache.",
+            show_default=WHISPER,
         ),
-    ] = "base"
+    ] = None
 
     def judges(self, retries: int, threads: int) -> tuple[Judge, ...]:
         """What listens to the rows.
@@ -247,17 +255,20 @@ class VerifyOptions:
         Raises:
             UsageError, ModelNotFoundError: it cannot be done here.
         """
+        share, model = self.verify_threshold, self.verify_model
         if self.verify is None:
+            for option, value in (("--verify-threshold", share), ("--verify-model", model)):
+                if value is not None:
+                    raise UsageError(f"{option} is for --verify", hint="add --verify wer")
             return ()
         if self.verify != "wer":
             raise UsageError(f"--verify is '{self.verify}'", hint="use wer")
-        if not 0.0 <= self.verify_threshold <= 1.0:
-            raise UsageError(f"--verify-threshold is {self.verify_threshold:g}", hint="give 0 to 1")
+        share = WRONG_SHARE if share is None else share
+        if not 0.0 <= share <= 1.0:
+            raise UsageError(f"--verify-threshold is {share:g}", hint="give 0 to 1")
         from voxcli.batch.verify import WordCheck, load_whisper
 
-        return (
-            WordCheck(load_whisper(self.verify_model, threads), self.verify_threshold, retries),
-        )
+        return (WordCheck(load_whisper(model or WHISPER, threads), share, retries),)
 
 
 @dataclass(frozen=True)

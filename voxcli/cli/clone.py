@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -129,6 +130,10 @@ def _check(reference: ReferenceOptions, clone: CloneOptions, targets: TargetOpti
             "the transcript of --ref makes it the speech to continue, and so does --prompt-audio",
             hint="drop one of them",
         )
+    heard = {os.path.realpath(path) for path in (reference.ref, clone.prompt_audio) if path}
+    if targets.out is not None and os.path.realpath(targets.out) in heard:
+        hint = "choose another name for one of them"
+        raise UsageError(f"-o would write {targets.out}, which is the recording", hint=hint)
     if clone.verify and targets.out == speaking.STDOUT:
         raise UsageError("--verify needs a file to listen to", hint="write to a file with -o")
 

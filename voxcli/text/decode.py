@@ -12,7 +12,7 @@ from voxcli.errors import TextError
 
 # The UTF-32 marks start with the UTF-16 ones, so they are tried first.
 _BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -48,15 +48,17 @@ def decode_text(data: bytes, *, encoding: str | None = None, source: str) -> str
         raise TextError(f"{source} is {what}, not plain text", hint="save it as plain text")
     marked = next((name for bom, name in _BOMS if data.startswith(bom)), None)
     name = encoding or marked or "utf-8"
+    bom = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
     try:
-        text = data.decode(name)
+        text = data[bom:].decode(name)
     except UnicodeDecodeError as err:
         if b"\0" in data and encoding is None:  # as in documents, archives and recordings
             hint = "save its words as plain text, in UTF-8"
             raise TextError(f"{source} is not a text file", hint=hint) from err
-        byte = f"0x{data[err.start]:02x}" if err.start < len(data) else "the end"
+        at = bom + err.start
+        byte = f"0x{data[at]:02x}" if at < len(data) else "the end"
         hint = "save it as UTF-8 or name its encoding, e.g. --encoding cp1252"
-        where = f"{source} is not {name}: {byte} at byte {err.start} cannot be decoded"
+        where = f"{source} is not {name}: {byte} at byte {at} cannot be decoded"
         raise TextError(where, hint=hint) from err
     except (LookupError, ValueError) as err:
         hint = "use a name such as utf-8, utf-16, cp1252 or gb18030"
