@@ -568,6 +568,14 @@ def test_a_voice_is_renamed(run: Any) -> None:
     assert run("voices", "rename", "three", "a/b")[0] == EXIT_USAGE
 
 
+def test_a_voice_that_hides_a_bundled_one_is_told(run: Any) -> None:
+    said = "it is used in place of the bundled voice 'Emma' until you remove or rename it"
+    mia = str(VoiceStore().path("mia"))
+    assert said in run("voices", "import", mia, "--name", "Emma")[2]
+    assert said not in run("voices", "rename", "emma", "one")[2]
+    assert said in run("voices", "rename", "one", "Emma")[2]
+
+
 def test_messages_about_voices_name_no_file_of_the_store(run: Any, tmp_path: Path) -> None:
     theirs = str(VoiceStore().path("mia"))
     said = [run("voices", "import", theirs, "--name", "own") for _ in range(2)]

@@ -104,6 +104,7 @@ def add(
         voice = _encoded(voice, engine)
     path = store.add(voice, overwrite=overwrite)
     _show_saved(voice, path, is_json=json, is_quiet=quiet)
+    _tell_hidden(name, is_quiet=quiet)
 
 
 @app.command()
@@ -244,6 +245,7 @@ def rename(
     from voxcli.voices import VoiceStore
 
     new_name = VoiceStore().rename(name, new_name)
+    _tell_hidden(new_name)
     if json:
         output.result_json({"name": new_name, "before": name})
     else:
@@ -299,7 +301,9 @@ def import_voice(
     from voxcli.voices import VoiceStore, read_voice
 
     path = VoiceStore().import_file(file, name, overwrite=overwrite)
-    _show_saved(read_voice(path), path, is_json=json, is_quiet=quiet)
+    voice = read_voice(path)
+    _show_saved(voice, path, is_json=json, is_quiet=quiet)
+    _tell_hidden(voice.name, is_quiet=quiet)
 
 
 def _open(options: EngineOptions, settings: UserSettings, *, is_quiet: bool) -> SpeechEngine:
@@ -351,3 +355,12 @@ def _show_saved(voice: Voice, path: Path, *, is_json: bool, is_quiet: bool) -> N
         output.result_json(row)
     else:
         output.result(voice.name)
+
+
+def _tell_hidden(name: str, *, is_quiet: bool = False) -> None:
+    """Say that a voice has the name of a bundled one."""
+    from voxcli.voices.store import is_bundled
+
+    if is_bundled(name):
+        said = f"it is used in place of the bundled voice '{name}' until you remove or rename it"
+        output.note(said, is_quiet=is_quiet)

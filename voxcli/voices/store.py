@@ -31,6 +31,13 @@ def bundled_folder() -> Path:
     return Path(__file__).resolve().parents[1] / "assets" / "voices"
 
 
+def is_bundled(name: str) -> bool:
+    """Whether a voice that comes with voxcli has this name."""
+    return any(
+        same_name_key(known) == same_name_key(name) for known, _ in _entries(bundled_folder())
+    )
+
+
 class VoiceStore:
     """The profiles of this user, one file each, and those that come with voxcli.
 
