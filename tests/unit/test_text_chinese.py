@@ -134,6 +134,32 @@ def test_what_stands_between_two_numbers_is_said_in_chinese(written: str, spoken
 
 
 @pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # a rank or a name
+        ("2024年12月2日，2日上午", "二零二四年十二月二日，二日上午"),
+        ("2月2日至3日，12月2-5日", "二月二日至三日，十二月二到五日"),
+        ("第2名，第2天，第1、2名", "第二名，第二天，第一、二名"),
+        ("第2季度，第200位，第2-3章", "第二季度，第二百位，第二到三章"),
+        ("2楼2单元，住在2层", "二楼二单元，住在二层"),
+        ("2年级2班，2号线", "二年级二班，二号线"),
+        ("2手房，2线城市，2代身份证", "二手房，二线城市，二代身份证"),
+        ("2次函数，央视2套，2点2分", "二次函数，央视二套，两点二分"),
+        ("1比2负于对手，周2下午，2大于1", "一比二负于对手，周二下午，二大于一"),
+        # a count
+        ("2个人，2次，2年，2倍，2点", "两个人，两次，两年，两倍，两点"),
+        ("每天2-3次，每次2片", "每天两到三次，每次两片"),
+        ("2室1厅，2美元，2星期", "两室一厅，两美元，两星期"),
+        ("为期2日，2日元，2层楼，2代人", "为期两日，两日元，两层楼，两代人"),
+        ("2两酒，12次，2.2倍，22年", "二两酒，十二次，二点二倍，二十二年"),
+    ],
+)
+def test_two_is_said_as_a_rank_or_as_a_count(written: str, spoken: str) -> None:
+    pytest.importorskip("wetext")
+    assert normalise(written, "zh").text == spoken
+
+
+@pytest.mark.parametrize(
     "text", ["1937—1945年", "比分3-2。", "10%~20%", "歼-20", "½", "-5%", "120m²"]
 )
 def test_chinese_that_was_said_stays(text: str) -> None:
