@@ -160,6 +160,28 @@ def test_two_is_said_as_a_rank_or_as_a_count(written: str, spoken: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("用时2:15:30，全程01:30:00", "用时两小时十五分三十秒，全程一小时三十分"),
+        ("片长90:00，时长：2:05", "片长九十分钟，时长：两分零五秒"),
+        ("成绩2:02:02，用时00:03:25", "成绩两小时零二分零二秒，用时三分二十五秒"),
+        ("全程9:00-11:30，在15:30:05", "全程九点到十一点三十分，在十五点三十分五秒"),
+        ("时间：08:05，从9-5点，从11-3月", "时间：八点零五分，从九到五点，从十一到三月"),
+        ("5/6月，9/10号，1/2年", "五六月，九、十号，二分之一年"),
+        ("截止12/25/2024。", "截止二零二四年十二月二十五日。"),
+        (
+            "12/31/2024和1/15/2025",
+            "二零二四年十二月三十一日和二零二五年一月十五日",
+        ),
+        ("25/12/2024和03/04/2024", "二零二四年十二月二十五日和二零二四年四月三日"),
+    ],
+)
+def test_how_long_and_which_day_are_told_by_what_stands_there(written: str, spoken: str) -> None:
+    pytest.importorskip("wetext")
+    assert normalise(written, "zh").text == spoken
+
+
+@pytest.mark.parametrize(
     "text", ["1937—1945年", "比分3-2。", "10%~20%", "歼-20", "½", "-5%", "120m²"]
 )
 def test_chinese_that_was_said_stays(text: str) -> None:

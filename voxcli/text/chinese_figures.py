@@ -27,6 +27,19 @@ _THOUSANDS = pattern_of(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", re.ASCII)
 _PLUS_MINUS = pattern_of(r"\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?\d)")
 _MIDNIGHT = pattern_of(r"(?<![\d:])(?=0:[0-5]\d(?![\d:]))")
 
+# ------------------------------------------------------------ dates and times
+_YEAR_LAST = pattern_of(
+    r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>(?:19|20)\d\d)(?![\d/])"
+)
+_EITHER = pattern_of(  # "5/6月"
+    r"(?<![\d/.])(?P<first>[1-9]|[12]\d|3[01])/(?P<second>[1-9]|[12]\d|3[01])(?=[月号日楼]|年级)"
+)
+_LASTS = pattern_of(
+    r"(?P<lead>(?:[用耗历计]时|[时片总全]长|全程|成绩|跑出|[总净]时间)[为是约了共]?[：:]?\s?)"
+    r"(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,3}):(?P<seconds>[0-5]\d)"
+    r"(?![\d:.]|\s?[-–—~～至到])"
+)
+
 # ------------------------------------------------------------ figure by figure
 _EVENT = pattern_of(
     r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节))"
@@ -94,6 +107,7 @@ _IS_CALCULATED = pattern_of(r"\s?(?:=|＝|等于|得)")
 _PERCENT_BEHIND = pattern_of(r"\s?[%％]")
 _STANDARD = pattern_of(r"[A-Z]{2,4}(?:/[A-Z])?\s?\Z")
 _MEASURED = pattern_of(r"\s?(?:[%％℃°A-Za-z]|[\u4e00-\u9fff])")
+_HOUR = pattern_of(r"\s?(?:点(?!球)|月)")  # "9-5点"
 _ALONE = pattern_of(r"\s?[，。；、！？）)]|\s*$")
 _SAID_TO = pattern_of(  # "周一-周五", "一-三年级", "P1-P3"
     rf"(?<=[一二三四五六七八九十天日月]){_DASH}(?=(?:周|星期|第)?[一二三四五六七八九十天])"
@@ -185,6 +199,33 @@ def _phone(match: re.Match[str]) -> str:
     return "，".join((*lead, *map(_figures, groups))).replace("+", "加")
 
 
+def _year_last(match: re.Match[str]) -> str | None:
+    """The month is first where the second number is no month; else the day, as wetext has it."""
+    day, month = int(match["first"]), int(match["second"])
+    if month > 12:
+        day, month = month, day
+    return f"{match['year']}年{month}月{day}日" if 1 <= month <= 12 and 1 <= day <= 31 else None
+
+
+def _either(match: re.Match[str]) -> str:
+    first, second = match["first"], match["second"]
+    is_said_as_one = int(first) + 1 == int(second) < 10
+    return _figures(first + second) if is_said_as_one else f"{first}、{second}"
+
+
+def _lasts(match: re.Match[str]) -> str | None:
+    """How long something takes: "2:15:30" is no time of the day."""
+    hours, minutes, seconds = (int(match[name] or 0) for name in ("hours", "minutes", "seconds"))
+    if not match["hours"] and not seconds:
+        return f"{match['lead']}{minutes}分钟"
+    said = f"{hours}小时" if hours else ""
+    for number, unit in ((minutes, "分"), (seconds, "秒")):
+        if number:
+            spoken = f"零{_figures(str(number))}" if said and number < 10 else number
+            said += f"{spoken}{unit}"
+    return f"{match['lead']}{said}" if said else None
+
+
 def _years(match: re.Match[str]) -> str | None:
     """A year has its figures said; two numbers without a sign of years are none."""
     of = match["of"] or ""
@@ -227,7 +268,7 @@ def _from_to(match: re.Match[str]) -> str | None:
         return None
     if " " in match.group() and not unit and not _MEASURED.match(match.string, end):
         return None
-    if unit or is_rising:
+    if unit or is_rising or _HOUR.match(match.string, end):
         return f"{lead}{unit}到"
     is_alone = _ALONE.match(match.string, end) and max(map(float, figures)) <= 30
     return f"{lead}{'比' if is_alone else '杠'}"
@@ -278,6 +319,9 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_PADDED, "", "date"),
     (_WIDE_COLON, ":", "punctuation"),
     (_COLON_BEHIND_DECIMAL, "，", "punctuation"),
+    (_YEAR_LAST, _year_last, "date"),
+    (_EITHER, _either, "date"),
+    (_LASTS, _lasts, "time"),
     (_THOUSANDS, lambda m: m.group().replace(",", ""), "number"),
     (_PLUS_MINUS, "±", "symbol"),
     (_PHONE, _phone, "phone"),
