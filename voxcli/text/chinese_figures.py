@@ -55,16 +55,31 @@ _ADDRESS = pattern_of(
 _ALL_FIGURES = pattern_of(r"\d+")
 _CODE_LEAD = (
     "身份证|银行卡|区号|房间|验证码|校验码|密码|取件码|邀请码|提取码|账号|帐号|卡号|编号|"
-    "学号|工号|单号|号码|房号|房间号|车牌号|邮编|尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机"
+    "学号|工号|单号|号码|房号|房间号|车牌号|邮编|尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机|拨打"
 )
 _CODE = pattern_of(
     rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})"
-    r"(?![\d.,%-]|[元年个万平米间])"
+    r"(?![\d.,%-]|[元年个万平米间次人位通部])"
 )
 _VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
 # A day or a month of a year, as wetext takes it, where it is no number.
 _NO_MONTH = pattern_of(r"(?<![\d.])(?P<whole>\d{4})\.(?P<part>0?[1-9]|1[0-2])(?=[点元万亿米度%％])")
 _ROOM = pattern_of(r"(?<![\d.-])(?P<digits>(?:\d{1,3}-){0,2}\d{3,4})(?=室|号?房间?|宿舍)")
+_FLAT = pattern_of(
+    r"(?:(?<=单元)|(?<=号楼)|(?<=[栋幢座]))(?P<digits>\d{3,4})(?![\d.,]|[个户元人平米万年])"
+)
+_EXTENSION = pattern_of(
+    r"(?P<lead>(?:[\d零幺一二三四五六七八九请拨]转|分机号?|内线)[：:是为]?\s?|转(?!\d+0(?!\d)))"
+    r"(?P<digits>\d{3,5})(?=\s?[，。；、！？）)\s号分]|$)"
+)
+_ROUTE = pattern_of(
+    r"(?<![\d.])\d{3}(?=[国省县]道|路(?:公交|车|电车|[，。；、！？\s]|$))|(?<=波音)\d{3}(?!\d)"
+)
+# A flight, a train, a road, a model: "CA1234", "G1024次", "9C8801", "A320".
+_LETTERED = pattern_of(
+    r"(?<![A-Za-z\d.])(?P<lead>(?!RMB|USD|CNY|HKD|EUR|JPY|NO)(?:\d[A-Z]|[A-Z]{1,4}))"
+    r"(?P<digits>\d{3,5})(?![\d.,%％A-Za-z]|[元万亿人个块千百米倍度流]|\s?-)"
+)
 _SHORT_YEARS = pattern_of(r"(?<!\d)(?P<digits>\d0)(?=(?:、|和|后、)\d0后)")
 _LINES = pattern_of(r"(?<!\d)(?P<digits>360|480|540|720|1080|1440|2160|4320)(?=[pPiI](?![A-Za-z]))")
 _TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
@@ -180,6 +195,17 @@ def _figures(written: str) -> str:
     return written.translate(_DIGITS)
 
 
+def _spelled(written: str) -> str:
+    """Of a number that is dialled or called out, where 1 is 幺."""
+    return _figures(written).replace("一", "幺")
+
+
+def _lettered(match: re.Match[str]) -> str:
+    is_standard = len(match["lead"]) > 2 or match["lead"] == "GB"
+    say = _figures if is_standard else _spelled
+    return f"{match['lead']}{say(match['digits'])}"
+
+
 def _address(match: re.Match[str]) -> str:
     return _ALL_FIGURES.sub(lambda m: _figures(m.group()), match.group())
 
@@ -196,7 +222,7 @@ def _phone(match: re.Match[str]) -> str:
         groups = [match["city"].strip("-()（） "), match["line"]]
     else:
         groups = re.split("[ -]", match["mobile"] or match["free"])
-    return "，".join((*lead, *map(_figures, groups))).replace("+", "加")
+    return "，".join((*lead, *map(_spelled, groups))).replace("+", "加")
 
 
 def _year_last(match: re.Match[str]) -> str | None:
@@ -302,6 +328,10 @@ def _named(match: re.Match[str]) -> str | None:
     return None if _OF_BELOW.search(before) else ""
 
 
+def _called(match: re.Match[str]) -> str:
+    return _spelled(match["digits"])
+
+
 def _listed(match: re.Match[str]) -> str:
     return _figures(match["digits"])
 
@@ -312,7 +342,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_EVENT, lambda m: _figures(re.sub("[·.]", "", m["digits"])), "date"),
     (_FORMATION, lambda m: _figures(m.group().replace("-", "")), "number"),
     (_STANDARD_YEAR, _standard, "number"),
-    (_CARD, lambda m: _figures(m.group()), "number"),
+    (_CARD, lambda m: _spelled(m.group()), "number"),
     (_DECADES, lambda m: f"{_figures(m['from'])}到", "date"),
     (_MONEY_SPAN, lambda m: f"{m['from']}到{m['to']}{_CURRENCIES[m['sign']]}", "money"),
     (_LOWERED, "减", "symbol"),
@@ -326,11 +356,15 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_PLUS_MINUS, "±", "symbol"),
     (_PHONE, _phone, "phone"),
     (_ADDRESS, _address, "address"),
-    (_CODE, lambda m: f"{m['lead']}{_figures(m['digits'])}", "phone"),
+    (_CODE, lambda m: f"{m['lead']}{_spelled(m['digits'])}", "phone"),
     (_VERSION, lambda m: _figures(m.group()).replace(".", "点"), "number"),
     (_NO_MONTH, lambda m: f"{m['whole']}点{_figures(m['part'])}", "number"),
     (_MIDNIGHT, "0", "time"),
-    (_ROOM, _listed, "number"),
+    (_ROOM, _called, "number"),
+    (_FLAT, _called, "number"),
+    (_EXTENSION, lambda m: f"{m['lead']}{_spelled(m['digits'])}", "phone"),
+    (_ROUTE, lambda m: _spelled(m.group()), "number"),
+    (_LETTERED, _lettered, "number"),
     (_SHORT_YEARS, _listed, "date"),
     (_LINES, _listed, "number"),
     (_TITLE, _listed, "date"),
