@@ -201,6 +201,30 @@ def test_what_has_a_number_for_its_name_is_spelled(written: str, spoken: str) ->
 
 
 @pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("911事件，315晚会，618大促", "九一一事件，三一五晚会，六一八大促"),
+        ("520快乐！666，哈哈哈2333。", "五二零快乐！六六六，哈哈哈二三三三。"),
+        ("我有88元，编了666个", "我有八十八元，编了六百六十六个"),
+        ("打95折，8.5折，8折", "打九五折，八点五折，八折"),
+        ("95后和00后，10年后", "九五后和零零后，十年后"),
+        ("单号SF1234567890", "单号SF幺二三四五六七八九零"),
+        ("25:20、22:25、25:18获胜", "二十五比二十、二十二比二十五、二十五比十八获胜"),
+        ("21-15、18-21获胜", "二十一比十五、十八比二十一获胜"),
+        ("从10:00、14:00到16:30", "从十点、十四点到十六点三十分"),
+        ("配速5'30\"", "配速五分三十秒"),
+        ("200+人，点赞10w+，3+5=8", "两百多人，点赞十万加，三加五等于八"),
+        ("2000年前后，2000年前，2024H1", "二零零零年前后，两千年前，二零二四H一"),
+        ("RTX 4090显卡，尺码170/92A", "RTX 四零九零显卡，尺码一百七十杠九十二A"),
+        ("心率72次/分", "心率七十二次每分"),
+    ],
+)
+def test_what_is_written_short_is_said_as_people_say_it(written: str, spoken: str) -> None:
+    pytest.importorskip("wetext")
+    assert normalise(written, "zh").text == spoken
+
+
+@pytest.mark.parametrize(
     "text", ["1937—1945年", "比分3-2。", "10%~20%", "歼-20", "½", "-5%", "120m²"]
 )
 def test_chinese_that_was_said_stays(text: str) -> None:

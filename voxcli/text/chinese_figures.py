@@ -42,8 +42,13 @@ _LASTS = pattern_of(
 
 # ------------------------------------------------------------ figure by figure
 _EVENT = pattern_of(
-    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节))"
-)  # "9·11", "6·18"
+    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节)"
+    r"|(?<![.点])[1-9]\d{2}(?=晚会|事件|大促|购物节|快乐|表白)|520(?=礼|情人))"
+)  # "9·11", "6·18", "911事件"
+_TYPED = pattern_of(  # said for their sound
+    r"(?<![^\s，。！？；、哈])(?P<digits>6{3,9}|23{2,9}|5{3,9}|520|1314|5201314|88|886)"
+    r"(?=\s?[，。！？；~～…]|啊|呀|$)"
+)
 _FORMATION = pattern_of(r"(?<![\w.-])\d(?:-\d){2,4}(?![\d.-]|\s?[=＝])", re.ASCII)  # 4-4-2
 _STANDARD_YEAR = pattern_of(
     r"(?<![A-Za-z])(?P<name>[A-Z]{2,5}) ?(?P<number>\d{3,6})[-:](?P<year>\d{2}|\d{4})(?!\d)"
@@ -58,7 +63,7 @@ _CODE_LEAD = (
     "学号|工号|单号|号码|房号|房间号|车牌号|邮编|尾号|证号|QQ|qq|微信号?|传真|热线|客服|电话|手机|拨打"
 )
 _CODE = pattern_of(
-    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?)(?P<digits>\d{{3,20}})"
+    rf"(?P<lead>(?:{_CODE_LEAD})(?:群|号)?[：:是为]?\s?[A-Za-z_]{{0,20}})(?P<digits>\d{{3,20}})"
     r"(?![\d.,%-]|[元年个万平米间次人位通部])"
 )
 _VERSION = pattern_of(r"(?<![\d.])\d{1,3}(?:\.\d{1,5}){2,3}(?![\d.])")
@@ -77,10 +82,16 @@ _ROUTE = pattern_of(
 )
 # A flight, a train, a road, a model: "CA1234", "G1024次", "9C8801", "A320".
 _LETTERED = pattern_of(
-    r"(?<![A-Za-z\d.])(?P<lead>(?!RMB|USD|CNY|HKD|EUR|JPY|NO)(?:\d[A-Z]|[A-Z]{1,4}))"
-    r"(?P<digits>\d{3,5})(?![\d.,%％A-Za-z]|[元万亿人个块千百米倍度流]|\s?-)"
+    r"(?<![A-Za-z\d.])(?P<lead>(?!RMB|USD|CNY|HKD|EUR|JPY|NO)"
+    r"(?:\d[A-Z]|[A-Z]{1,4}|[A-Z]{2,4} (?=\d{4}(?!\d))))"
+    r"(?P<digits>\d{3,20})(?![\d.,%％A-Za-z]|[元万亿人个块千百米倍度流]|\s?-)"
 )
-_SHORT_YEARS = pattern_of(r"(?<!\d)(?P<digits>\d0)(?=(?:、|和|后、)\d0后)")
+_SHORT_YEARS = pattern_of(
+    r"(?<!\d)(?P<digits>\d0)(?=(?:、|和|后、)\d0后)"
+    r"|(?<![\d.])(?P<cohort>[6-9]\d|0[05])(?=后(?![来续面果方才]))"
+    r"|(?<![\d.])(?P<sale>[1-9][1-9])(?=折(?![叠合]))"
+)
+_NAMED_YEAR = pattern_of(r"(?<![\d.])(?:1[5-9]|20)\d\d(?=年前后|[QH][1-4](?![A-Za-z\d]))")
 _LINES = pattern_of(r"(?<!\d)(?P<digits>360|480|540|720|1080|1440|2160|4320)(?=[pPiI](?![A-Za-z]))")
 _TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
 _PHONE = pattern_of(
@@ -106,6 +117,8 @@ _SCORE = pattern_of(
     r"(?=\s?[，。；、！？\s）)]|$|\s?(?:[\u4e00-\u9fff]{0,2}?"
     r"(?:胜|平|负|败|领先|落后|逆转|告负|夺冠|取|赢|输|的比分|拿下|淘汰)))"
 )
+_SCORES = pattern_of(r"(?<![\d:.-])\d{1,3}[:-]\d{1,3}(?:[、 ]\d{1,3}[:-]\d{1,3}){1,6}(?![\d:-])")
+_CLOCK = pattern_of(r"(?:[01]?\d|2[0-4]):[0-5]?\d")
 _RESULT = pattern_of(
     r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])[^\d，。；！？]{0,6}\Z"
 )
@@ -149,7 +162,12 @@ _NAMED = pattern_of(  # "歼-20", where a sign below zero has a unit
 _OF_BELOW = pattern_of(
     r"(?:[分数值球额量润为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z"
 )
-_PER = pattern_of(r"(?<=\d)/(?=[天月年次人件个周日])|(?<=元)/(?=[股平度晚位张套台亩])")
+_PER = pattern_of(
+    r"(?<=\d)/(?=[天月年次人件个周日])|(?<=次)/(?=[分秒])|(?<=元)/(?=[股平度晚位张套台亩])"
+)
+_SIZE = pattern_of(r"(?<=\d{3})/(?=\d{2}[A-C](?![A-Za-z]))")  # "170/92A"
+_MORE = pattern_of(r"(?<=\d)(?P<scale>[千万亿]?|w)\+(?P<of>(?!级)[\u4e00-\u9fff])?(?![\d+A-Za-z])")
+_PACE = pattern_of(r"(?<![\d°.高])(?P<minutes>\d{1,2})['′’](?P<seconds>[0-5]\d)(?:[\"″”]|'{2})")
 _PRESSURE = pattern_of(
     r"(?:(?P<of>血压[为是：:]?)|(?<!\d))(?P<high>\d{2,3})/(?P<low>\d{2,3})"
     r"(?(of)(?!\d)|(?=\s?(?:mmHg|毫米汞柱)))"
@@ -268,6 +286,15 @@ def _years(match: re.Match[str]) -> str | None:
     return f"{first}{match['year']}{match['to'] or '到'}{last}{of}"
 
 
+def _scores(match: re.Match[str]) -> str | None:
+    """Sets of a match, of which one at least is no time of the day: "25:20、22:25"."""
+    is_result = _RESULT_BEHIND.match(match.string, match.end())
+    is_clock = all(map(_CLOCK.fullmatch, re.split("[、 ]", match.group())))
+    if not is_result and (is_clock or "-" in match.group()):
+        return None
+    return re.sub("[:-]", "比", match.group())
+
+
 def _score(match: re.Match[str]) -> str | None:
     before = match.string[max(0, match.start() - 14) : match.start()]
     is_one = _RESULT.search(before) or _RESULT_BEHIND.match(match.string, match.end())
@@ -319,6 +346,12 @@ def _counted(written: str) -> str:
     return _figures(f"{said}{ones or ''}")
 
 
+def _more(match: re.Match[str]) -> str:
+    """ "200+人" is more than 200; "10w+" is a name for 100,000 and more."""
+    scale = "万" if match["scale"] == "w" else match["scale"]
+    return f"{scale}{'多' if match['of'] else '加'}{match['of'] or ''}"
+
+
 def _pressure(match: re.Match[str]) -> str:
     return f"{match['of'] or ''}{_counted(match['high'])}比{match['low']}"
 
@@ -339,6 +372,7 @@ def _listed(match: re.Match[str]) -> str:
 _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_VULGAR, lambda m: f"{'' if m['whole'] is None else '又'}{_plain(m['char'])}", "number"),
     (_ENCLOSED, lambda m: f"{_plain(m.group().strip())}、", "number"),
+    (_TYPED, _listed, "number"),
     (_EVENT, lambda m: _figures(re.sub("[·.]", "", m["digits"])), "date"),
     (_FORMATION, lambda m: _figures(m.group().replace("-", "")), "number"),
     (_STANDARD_YEAR, _standard, "number"),
@@ -365,17 +399,22 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_EXTENSION, lambda m: f"{m['lead']}{_spelled(m['digits'])}", "phone"),
     (_ROUTE, lambda m: _spelled(m.group()), "number"),
     (_LETTERED, _lettered, "number"),
-    (_SHORT_YEARS, _listed, "date"),
+    (_SHORT_YEARS, lambda m: _figures(m.group()), "date"),
+    (_NAMED_YEAR, lambda m: _figures(m.group()), "date"),
     (_LINES, _listed, "number"),
     (_TITLE, _listed, "date"),
     (_YEARS, _years, "date"),
     (_SEASON, lambda m: f"{_figures(m['from'])}到{_figures(m['last'])}", "date"),
+    (_SCORES, _scores, "number"),
     (_SCORE, _score, "number"),
     (_FROM_TO, _from_to, "number"),
     (_SAID_TO, "到", "number"),
     (_MONEY, _money, "money"),
     (_SIGNED_PERCENT, lambda m: _SIGNED[m["sign"]], "number"),
     (_PER, "每", "unit"),
+    (_SIZE, "杠", "number"),
+    (_MORE, _more, "number"),
+    (_PACE, lambda m: f"{int(m['minutes'])}分{m['seconds']}秒", "time"),
     (_NAMED, _named, "number"),
     (_PRESSURE, _pressure, "number"),
     (_RANKED, lambda m: _counted(m["digits"] or "2"), "number"),
