@@ -42,8 +42,9 @@ _LASTS = pattern_of(
 
 # ------------------------------------------------------------ figure by figure
 _EVENT = pattern_of(
-    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节)"
-    r"|(?<![.点])[1-9]\d{2}(?=晚会|事件|大促|购物节|快乐|表白)|520(?=礼|情人))"
+    r"(?<![\d·])(?P<digits>\d{1,2}·\d{1,2}(?![\d·])|\d{1,2}\.\d{1,2}(?=晚会|地震|事件|大促|购物节)|5\.1(?=假期|小长假)"
+    r"|(?<![.点])[1-9]\d{2}(?=晚会|事件|大促|购物节|快乐|表白)|520(?=礼|情人)"
+    r"|(?<!\.)(?:985|211|996)(?=[、，。！？和]|工作制|高校|大学|院校|名校))"
 )  # "9·11", "6·18", "911事件"
 _TYPED = pattern_of(  # said for their sound
     r"(?<![^\s，。！？；、哈])(?P<digits>6{3,9}|23{2,9}|5{3,9}|520|1314|5201314|88|886)"
@@ -120,7 +121,7 @@ _SCORE = pattern_of(
 _SCORES = pattern_of(r"(?<![\d:.-])\d{1,3}[:-]\d{1,3}(?:[、 ]\d{1,3}[:-]\d{1,3}){1,6}(?![\d:-])")
 _CLOCK = pattern_of(r"(?:[01]?\d|2[0-4]):[0-5]?\d")
 _RESULT = pattern_of(
-    r"(?:比分|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])[^\d，。；！？]{0,6}\Z"
+    r"(?:比分|打完|打成|战成|[扳追]成|常规赛|半场|全场|终场|战胜|击败|战平|领先|落后|大胜|完胜|险胜|逆转|[以胜负平败])[^\d，。；！？]{0,6}\Z"
 )
 _RESULT_BEHIND = pattern_of(r"\s?[\u4e00-\u9fff]{0,2}?(?:胜|平|负|败|领先|落后|逆转|夺冠|淘汰)")
 # Between what is alike: "5-10℃", "10%~20%", "9:00—11:30", "3月5日-8日".
@@ -163,11 +164,21 @@ _OF_BELOW = pattern_of(
     r"(?:[分数值球额量润为是到至于温达约近从在和与或跌低升降差率得超过即\d]|零下)\Z"
 )
 _PER = pattern_of(
-    r"(?<=\d)/(?=[天月年次人件个周日])|(?<=次)/(?=[分秒])|(?<=元)/(?=[股平度晚位张套台亩])"
+    r"(?<=\d)/(?=[天月年次人件个周日])|(?<=次)/(?=[分秒])|(?<=[元万千])/(?=[股平度晚位张套台亩年次件间份袋片箱桶]|公里|小时|分钟)"
 )
 _SIZE = pattern_of(r"(?<=\d{3})/(?=\d{2}[A-C](?![A-Za-z]))")  # "170/92A"
 _MORE = pattern_of(r"(?<=\d)(?P<scale>[千万亿]?|w)\+(?P<of>(?!级)[\u4e00-\u9fff])?(?![\d+A-Za-z])")
 _PACE = pattern_of(r"(?<![\d°.高])(?P<minutes>\d{1,2})['′’](?P<seconds>[0-5]\d)(?:[\"″”]|'{2})")
+_THAN = pattern_of(r"(?<=[\u4e00-\u9fff])\s?(?P<sign>[<>≤≥])\s?(?=\d)")
+_THAN_SAID = {"<": "小于", ">": "大于", "≤": "小于等于", "≥": "大于等于"}
+# As people type 万 and 千, where no lamp or charger has so many watts.
+_TYPED_SCALE = pattern_of(
+    r"(?<![\d.A-Za-z])(?:(?P<from>\d{1,3})到)?(?P<number>\d{1,4}(?:\.\d)?)(?P<letter>[wk])"
+    r"(?=\d(?![\d.])|(?!快充|灯|充|的?功率)[/\u4e00-\u9fff，。；、！？]|\s*$)"
+)
+_OF_MONEY = pattern_of("[薪资钱价元块费额花]|预算|存款|首付|收入|奖金|贷|粉丝|阅读|播放|点赞|销量")
+_CLAUSE_END = pattern_of("[，。；！？、\\s]")
+_OF_POWER = pattern_of("[灯充瓦电]|功率|适配")
 _PRESSURE = pattern_of(
     r"(?:(?P<of>血压[为是：:]?)|(?<!\d))(?P<high>\d{2,3})/(?P<low>\d{2,3})"
     r"(?(of)(?!\d)|(?=\s?(?:mmHg|毫米汞柱)))"
@@ -346,6 +357,18 @@ def _counted(written: str) -> str:
     return _figures(f"{said}{ones or ''}")
 
 
+def _typed_scale(match: re.Match[str]) -> str | None:
+    before = match.string[max(0, match.start() - 14) : match.start()]
+    behind = match.string[match.end() : match.end() + 8]
+    near = _CLAUSE_END.split(before)[-1] + _CLAUSE_END.split(behind)[0]
+    if not _OF_MONEY.search(near) or _OF_POWER.search(near):
+        return None
+    if match["letter"] == "w":
+        return f"{match.group()[:-1]}万"
+    lead = f"{int(match['from']) * 1000}到" if match["from"] else ""
+    return f"{lead}{round(float(match['number']) * 1000)}"
+
+
 def _more(match: re.Match[str]) -> str:
     """ "200+人" is more than 200; "10w+" is a name for 100,000 and more."""
     scale = "万" if match["scale"] == "w" else match["scale"]
@@ -411,8 +434,10 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_SAID_TO, "到", "number"),
     (_MONEY, _money, "money"),
     (_SIGNED_PERCENT, lambda m: _SIGNED[m["sign"]], "number"),
+    (_TYPED_SCALE, _typed_scale, "number"),
     (_PER, "每", "unit"),
     (_SIZE, "杠", "number"),
+    (_THAN, lambda m: _THAN_SAID[m["sign"]], "symbol"),
     (_MORE, _more, "number"),
     (_PACE, lambda m: f"{int(m['minutes'])}分{m['seconds']}秒", "time"),
     (_NAMED, _named, "number"),
