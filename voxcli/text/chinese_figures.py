@@ -47,7 +47,7 @@ _EVENT = pattern_of(
     r"|(?<!\.)(?:985|211|996)(?=[、，。！？和]|工作制|高校|大学|院校|名校))"
 )  # "9·11", "6·18", "911事件"
 _TYPED = pattern_of(  # said for their sound
-    r"(?<![^\s，。！？；、哈])(?P<digits>6{3,9}|23{2,9}|5{3,9}|520|1314|5201314|88|886)"
+    r"(?<![^\s，。！？；、哈])(?<!\d\s)(?P<digits>6{3,9}|23{2,9}|5{3,9}|520|1314|5201314|88|886)"
     r"(?=\s?[，。！？；~～…]|啊|呀|$)"
 )
 _FORMATION = pattern_of(r"(?<![\w.-])\d(?:-\d){2,4}(?![\d.-]|\s?[=＝])", re.ASCII)  # 4-4-2
@@ -98,7 +98,7 @@ _TITLE = pattern_of(r"(?<=《)(?P<digits>(?:1\d|20)\d\d)(?=》)")
 _PHONE = pattern_of(
     r"(?<![\w.-])(?:(?P<country>\+86[ -]?)?"
     r"(?P<mobile>1[3-9]\d[ -]\d{4}[ -]\d{4}|(?<=[6 -])1[3-9]\d{9})"
-    r"|(?P<city>[（(]0\d{2,3}[)）] ?|0\d{2,3}-)(?P<line>\d{7,8})"
+    r"|(?P<city>[（(]0\d{2,3}[)）] ?|0\d{2,3}-)(?P<line>\d{7,8}|\d{3,4}[ -]\d{4})"
     r"|(?P<free>\+\d{1,3}(?:[ -]\d{2,4}){2,4}|[48]00-\d{3}-\d{4}|[48]00-\d{4}-\d{3}))"
     r"(?!\d|[ -]\d)",
     re.ASCII,
@@ -188,17 +188,17 @@ _PRESSURE = pattern_of(
 # wetext says 两 before its measure words and 二 before any other: 第2名, 2月2日, 2次.
 _RANKED = pattern_of(
     r"(?:(?<=第)|(?<=第\d[、到至和]))(?P<digits>2\d{2}|2)(?![\d.]|[万亿])"
-    r"|(?<=央视)2(?=[套台])|(?:(?<=点)|(?<=\d时))2(?=分(?!钟))|(?<=[在到上去])2(?=层(?!楼))"
+    r"|(?<=央视)2(?=[套台])|(?:(?<=点)|(?<=\d时))2(?=分(?!钟))|(?<=[A-Z在到上去])2(?=层(?!楼))"
     r"|(?<=月)2(?=(?:[到至、和]\d{1,2})?日)"
     r"|(?<![\d.A-Za-z期近短续])2(?=(?:[到至、和]\d{1,2})?日(?![元圆内后间游]|之内|以[内后]))"
-    r"|(?<![\d.])2(?=单元|季度|线|世|代(?!人)|手[房车货书机])"
+    r"|(?<![\d.])2(?=单元|季度|线|世|代(?!人)|手[房车货书机]|寸(?=照|证件|免冠)|字头)"
 )
 _COUNT = (
     "次(?![元方函项曲型]|世界|感染|电池)|年(?!级)|点(?!球|\\d(?![\\d分刻]))|室(?=\\d厅)|组(?![长团])|"
     "卫(?!星)|居(?!民)|[排行列](?!\\d)|栋(?=[楼别房建大高住])|星期|连[胜败]|公斤|英[镑里]|海里|"
     "下(?![午周月班载面降跌一个方列])|大(?![于学])|成(?![功立为员果])|处(?![理于])|晚(?!上)|球(?![队员星迷])|"
     "[美欧日韩港澳]元|[倍种台部间份句段步遍项所把顿站副盘朵节声轮题批包餐股厅胜负平门科眼局样例起宗"
-    "款架艘枚幅扇则届国省市县村校番]"
+    "款架艘枚幅扇则届国省市县村校番亩荤素菜]"
 )
 _COUNTED = pattern_of(
     rf"(?<![\d.A-Za-z:/比点])(?<![\dA-Z] )(?<!第\d[、到至和])2(?=\s?"
@@ -248,7 +248,7 @@ def _phone(match: re.Match[str]) -> str:
     """Figure by figure, in groups: "138 1234 5678", "010-12345678"."""
     lead = ["加八六"] if match["country"] else []
     if match["city"]:
-        groups = [match["city"].strip("-()（） "), match["line"]]
+        groups = [match["city"].strip("-()（） "), *re.split("[ -]", match["line"])]
     else:
         groups = re.split("[ -]", match["mobile"] or match["free"])
     return "，".join((*lead, *map(_spelled, groups))).replace("+", "加")
@@ -395,7 +395,6 @@ def _listed(match: re.Match[str]) -> str:
 _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_VULGAR, lambda m: f"{'' if m['whole'] is None else '又'}{_plain(m['char'])}", "number"),
     (_ENCLOSED, lambda m: f"{_plain(m.group().strip())}、", "number"),
-    (_TYPED, _listed, "number"),
     (_EVENT, lambda m: _figures(re.sub("[·.]", "", m["digits"])), "date"),
     (_FORMATION, lambda m: _figures(m.group().replace("-", "")), "number"),
     (_STANDARD_YEAR, _standard, "number"),
@@ -414,6 +413,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_PHONE, _phone, "phone"),
     (_ADDRESS, _address, "address"),
     (_CODE, lambda m: f"{m['lead']}{_spelled(m['digits'])}", "phone"),
+    (_TYPED, _listed, "number"),
     (_VERSION, lambda m: _figures(m.group()).replace(".", "点"), "number"),
     (_NO_MONTH, lambda m: f"{m['whole']}点{_figures(m['part'])}", "number"),
     (_MIDNIGHT, "0", "time"),
