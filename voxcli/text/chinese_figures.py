@@ -31,6 +31,11 @@ _MIDNIGHT = pattern_of(r"(?<![\d:])(?=0:[0-5]\d(?![\d:]))")
 _YEAR_LAST = pattern_of(
     r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>(?:19|20)\d\d)(?![\d/])"
 )
+_DAY = pattern_of(
+    r"(?<![\d/.])(?:(?<=截止)|(?<=截至)|(?P<near>))(?P<month>1[0-2]|0?[1-9])"
+    r"/(?P<day>[12]\d|3[01]|0?[1-9])(?![\d/.])"
+    r"(?(near)(?=\s?(?:国庆|儿童节|劳动节|元旦|情人节|圣诞|平安夜|上午|下午|晚上|早上|中午)))"
+)
 _EITHER = pattern_of(  # "5/6月"
     r"(?<![\d/.])(?P<first>[1-9]|[12]\d|3[01])/(?P<second>[1-9]|[12]\d|3[01])(?=[月号日楼]|年级)"
 )
@@ -188,7 +193,7 @@ _PRESSURE = pattern_of(
 # wetext says 两 before its measure words and 二 before any other: 第2名, 2月2日, 2次.
 _RANKED = pattern_of(
     r"(?:(?<=第)|(?<=第\d[、到至和]))(?P<digits>2\d{2}|2)(?![\d.]|[万亿])"
-    r"|(?<=央视)2(?=[套台])|(?:(?<=点)|(?<=\d时))2(?=分(?!钟))|(?<=[A-Z在到上去])2(?=层(?!楼))"
+    r"|(?<=央视)2(?=[套台])|(?<=排)2(?=座)|(?:(?<=点)|(?<=\d时))2(?=分(?!钟))|(?<=[A-Z在到上去])2(?=层(?!楼))"
     r"|(?<=月)2(?=(?:[到至、和]\d{1,2})?日)"
     r"|(?<![\d.A-Za-z期近短续])2(?=(?:[到至、和]\d{1,2})?日(?![元圆内后间游]|之内|以[内后]))"
     r"|(?<![\d.])2(?=单元|季度|线|世|代(?!人)|手[房车货书机]|寸(?=照|证件|免冠)|字头)"
@@ -406,6 +411,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Replace, str], ...] = (
     (_WIDE_COLON, ":", "punctuation"),
     (_COLON_BEHIND_DECIMAL, "，", "punctuation"),
     (_YEAR_LAST, _year_last, "date"),
+    (_DAY, lambda m: f"{int(m['month'])}月{int(m['day'])}日", "date"),
     (_EITHER, _either, "date"),
     (_LASTS, _lasts, "time"),
     (_THOUSANDS, lambda m: m.group().replace(",", ""), "number"),
