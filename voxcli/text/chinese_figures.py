@@ -1,8 +1,8 @@
 """Chinese: figures and what stands between them, before wetext says the numbers.
 
-Years, ranges, results of games, telephone numbers, codes, amounts and signs: what wetext takes for
-a difference ("3-2"), a date ("10-20%") or a number below zero ("歼-20"). What is no number of
-things is said figure by figure. Knows no unit but those that a range has.
+Years, days, ranges, results of games, telephone numbers, codes, amounts, signs, and 二 or 两: what
+wetext takes for a difference ("3-2"), a date ("10-20%") or a number below zero ("歼-20"). What is
+no number of things is said figure by figure. Knows no unit but those that a range has.
 """
 
 from __future__ import annotations
