@@ -68,7 +68,7 @@ _PER_MILLE = pattern_of(r"(?P<number>\d{1,9}(?:\.\d{1,4})?)\s?‰")
 _ANGLE = pattern_of(r"(?<=\d)°\s?(?P<minutes>\d{1,2})[′'](?:\s?(?P<seconds>\d{1,2})[″\"])?")
 _MODEL = pattern_of(r"(?:(?<=[A-Z])|(?<=[A-Za-z]{2}))-(?=\d)")  # "GPT-4"
 _CALCULATED = pattern_of(
-    r"(?<=[0-9A-Za-z²³)）α-ω])\s?(?P<sign>[+*÷≈≤≥≠<>]|×(?!10[²³⁰-⁹^])|(?<![?&][a-z])(?<![A-Za-z]{2})=)\s?"
+    r"(?<=[0-9A-Za-z²³)）α-ω方])\s?(?P<sign>[+*÷≈≤≥≠<>]|×(?!10[²³⁰-⁹^])|(?<![?&][a-z])(?<![A-Za-z]{2})=)\s?"
     r"(?=[0-9(（√]|-\d|[A-Za-zα-ω](?![A-Za-z]))|(?<=\d)[xX](?=\d)"
 )
 _CALCULATIONS = {"+": "加", "*": "乘", "×": "乘", "x": "乘", "X": "乘", "÷": "除以", "=": "等于",
@@ -113,8 +113,8 @@ def _angle(match: re.Match[str]) -> str:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    lower = "二" if match["lower"] == "2" else match["lower"]
-    return f"{lower}分之{match['upper']}"
+    upper, lower = ("二" if each == "2" else each for each in match.group("upper", "lower"))
+    return f"{lower}分之{upper}"
 
 
 def _grade(match: re.Match[str]) -> str | None:
