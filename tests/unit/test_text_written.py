@@ -461,3 +461,71 @@ def test_lettered_lines_are_items_where_a_neighbour_is_one() -> None:
     assert normalise("(a) First\n(b) Second").text == "a, First.\nb, Second."
     assert normalise("J. Smith\nK. Lee").text == "J Smith.\nK Lee"
     assert normalise("a) only one").text == "a, only one"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Up +123.45 points.", "Up plus one hundred twenty-three point four five points."),
+        ("+45.67", "plus forty-five point six seven"),
+        ("+1.25 (+0.5%)", "plus one point two five, plus zero point five percent"),
+        ("+12.30, +3.1415", "plus twelve point three zero, plus three point one four one five"),
+        ("+212.33 (0.5%)", "plus two hundred twelve point three three, zero point five percent"),
+        ("+1 555.123.4567", "plus one, five five five, one two three, four five six seven"),
+        ("+49.30.123456", "plus four nine, three oh, one two three four five six"),
+        ("+44 20 7946 0958", "plus four four, two oh, seven nine four six, oh nine five eight"),
+    ],
+)  # fmt: skip
+def test_a_plus_and_one_point_are_an_amount_and_no_telephone(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("The crowd (12,500) cheered.", "The crowd, twelve thousand five hundred, cheered."),
+        ("It was (5,000) in May.", "It was, five thousand, in May."),
+        ("(3,450)", "three thousand four hundred fifty"),
+        ("f(1,000)", "f, one thousand"),
+        ("the point (3,4) or (0,100)", "the point, three, four, or, zero, one hundred"),
+        ("(10,20) and f(2,3)", "ten, twenty, and f, two, three"),
+        ("a{2,5}", "a, two, five"),
+        (r"\d{1,3}", "backslash d, one, three"),
+    ],
+)
+def test_a_comma_in_brackets_lists_or_parts_thousands(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Sale 9/5-9/12.", "Sale September fifth to September twelfth."),
+        ("10/31-11/2", "October thirty-first to November second"),
+        ("Rest 7/4-7/10 in Maine.", "Rest July fourth to July tenth in Maine."),
+        ("Open from 3/1 to 5/31.", "Open from March first to May thirty-first."),
+        ("from 12/1 through 12/24", "from December first through December twenty-fourth"),
+        ("Due by 4/15.", "Due by April fifteenth."),
+        ("received by 4/15, since 4/15", "received by April fifteenth, since April fifteenth"),
+        ("Closed 12/25 & 1/1.", "Closed December twenty-fifth and January first."),
+        ("7/4 at 5pm", "July fourth at five P M"),
+        ("Meet 3/4 at noon", "Meet March fourth at noon"),
+        # fractions stay
+        ("3/4 cup", "three quarters cup"),
+        ("1/2 in. wide", "one half inch wide"),
+        ("1/4 to 1/2 cup", "one quarter to one half cup"),
+        ("from 1/2 to 3/4 of it", "from one half to three quarters of it"),
+        ("Increase by 1/3.", "Increase by one third."),
+        ("reduced by 1/20", "reduced by one twentieth"),
+        ("Use 1/2 at a time.", "Use one half at a time."),
+        ("Sale 1/2 off", "Sale one half off"),
+        ("since 9/11", "since nine eleven"),
+        ("from 3/16 to 1/8", "from three sixteenths to one eighth"),
+        ("rated 9/10 to 10/10", "rated nine out of ten to ten out of ten"),
+        ("No. 12/2019", "number twelve slash twenty nineteen"),
+        ("Rule No. 1/2003", "Rule number one slash two thousand three"),
+        ("in 12/2019", "in December twenty nineteen"),
+    ],
+)
+def test_two_days_or_a_day_beside_its_word_are_dates(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken

@@ -77,13 +77,33 @@ _MONTH_DAY = pattern_of(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
 _MONTH_YEAR = pattern_of(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
 _DAY_NUMERIC = pattern_of(
     r"(?<!\w)(?:(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])|(?P<day>1[3-9]|2\d|3[01])/"
-    r"(?P<month>0[1-9]|1[0-2]))(?![\w/%]|[.,]\d)(?!\s(?:of|inch|cup|mile)\b)"
+    r"(?P<month>0[1-9]|1[0-2]))(?![\w/%]|[.,]\d)(?!\s(?:of|off|inch(?:es)?|in\.|cups?|miles?|tsp|tbsp|(?:tea|table)spoons?|pounds?|lbs?|"
+    r"oz|ounces?|yards?|feet|ft|hours?|price|full|majority|time|meter|bars?)(?!\w))"
 )
 _DATED = pattern_of(
-    r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s"
+    r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?|"
+    r"\b(?:[Dd]ue|[Dd]one|[Pp]ay|[Rr]eady|[Rr]eply|[Rr]egister|[Rr]eturn|[Ss]ubmit|RSVP) by|"
+    r"\b(?:[Cc]losed|[Ss]ale|[Vv]acation|[Ee]ffective|[Ee]xpir(?:es|ed|ing)|[Ss]tart(?:s|ed|ing)|"
+    r"[Bb]egin(?:s|ning)|[Ee]nd(?:s|ed|ing)|[Ss]hipped|[Uu]pdated|[Pp]osted))\s"
 )
+# Behind those an amount may stand too: "by 4/15", but "by 1/3".
+_PERHAPS_DATED = pattern_of(
+    r"\b(?:(?<!ased |uced |ease |duce |iply |vide |ided |rose |grew |fell )"
+    r"[Bb]y|[Ff]rom|[Ss]ince|[Bb]efore|[Aa]fter|[Tt]hrough|[Tt]ill|[Oo]pen)\s"
+)
+_AT_A_TIME = pattern_of(
+    r",?\s(?:(?:at|@)\s?)?(?:\d{1,2}(?::[0-5]\d)?\s?[AaPp]\.?[Mm]\b|\d{1,2}:[0-5]\d|noon\b|"
+    r"midnight\b)"
+)
+_LINK = r"\s?(?:[-–&]|to|through|thru|till|until)\s?"
+_OTHER_DAY = r"(?P<upper>0?[1-9]|1[0-2])/(?P<lower>0?[1-9]|[12]\d|3[01])"
+_DAY_BEFORE = pattern_of(rf"(?<![\w./]){_OTHER_DAY}{_LINK}\Z")
+_DAY_BEHIND = pattern_of(rf"{_LINK}{_OTHER_DAY}(?![\w/%]|[.,]\d)")
+_DENOMINATORS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16)
+_NO_DAYS = ("9/11", "7/11")  # names
 _MONTH_OF = pattern_of(
-    r"(?<![\w/.-])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
+    r"(?<![\w/.-])(?<!\b[Nn]o\. )(?<!\b[Nn]os\. )"
+    r"(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
 )
 _QUARTER = pattern_of(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)")
 
@@ -177,11 +197,34 @@ def _numeric(match: re.Match[str]) -> str | None:
 
 
 def _day_numeric(match: re.Match[str]) -> str | None:
-    if not led(match, _DATED):
+    if not (led(match, _DATED) or _is_day(match)):
         return None
     if match["day"]:
         return f"the {ordinal(int(match['day']))} of {_MONTHS[int(match['month']) - 1]}"
     return f"{_MONTHS[int(match['a']) - 1]} {ordinal(int(match['b']))}"
+
+
+def _is_day(match: re.Match[str]) -> bool:
+    """Whether a value that no sure word of a date leads is a day: beside a time or another day."""
+    string, written = match.string, match.group()
+    if _AT_A_TIME.match(string, match.end()):
+        return True
+    if written in _NO_DAYS:
+        return False
+    if led(match, _PERHAPS_DATED) and _is_rare(int(written.split("/")[1])):
+        return True
+    other = _DAY_BEHIND.match(string, match.end()) or _DAY_BEFORE.search(
+        string[max(0, match.start() - 16) : match.start()]
+    )
+    if other is None:
+        return False
+    pairs = (tuple(map(int, written.split("/"))), (int(other["upper"]), int(other["lower"])))
+    return any(upper > lower or upper == lower == 1 or _is_rare(lower) for upper, lower in pairs)
+
+
+def _is_rare(lower: int) -> bool:
+    """Whether nobody divides by this number: "4/15"."""
+    return lower not in (1, *_DENOMINATORS)
 
 
 def _month_days(match: re.Match[str]) -> str | None:

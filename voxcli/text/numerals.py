@@ -49,7 +49,8 @@ _SPACED = pattern_of(
 )
 _CHAIN = pattern_of(r"(?<![\w.,/-])(?:\d(?:-\d){2,6}|\d{1,2}(?:-\d{1,2}){3,8})(?![\w/-])")
 _LIST = pattern_of(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
-_PAIR = pattern_of(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
+# Of a point, a function or an expression; three figures behind the comma are thousands.
+_PAIR = pattern_of(r"(?<=[({])(?![1-9]\d{0,2},\d{3}[)}])\d{1,6}(?:,\d{1,6})(?=[)}])")
 _DECIMAL_COMMA = pattern_of(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
 _EUROPEAN = pattern_of(
     r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
@@ -259,6 +260,8 @@ def _fraction(match: re.Match[str]) -> str | None:
         return None
     if (upper, lower) in _FIXED and not whole:
         return f"{cardinal(upper)} {'seven' if lower == 7 else cardinal(lower)}"
+    if len(match["lower"]) == 4 and led(match, _OF_A_CASE):  # "No. 1/2003" is of that year
+        return f"{number(match['upper'])} slash {plain(match['lower'])}"
     if is_year(match["upper"]) and not (whole or match["nth"] or match["space"]):
         return f"{plain(match['upper'])} slash {number(match['lower'])}"
     if lower in (0, 1) or not upper:
@@ -300,7 +303,7 @@ def _is_mark(match: re.Match[str], upper: int, lower: int) -> bool:
     return (is_alone or is_given) if lower in (10, 100) else (is_alone and is_given)
 
 
-_OF_A_CASE = pattern_of(r"\b[Nn]o\.\s$")
+_OF_A_CASE = pattern_of(r"\b[Nn]os?\.\s$")
 
 
 def _range(match: re.Match[str]) -> str:
