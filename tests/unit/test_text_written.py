@@ -529,3 +529,30 @@ def test_a_comma_in_brackets_lists_or_parts_thousands(written: str, spoken: str)
 )
 def test_two_days_or_a_day_beside_its_word_are_dates(written: str, spoken: str) -> None:
     assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("20s and 30s were hard.", "twenties and thirties were hard."),
+        ("in the 20s, 30s and 40s", "in the twenties, thirties and forties"),
+        ("in their 20s, 30s, and 40s", "in their twenties, thirties, and forties"),
+        ("age 30s, ages 20s-30s", "age thirties, ages twenties to thirties"),
+        ("wait 30s and 40s", "wait thirty seconds and forty seconds"),
+        ("It took 10s, 20s.", "It took ten seconds, twenty seconds."),
+        ("15s, 20s and 30s", "fifteen seconds, twenty seconds and thirty seconds"),
+        ("timeout 30s to 60s", "timeout thirty seconds to sixty seconds"),
+        ("three 30s clips in 20s", "three thirty second clips in twenty seconds"),
+        ("two 5s and three 10s", "two fives and three tens"),
+        ("all 7s, a pair of 8s", "all sevens, a pair of eights"),
+        ("Roll 6s. Straight 9s.", "Roll sixes. Straight nines."),
+        ("2 x 4s", "two by fours"),
+        ("two 5s delays, then 3s.", "two five second delays, then three seconds."),
+        ("my iPhone 5s, now", "my iPhone five S, now"),
+        ("in 5s", "in five seconds"),
+    ],
+)
+def test_figures_with_an_s_are_decades_or_plurals_unless_they_last(
+    written: str, spoken: str
+) -> None:
+    assert normalise(written, "en").text == spoken

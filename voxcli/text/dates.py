@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.patterns import pattern_of
+from voxcli.text.quantities import is_several
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
 from voxcli.text.tagger import (
     CAPITAL,
@@ -112,20 +113,24 @@ _DECADE = pattern_of(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s
 # Parted by mistake: "the 1980 s"; a time in seconds is led by what lasts.
 _SPACED_DECADE = pattern_of(r"(?<![\w.,])(?P<number>1[89]\d0|20[0-3]0) s(?![\w²³^/'’-])")
 _OF_A_DECADE = pattern_of(
-    r"(?:\b(?:his|her|their|my|your|our|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|to|or|"
-    r"through)[ -]|['’]|"
+    r"(?:\b(?:his|her|their|my|your|our|age[ds]?|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|"
+    r"to|or|through)[ -]|['’]|"
     r"s\s?[-–]\s?)",
     re.I,
 )
 _LASTING = pattern_of(
     r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|over|"
-    r"than|up to|by|a|an|per|timeout|of|at|only|just|another|≈|~)(?: of| for| to)?[ =:]\s?$",
+    r"than|up to|by|a|an|per|timeout|of|at|only|just|another|ran|runs|times?|delays?|intervals?|"
+    r"durations?|splits?|≈|~)(?: of| for| to)?[ =:]\s?$",
     re.I,
 )
 _IN = pattern_of(r"(?<!the )\bin $")  # "in 20s" lasts
-_SEVERAL = pattern_of(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all) $"
-)
+# Several in a row, "20s, 30s and 40s", are all decades or all last.
+_NEXT = r"(?:,\s(?:and\s|or\s)?|\s(?:and|or|to|through|&)\s(?:the\s)?|\s?[-–/]\s?)"
+_MEMBER = r"(?<![\w.,])['’]?\d{1,3}['’]?s"
+_ROW_BEFORE = pattern_of(rf"(?:{_MEMBER}{_NEXT}){{1,6}}\Z")
+_ROW_BEHIND = pattern_of(rf"(?:{_NEXT}{_MEMBER}(?!\w)){{1,6}}")
+_NO_TENS = pattern_of(r"[1-9]['’]?s")
 _STYLED = pattern_of(
     r"\s(?:kids?|music|movies?|films?|style|fashion|era|songs?|hits?|pop|rock|band|bands|child|"
     r"children|babies|baby|party|night|nostalgia|vibes?|show|shows|sitcoms?|generation)\b"
@@ -271,10 +276,14 @@ def _decade(match: re.Match[str]) -> str | None:
     value = int(match["number"])
     if value < 100:
         before = match.string[max(0, match.start() - 16) : match.start()]
+        in_row = _in_row(match)
+        if in_row is False:
+            return None
         is_decade = (
             match["mark"]
+            or in_row
             or (led(match, _OF_A_DECADE) and not _IN.search(before))
-            or _SEVERAL.search(before)
+            or is_several(match)
             or _STYLED.match(match.string, match.end())
         )
         if not is_decade and (value < 50 or _LASTING.search(before)):
@@ -282,6 +291,18 @@ def _decade(match: re.Match[str]) -> str | None:
     if match.start() and match.string[match.start() - 1] in "$£€.,":
         return None
     return plural(cardinal(value) if value % 1000 == 0 else year(value))
+
+
+def _in_row(match: re.Match[str]) -> bool | None:
+    """Whether several in a row are decades; None for one that stands alone."""
+    string, start = match.string, match.start()
+    row = _ROW_BEFORE.search(string[max(0, start - 60) : start])
+    rows = [each for each in (row, _ROW_BEHIND.match(string, match.end())) if each]
+    if not rows:
+        return None
+    first = start - len(row.group()) if row else start
+    is_lasting = _LASTING.search(string[max(0, first - 24) : first])
+    return not (is_lasting or any(_NO_TENS.search(each.group()) for each in rows))
 
 
 def _spaced_decade(match: re.Match[str]) -> str | None:

@@ -85,7 +85,7 @@ _NUMBER_PER = pattern_of(
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = pattern_of(
     r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
-    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
+    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£\u2062])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )
@@ -348,14 +348,35 @@ _LAST = pattern_of(
 
 
 _ANGLE = pattern_of(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
-_NAME_BEFORE = pattern_of(r"\b[A-Z]\w*\s$")
+_NAME_BEFORE = pattern_of(r"\b\w*[A-Z]\w*\s$")
+
+
+# Before numbers of which there are several: "two 5s", "a pair of 8s", "roll 6s".
+_SEVERAL = pattern_of(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all|perfect|"
+    r"straight|double|triple|pairs? of|roll(?:s|ed|ing)?|count(?:s|ed|ing)? (?:by|in)) $",
+    re.I,
+)
+_ATTRIBUTE = pattern_of(
+    r"\s(?:delay|timeout|pause|clip|video|break|interval|window|exposure|countdown)s?\b"
+)
+
+
+def is_several(match: re.Match[str]) -> bool:
+    """Whether "5s" are fives; "two 5s delays" last."""
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    is_attribute = _ATTRIBUTE.match(match.string, match.end())
+    return _SEVERAL.search(before) is not None and not is_attribute
 
 
 def _is_lasting(match: re.Match[str]) -> bool:
     """Whether "4s" is a time; else it is a name or more than one four."""
     before = match.string[max(0, match.start() - 24) : match.start()]
+    if is_several(match):
+        return False
     return (
-        bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
+        bool(_ATTRIBUTE.match(match.string, match.end()))
+        or bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
         or "." in (match["number"] or "")
         or bool(_LASTING.search(before))
         or (len(match["number"]) == 2 and not _NAME_BEFORE.search(before) and before[-1:] != "-")

@@ -119,7 +119,7 @@ _WORDED = pattern_of(  # words of no sum
     r"three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?)\b)[A-Za-z]{3,}"
 )
 _POWER = pattern_of(r"(?<=\w)\^(?=\w)")
-_SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
+_SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u2062\u00a8\u00af\u00b8\u2500-\u25ff]+")
 
 _ANY_BRACKET = pattern_of("[][(){}（）【】〔〕｛｝]")
 _CALL = pattern_of(r"(?<=\w)\(\)")
