@@ -556,3 +556,82 @@ def test_figures_with_an_s_are_decades_or_plurals_unless_they_last(
     written: str, spoken: str
 ) -> None:
     assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # a letter and a colon are a label
+        ("H:80 L:60", "H: eighty L: sixty"),
+        ("Size S: 5 M: 7 L: 9", "Size S: five M: seven L: nine"),
+        ("s: 5 m: 7", "s: five m: seven"),
+        ("It took 5 s: 3 for A", "It took five seconds: three for A"),
+        ("Run 5 km: 3 times", "Run five kilometers: three times"),
+        # what an expression excludes is no note
+        ("Match [^abc] here.", "Match, caret abc, here."),
+        ("See[^1] this.[^note] [^2]", "See this."),
+        ("One [^n] more.\n\n[^n]: A note.", "One more.\n\nA note."),
+        # hearts, and numbers that something is less than
+        ("I love you <3 <3", "I love you"),
+        ("I <3 you", "I love you"),
+        ("if a <3 then", "if a is less than three then"),
+        ("x <3 and a <5 minute walk", "x is less than three and a less than five minute walk"),
+        # half of a day by one letter
+        ("6-7p.", "six to seven P M."),
+        ("9a to 5p.", "nine A M to five P M."),
+        ("8:30a-5p", "eight thirty A M to five P M"),
+        ("6-7p each, costs 5p.", "six, seven pence each, costs five pence."),
+        ("from 5p to 7p", "from five pence to seven pence"),
+        # signs
+        ("Nº 5 and N° 7", "number five and number seven"),
+        ("25° N", "twenty-five degrees north"),
+        ("C:/Program Files (x86)/Steam", "C: slash Program Files, x eighty-six, slash Steam"),
+        ("(n + 1)/2", "n plus one, over two"),
+        ("← Back to home", "Back to home"),
+        ("A ← B", "A from B"),
+    ],
+)
+def test_small_signs_are_what_their_place_makes_them(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # ratings and types of blood
+        ("Fitch A-.", "Fitch A minus."),
+        ("Rated A-.", "Rated A minus."),
+        ("A- from Fitch", "A minus from Fitch"),
+        ("Rh- or Rh+", "R H negative or R H positive"),
+        ("AB-", "A B negative"),
+        ("A+ve", "A positive"),
+        ("an A-okay B-road", "an A-okay B-road"),
+        # what is below zero or taken away
+        ("2n-1", "two n minus one"),
+        ("(-∞, 0)", "minus infinity, zero"),
+        ("-(-3), 5-(-3)", "minus, minus three, five minus, minus three"),
+        ("f(-x) and f(-2)", "f of minus x and f of minus two"),
+        ("x-1, 4a-1, 2x-3x", "x-one, four a-one, two x to three x"),
+        # marks and rates
+        ("4.5/5 stars", "four point five out of five stars"),
+        ("8.5/10", "eight point five out of ten"),
+        ("8/day, 3/week", "eight per day, three per week"),
+        ("3/4 day", "three quarters day"),
+        # a day of twenty-four hours
+        ("0745 hrs", "oh seven forty-five hours"),
+        ("2200 hrs", "twenty-two hundred hours"),
+        ("06:00 hrs", "oh six hundred hours"),
+        ("100 hrs", "one hundred hours"),
+        # names of things, and ranges of them
+        ("Table 4-1", "Table four dash one"),
+        ("Fig. 3-2", "Figure three dash two"),
+        ("Section 2-5", "Section two dash five"),
+        ("Sections 2-5, Chapters 4-6", "Sections two to five, Chapters four to six"),
+        # signs of programs
+        ("2>&1", "two greater than ampersand one"),
+        ('5 !== "5"', 'five is not equal to "five"'),
+        ("a === b", "a equals b"),
+    ],
+)
+def test_signs_beside_letters_and_figures_lose_nothing(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken

@@ -11,7 +11,7 @@ from functools import lru_cache
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser, led
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -92,7 +92,7 @@ _BARE = pattern_of(
 _BARE_TAIL = pattern_of(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
 _POWERED_TAIL = pattern_of(r"[²³^(]|[ms][23]")
 _PER_THING = pattern_of(
-    r"/(?<=\d/)(?!half|third|quarter|fifth|seven|fifty)(?=[a-z]{4,12}(?![\w/.-]))"
+    r"/(?<=\d/)(?!half|third|quarter|fifth|seven|fifty)(?=(?:[a-z]{4,12}|day|hr|min|yr)(?![\w/-]|\.\w))"
 )
 _PER_ALONE = pattern_of(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
 # Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
@@ -102,6 +102,7 @@ _THINGS = pattern_of(
     r"L|km|kg|kWh)(?!\w)"
 )
 _DEGREES = pattern_of(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])|º(?=\W|$)")
+_NUMBER = pattern_of(r"(?<!\w)[Nn][º°]\s?(?=\d)")  # "Nº 5", "N° 7"
 _COORDINATE = pattern_of(
     r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)"
     r"?)°\s?(?:(?P<minutes>\d{1,2}(?:\.\d+)?)'\s?)?(?:(?P<seconds>\d{1,2}(?:\.\d+)?)(?:\"|'')\s?)?"
@@ -157,6 +158,7 @@ def degrees(draft: Draft) -> None:
     """Degrees and the micro sign as units write them; before tokens are told apart."""
     if draft.text.isascii():
         return
+    draft.sub(_NUMBER, "number ", "abbreviation")
     draft.sub(
         _DEGREES,
         lambda m: "°" + (m["scale"] or {"℃": "C", "℉": "F", None: ""}[m["sign"]]),
@@ -288,6 +290,8 @@ def _coordinate(match: re.Match[str]) -> str | None:
     return " ".join([*parts, *([_SIDES[match["side"]]] if match["side"] else [])])
 
 
+_LABEL = pattern_of(r"(?<= )[A-Za-z]:\s?\d")  # "M: 7 L: 9", "H:80 L:60"
+_LABELLED = pattern_of(r"\b[A-Za-z]:\s?$")
 _FONT = pattern_of(
     r"\s?(?:font|type|text|size|bold|italic|Arial|Times|Helvetica|Courier|heading|leading|"
     r"spacing|margin)"
@@ -297,6 +301,10 @@ _FONT = pattern_of(
 def _measure(match: re.Match[str]) -> str | None:
     found = _amount(match)
     if found is None:
+        return None
+    if _LABEL.match(match.string, match.end() - 1) and (
+        match["unit"].isupper() or led(match, _LABELLED)
+    ):
         return None
     words, one = found
     if match["from"]:
