@@ -508,6 +508,7 @@ def test_a_comma_in_brackets_lists_or_parts_thousands(written: str, spoken: str)
         ("Due by 4/15.", "Due by April fifteenth."),
         ("received by 4/15, since 4/15", "received by April fifteenth, since April fifteenth"),
         ("Closed 12/25 & 1/1.", "Closed December twenty-fifth and January first."),
+        ("Sign up by 9/1.", "Sign up by September first."),
         ("7/4 at 5pm", "July fourth at five P M"),
         ("Meet 3/4 at noon", "Meet March fourth at noon"),
         # fractions stay
@@ -520,6 +521,8 @@ def test_a_comma_in_brackets_lists_or_parts_thousands(written: str, spoken: str)
         ("Use 1/2 at a time.", "Use one half at a time."),
         ("Sale 1/2 off", "Sale one half off"),
         ("since 9/11", "since nine eleven"),
+        ("a ratio of 9/5 to 5/4", "a ratio of nine fifths to five quarters"),
+        ("5/8-3/4 in. thick", "five eighths, three quarters inch thick"),
         ("from 3/16 to 1/8", "from three sixteenths to one eighth"),
         ("rated 9/10 to 10/10", "rated nine out of ten to ten out of ten"),
         ("No. 12/2019", "number twelve slash twenty nineteen"),
@@ -549,7 +552,7 @@ def test_two_days_or_a_day_beside_its_word_are_dates(written: str, spoken: str) 
         ("2 x 4s", "two by fours"),
         ("two 5s delays, then 3s.", "two five second delays, then three seconds."),
         ("my iPhone 5s, now", "my iPhone five S, now"),
-        ("in 5s", "in five seconds"),
+        ("in 5s, 5s-10s", "in five seconds, five seconds to ten seconds"),
     ],
 )
 def test_figures_with_an_s_are_decades_or_plurals_unless_they_last(

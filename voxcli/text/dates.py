@@ -102,6 +102,10 @@ _DAY_BEFORE = pattern_of(rf"(?<![\w./]){_OTHER_DAY}{_LINK}\Z")
 _DAY_BEHIND = pattern_of(rf"{_LINK}{_OTHER_DAY}(?![\w/%]|[.,]\d)")
 _DENOMINATORS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16)
 _NO_DAYS = ("9/11", "7/11")  # names
+_NO_DATED = pattern_of(
+    r"\b(?:[Rr]atios?|[Oo]dds|[Ss]ignatures?|[Ss]cales?|[Aa]spect|[Vv]otes?|[Ss]cores?|[Mm]eter)\b"
+    r"[^.!?\n]{0,20}\Z"
+)
 _MONTH_OF = pattern_of(
     r"(?<![\w/.-])(?<!\b[Nn]o\. )(?<!\b[Nn]os\. )"
     r"(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
@@ -214,7 +218,7 @@ def _is_day(match: re.Match[str]) -> bool:
     string, written = match.string, match.group()
     if _AT_A_TIME.match(string, match.end()):
         return True
-    if written in _NO_DAYS:
+    if written in _NO_DAYS or _NO_DATED.search(string[max(0, match.start() - 32) : match.start()]):
         return False
     if led(match, _PERHAPS_DATED) and _is_rare(int(written.split("/")[1])):
         return True
@@ -229,7 +233,7 @@ def _is_day(match: re.Match[str]) -> bool:
 
 def _is_rare(lower: int) -> bool:
     """Whether nobody divides by this number: "4/15"."""
-    return lower not in (1, *_DENOMINATORS)
+    return lower not in _DENOMINATORS
 
 
 def _month_days(match: re.Match[str]) -> str | None:

@@ -55,7 +55,7 @@ _TAIL_PART = pattern_of(
 _TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
 _TIMES_PART = pattern_of(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
 _LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅](?!\d))"
-_FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
+_FRACTION = rf"(?:{NO_FRACTION}(?P<whole>\d{{1,6}})[ -])?(?P<upper>\d{{1,3}})/(?P<lower>\d{{1,3}})"
 # Its words are those of a number times a power of ten: "3 × 10⁸", "10²³".
 _SCALED = (
     r"(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)?)\s?[x×·*]\s?(?=10[²³^]))?(?P<base>\d+)"
@@ -63,8 +63,8 @@ _SCALED = (
 )
 _MEASURE = pattern_of(
     rf"{SIGN}"
-    rf"(?:(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)\s?(?P<between>-|–|to|x|×|by|and|"
-    r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
+    rf"(?:{NO_FRACTION}(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)"
+    r"\s?(?P<between>-|–|to|x|×|by|and|or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
     rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY}){_WHOLE}(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
     rf"(?P<gap>[\s-]?)(?P<unit>(?![\d.,;:!?)\s])(?:{UNIT})|{_LED}|(?<= )t(?= of\b)"
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
@@ -355,6 +355,8 @@ _LAST = pattern_of(
 )
 
 
+_SPAN_BEHIND = pattern_of(r"\s?[-–]\s?\d{1,3}s(?!\w)")  # "5s-10s"; of decades it is none here
+_SPAN_BEFORE = pattern_of(r"\d{1,3}s\s?[-–]\s?\Z")
 _ANGLE = pattern_of(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
 _NAME_BEFORE = pattern_of(r"\b\w*[A-Z]\w*\s$")
 
@@ -384,6 +386,7 @@ def _is_lasting(match: re.Match[str]) -> bool:
         return False
     return (
         bool(_ATTRIBUTE.match(match.string, match.end()))
+        or bool(_SPAN_BEHIND.match(match.string, match.end()) or _SPAN_BEFORE.search(before))
         or bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
         or "." in (match["number"] or "")
         or bool(_LASTING.search(before))
