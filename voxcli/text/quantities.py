@@ -302,9 +302,7 @@ def _measure(match: re.Match[str]) -> str | None:
     found = _amount(match)
     if found is None:
         return None
-    if _LABEL.match(match.string, match.end() - 1) and (
-        match["unit"].isupper() or led(match, _LABELLED)
-    ):
+    if _LABEL.match(match.string, match.end() - 1) and led(match, _LABELLED):
         return None
     words, one = found
     if match["from"]:
