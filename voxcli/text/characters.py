@@ -16,6 +16,7 @@ from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 
+NO_UNIT = "\u2062"  # before a letter of a formula, until its numbers are said
 RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
 
 _NEWLINES = pattern_of(r"\r\n?|[\x0b\x0c\x85\u2028]")

@@ -13,12 +13,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from voxcli.text.changes import Draft
-from voxcli.text.characters import FIGURES_SHIFTED, shifted
+from voxcli.text.changes import Change, Draft
+from voxcli.text.characters import FIGURES_SHIFTED, NO_UNIT, shifted
 from voxcli.text.patterns import pattern_of
 
 KIND = "formula"
-NO_UNIT = "\u2062"  # before a letter of a formula; it has no sound
 
 _GREEK = [
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa",
@@ -257,6 +256,11 @@ def latex(draft: Draft, language: str) -> None:
     draft.sub(_ACCENT, _accented, KIND, "\\")
     draft.sub(_SPAN, lambda m: _span(m, language), KIND)
     draft.sub(_ENVIRONMENT, lambda m: f" {_said(m.group(), language, is_formula=True)} ", KIND)
+    if NO_UNIT in draft.text:
+        draft.changes[:] = [
+            Change(each.before, each.after.replace(NO_UNIT, ""), each.kind)
+            for each in draft.changes
+        ]
     draft.sub(_OTHER_ENVIRONMENT, "\n", KIND, "{")
     draft.sub(_ITEM, "- ", KIND, "item")
     draft.sub(_LONE, lambda m: _lone(m, language), KIND)

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import NO_UNIT
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
 from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser, led
@@ -85,7 +86,7 @@ _NUMBER_PER = pattern_of(
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = pattern_of(
     r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
-    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£\u2062])(?<![=+*×−-] )(?<![=+*×−-])"
+    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£{NO_UNIT}])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )

@@ -72,7 +72,7 @@ _PRODUCT = pattern_of(
 _MODEL = pattern_of(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
 _PLAYERS = pattern_of(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
 _PLURAL = pattern_of(r"(?<![\w.,$€£])(?P<number>\d{1,4})['’]?s(?!\w)")
-_NAME = pattern_of(r"\b\w*[A-Z]\w*\s$")
+_SIZED = pattern_of(r"\d\s?[x×]\s?$")  # "2 x 4s"
 _RESOLUTION = pattern_of(
     r"(?<![\w.,])(?P<number>\d{3,4})(?P<scan>[pi])(?:(?P<rate>\d{2,3}))?(?!\w)"
 )
@@ -100,11 +100,8 @@ def _plural(match: re.Match[str]) -> str | None:
     if len(written) == 1:
         if match.group()[1] != "s":
             return f"{number(written)}'s"
-        return (
-            f"{number(written)} S"
-            if led(match, _NAME) and not is_several(match)
-            else plural(number(written))
-        )
+        is_many = is_several(match) or led(match, _SIZED)
+        return plural(number(written)) if is_many else f"{number(written)} S"
     return plural(_named(written))
 
 

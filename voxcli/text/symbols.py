@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft, apart
+from voxcli.text.characters import NO_UNIT
 from voxcli.text.language import GREEK_SIGN
 from voxcli.text.patterns import pattern_of
 from voxcli.text.tagger import Recogniser
@@ -123,7 +124,7 @@ _WORDED = pattern_of(  # words of no sum
     r"three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?)\b)[A-Za-z]{3,}"
 )
 _POWER = pattern_of(r"(?<=\w)\^(?=\w)")
-_SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u2062\u00a8\u00af\u00b8\u2500-\u25ff]+")
+_SILENT = pattern_of(r"[™®†‡¶^~*#=<>{}\\|`/\u00a8\u00af\u00b8\u2500-\u25ff]+")
 
 _ANY_BRACKET = pattern_of("[][(){}（）【】〔〕｛｝]")
 _CALL = pattern_of(r"(?<=\w)\(\)")
@@ -232,6 +233,7 @@ def inside(draft: Draft) -> None:
 
 def silence(draft: Draft) -> None:
     """Take out signs without a sound; after `brackets`."""
+    draft.text = draft.text.replace(NO_UNIT, " ")
     draft.sub(_SILENT, " ", "symbol")
 
 
