@@ -351,3 +351,29 @@ def test_accents_are_letters_and_quotation_marks_stay() -> None:
     written = r"M\"uller, Erd\H{o}s, Fran\c{c}ois, na\"{\i}ve, Poincar\'{e} and a caf\'e"
     assert said(written) == "Müller, Erdős, François, naïve, Poincaré and a café"
     assert said(r"He said \"aye\" and d\'accord.") == 'He said "aye" and d\'accord.'
+
+
+@pytest.mark.parametrize(
+    ("formula", "spoken"),
+    [
+        (r"\frac{1}{2}mv^2", "one half m v squared"),
+        (r"\frac{1}{2} m v^2", "one half m v squared"),
+        (r"\frac{4}{3}\pi r^3", "four thirds pi r cubed"),
+        (r"\frac{3}{4}x", "three quarters x"),
+        (r"\frac{1}{2}bh", "one half b h"),
+        (r"\frac{1}{2}kx^2", "one half k x squared"),
+        (r"\frac{1}{2} g t^2", "one half g t squared"),
+        ("3 g", "three g"),
+        ("10 L", "ten L"),
+        ("2m + 3g", "two m plus three g"),
+        ("2m^2", "two m squared"),
+        # units are dressed, divided or longer
+        (r"5 \text{ m}", "five meters"),
+        (r"\frac{1}{2}\text{ m}", "one half meter"),
+        (r"g = 9.8 \mathrm{m/s^2}", "g equals nine point eight meters per second squared"),
+        ("v = 9.8 m/s^2", "v equals nine point eight meters per second squared"),
+        ("5 km", "five kilometers"),
+    ],
+)
+def test_a_letter_behind_a_number_of_a_formula_is_no_unit(formula: str, spoken: str) -> None:
+    assert normalise(f"${formula}$", "en").text == spoken

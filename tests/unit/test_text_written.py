@@ -461,3 +461,180 @@ def test_lettered_lines_are_items_where_a_neighbour_is_one() -> None:
     assert normalise("(a) First\n(b) Second").text == "a, First.\nb, Second."
     assert normalise("J. Smith\nK. Lee").text == "J Smith.\nK Lee"
     assert normalise("a) only one").text == "a, only one"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Up +123.45 points.", "Up plus one hundred twenty-three point four five points."),
+        ("+45.67", "plus forty-five point six seven"),
+        ("+1.25 (+0.5%)", "plus one point two five, plus zero point five percent"),
+        ("+12.30, +3.1415", "plus twelve point three zero, plus three point one four one five"),
+        ("+212.33 (0.5%)", "plus two hundred twelve point three three, zero point five percent"),
+        ("+1 555.123.4567", "plus one, five five five, one two three, four five six seven"),
+        ("+49.30.123456", "plus four nine, three oh, one two three four five six"),
+        ("+44 20 7946 0958", "plus four four, two oh, seven nine four six, oh nine five eight"),
+    ],
+)  # fmt: skip
+def test_a_plus_and_one_point_are_an_amount_and_no_telephone(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("The crowd (12,500) cheered.", "The crowd, twelve thousand five hundred, cheered."),
+        ("It was (5,000) in May.", "It was, five thousand, in May."),
+        ("(3,450)", "three thousand four hundred fifty"),
+        ("f(1,000)", "f, one thousand"),
+        ("the point (3,4) or (0,100)", "the point, three, four, or, zero, one hundred"),
+        ("(10,20) and f(2,3)", "ten, twenty, and f, two, three"),
+        ("a{2,5}", "a, two, five"),
+        (r"\d{1,3}", "backslash d, one, three"),
+    ],
+)
+def test_a_comma_in_brackets_lists_or_parts_thousands(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("Sale 9/5-9/12.", "Sale September fifth to September twelfth."),
+        ("10/31-11/2", "October thirty-first to November second"),
+        ("Rest 7/4-7/10 in Maine.", "Rest July fourth to July tenth in Maine."),
+        ("Open from 3/1 to 5/31.", "Open from March first to May thirty-first."),
+        ("from 12/1 through 12/24", "from December first through December twenty-fourth"),
+        ("Due by 4/15.", "Due by April fifteenth."),
+        ("received by 4/15, since 4/15", "received by April fifteenth, since April fifteenth"),
+        ("Closed 12/25 & 1/1.", "Closed December twenty-fifth and January first."),
+        ("Sign up by 9/1.", "Sign up by September first."),
+        ("7/4 at 5pm", "July fourth at five P M"),
+        ("Meet 3/4 at noon", "Meet March fourth at noon"),
+        # fractions stay
+        ("3/4 cup", "three quarters cup"),
+        ("1/2 in. wide", "one half inch wide"),
+        ("1/4 to 1/2 cup", "one quarter to one half cup"),
+        ("from 1/2 to 3/4 of it", "from one half to three quarters of it"),
+        ("Increase by 1/3.", "Increase by one third."),
+        ("reduced by 1/20", "reduced by one twentieth"),
+        ("Use 1/2 at a time.", "Use one half at a time."),
+        ("Sale 1/2 off", "Sale one half off"),
+        ("since 9/11", "since nine eleven"),
+        ("a ratio of 9/5 to 5/4", "a ratio of nine fifths to five quarters"),
+        ("5/8-3/4 in. thick", "five eighths, three quarters inch thick"),
+        ("from 3/16 to 1/8", "from three sixteenths to one eighth"),
+        ("rated 9/10 to 10/10", "rated nine out of ten to ten out of ten"),
+        ("No. 12/2019", "number twelve slash twenty nineteen"),
+        ("Rule No. 1/2003", "Rule number one slash two thousand three"),
+        ("in 12/2019", "in December twenty nineteen"),
+    ],
+)
+def test_two_days_or_a_day_beside_its_word_are_dates(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("20s and 30s were hard.", "twenties and thirties were hard."),
+        ("in the 20s, 30s and 40s", "in the twenties, thirties and forties"),
+        ("in their 20s, 30s, and 40s", "in their twenties, thirties, and forties"),
+        ("age 30s, ages 20s-30s", "age thirties, ages twenties to thirties"),
+        ("wait 30s and 40s", "wait thirty seconds and forty seconds"),
+        ("It took 10s, 20s.", "It took ten seconds, twenty seconds."),
+        ("15s, 20s and 30s", "fifteen seconds, twenty seconds and thirty seconds"),
+        ("timeout 30s to 60s", "timeout thirty seconds to sixty seconds"),
+        ("three 30s clips in 20s", "three thirty second clips in twenty seconds"),
+        ("two 5s and three 10s", "two fives and three tens"),
+        ("all 7s, a pair of 8s", "all sevens, a pair of eights"),
+        ("Roll 6s. Straight 9s.", "Roll sixes. Straight nines."),
+        ("2 x 4s", "two by fours"),
+        ("two 5s delays, then 3s.", "two five second delays, then three seconds."),
+        ("my iPhone 5s, now", "my iPhone five S, now"),
+        ("in 5s, 5s-10s", "in five seconds, five seconds to ten seconds"),
+    ],
+)
+def test_figures_with_an_s_are_decades_or_plurals_unless_they_last(
+    written: str, spoken: str
+) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # a letter and a colon are a label
+        ("H:80 L:60", "H: eighty L: sixty"),
+        ("Size S: 5 M: 7 L: 9", "Size S: five M: seven L: nine"),
+        ("s: 5 m: 7", "s: five m: seven"),
+        ("It took 5 s: 3 for A", "It took five seconds: three for A"),
+        ("Run 5 km: 3 times", "Run five kilometers: three times"),
+        # what an expression excludes is no note
+        ("Match [^abc] here.", "Match, caret abc, here."),
+        ("See[^1] this.[^note] [^2]", "See this."),
+        ("One [^n] more.\n\n[^n]: A note.", "One more.\n\nA note."),
+        # hearts, and numbers that something is less than
+        ("I love you <3 <3", "I love you"),
+        ("I <3 you", "I love you"),
+        ("if a <3 then", "if a is less than three then"),
+        ("x <3 and a <5 minute walk", "x is less than three and a less than five minute walk"),
+        # half of a day by one letter
+        ("6-7p.", "six to seven P M."),
+        ("9a to 5p.", "nine A M to five P M."),
+        ("8:30a-5p", "eight thirty A M to five P M"),
+        ("6-7p each, costs 5p.", "six, seven pence each, costs five pence."),
+        ("from 5p to 7p", "from five pence to seven pence"),
+        # signs
+        ("Nº 5 and N° 7", "number five and number seven"),
+        ("25° N", "twenty-five degrees north"),
+        ("C:/Program Files (x86)/Steam", "C: slash Program Files, x eighty-six, slash Steam"),
+        ("(n + 1)/2", "n plus one, over two"),
+        ("← Back to home", "Back to home"),
+        ("A ← B", "A from B"),
+    ],
+)
+def test_small_signs_are_what_their_place_makes_them(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        # ratings and types of blood
+        ("Fitch A-.", "Fitch A minus."),
+        ("Rated A-.", "Rated A minus."),
+        ("A- from Fitch", "A minus from Fitch"),
+        ("Rh- or Rh+", "R H negative or R H positive"),
+        ("AB-", "A B negative"),
+        ("A+ve", "A positive"),
+        ("an A-okay B-road", "an A-okay B-road"),
+        # what is below zero or taken away
+        ("2n-1", "two n minus one"),
+        ("(-∞, 0)", "minus infinity, zero"),
+        ("-(-3), 5-(-3)", "minus, minus three, five minus, minus three"),
+        ("f(-x) and f(-2)", "f of minus x and f of minus two"),
+        ("x-1, 4a-1, 2x-3x", "x-one, four a-one, two x to three x"),
+        # marks and rates
+        ("4.5/5 stars", "four point five out of five stars"),
+        ("8.5/10", "eight point five out of ten"),
+        ("8/day, 3/week", "eight per day, three per week"),
+        ("3/4 day", "three quarters day"),
+        # a day of twenty-four hours
+        ("0745 hrs", "oh seven forty-five hours"),
+        ("2200 hrs", "twenty-two hundred hours"),
+        ("06:00 hrs", "oh six hundred hours"),
+        ("100 hrs", "one hundred hours"),
+        # names of things, and ranges of them
+        ("Table 4-1", "Table four dash one"),
+        ("Fig. 3-2", "Figure three dash two"),
+        ("Section 2-5", "Section two dash five"),
+        ("Sections 2-5, Chapters 4-6", "Sections two to five, Chapters four to six"),
+        # signs of programs
+        ("2>&1", "two greater than ampersand one"),
+        ('5 !== "5"', 'five is not equal to "five"'),
+        ("a === b", "a equals b"),
+    ],
+)
+def test_signs_beside_letters_and_figures_lose_nothing(written: str, spoken: str) -> None:
+    assert normalise(written, "en").text == spoken

@@ -16,6 +16,7 @@ from voxcli.text import lexicon
 from voxcli.text.changes import Draft
 from voxcli.text.patterns import pattern_of
 
+NO_UNIT = "\u2062"  # before a letter of a formula, until its numbers are said
 RAISED = "⁰¹²³⁴-⁹"  # figures, for a class of characters in a pattern
 
 _NEWLINES = pattern_of(r"\r\n?|[\x0b\x0c\x85\u2028]")
@@ -73,13 +74,13 @@ _EMOJI = pattern_of(
     f"[{_PICTURE}][{_PICTURE}\ufe0e\ufe0f\u200d\U000e0020-\U000e007f]*"
 )
 _EMOTICON = pattern_of(
-    r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3(?=\s*(?:[.,!?\n]|$))|"
+    r"(?<!\S)(?:[:;=]['’]?-?[()DPpOo|/\\*]{1,3}|<3(?=(?:\s*<3)*\s*(?:[.,!?\n]|$))|"
     r"\^_?\^)(?=[\s.,!?]|$)"
 )
 
 _ANY_EYES = pattern_of("[:;=<^]")
 _STAR = pattern_of(r"(?<=\d)[ -]?★(?!★)")
-_HEART = pattern_of(r"(?<=\w )<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
+_HEART = pattern_of(r"(?:(?<=\w\w )|(?<=\bI ))<3(?= \w)|(?<=\bI )[❤♥]\ufe0f?(?= \w)")
 _MAX_NAMED = 200  # characters; a longer text of emoji alone is noise
 
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′´ʼ`", "'"), **dict.fromkeys("“”„‟″«»「」『』", '"')})

@@ -38,6 +38,15 @@ _TIME = pattern_of(
     rf"(?:\s?(?P<half>{_HALF}))?(?:\s?{_ZONE})?"
     rf"|(?P<only>1[0-2]|0?[1-9])\s?(?P<only_half>{_HALF})(?:\s?(?P<only_zone>(?:{_ZONES})\b))?)"
 )
+# With half of the day's half: "6-7p", "9a to 5p", "8:30a-5p"; "6p to 7p" are pence.
+_SHORT_HALF = pattern_of(
+    r"(?<![\w.,:/£-])(?P<from>(?:1[0-2]|[1-9])(?::[0-5]\d)?)(?:(?P<half>a)\s?(?:[-–]|to)|\s?[-–])\s?"
+    r"(?P<to>(?:1[0-2]|[1-9])(?::[0-5]\d)?)p(?![\w/])"
+    r"(?!\s(?:each|per|an?|coins?|off|more|less|extra|stamps?|bags?)\b)"
+)
+_PRICED = pattern_of(
+    r"\b(?:[Pp]rice[sd]?|[Cc]ost(?:s|ing)?|[Pp]aid|[Pp]ay|[Ww]orth)(?: (?:at|of|is))?\s$"
+)
 _RATIO_BEFORE = pattern_of(
     r"\b(?:ratio|scale|odds|aspect|score[ds]?|won|lost|beat|mix(?:ed)?|proportions?|dilution|"
     r"diluted)"
@@ -53,9 +62,9 @@ _BASIC = pattern_of(  # after the date of "20260304T103000Z"
     r"(?:\.(?P<fraction>\d{1,6}))?(?P<zone>Z|[-+]\d\d(?:\d\d)?)?(?!\w)"
 )
 _MILITARY = pattern_of(
-    r"(?<![\w.,])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?:\s(?=hours\b|hrs\b)|(?P<h>h)\b|"
-    r"(?P<zulu>Z)\b)"
+    r"(?<![\w.,])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?:(?P<h>h)\b|(?P<zulu>Z)\b)"
 )
+_HOURS = pattern_of(r"(?<![\w.,:])(?P<hour>[01]\d|2[0-4]):?(?P<minute>[0-5]\d)\s(?P<h>hrs|hours)\b")
 _SHIFT = pattern_of(
     r"(?<!\w)(?P<zone>UTC|GMT)\s?(?P<sign>[-+−±])"
     r"\s?(?P<hours>\d{1,2})(?::?(?P<minutes>[0-5]\d))?(?!\w)"
@@ -135,6 +144,13 @@ def _precise(hour: str, minute: str, second: str, part: str, *, has_half: bool) 
     return words if is_exact else f"{words} and {_seconds(second, part)}"
 
 
+def _short_half(match: re.Match[str]) -> str | None:
+    if led(match, _PRICED):
+        return None
+    first, last = (_clock(*match[name].partition(":")[::2]) for name in ("from", "to"))
+    return f"{first}{' A M' if match['half'] else ''} to {last} P M"
+
+
 def _basic(match: re.Match[str]) -> str:
     part = (match["fraction"] or "").rstrip("0")
     words = _precise(match["hour"], match["minute"], match["second"] or "0", part, has_half=False)
@@ -146,7 +162,7 @@ def _military(match: re.Match[str]) -> str:
     hour, minute = int(match["hour"]), int(match["minute"])
     words = f"{'oh ' if hour < 10 else ''}{cardinal(hour)} "
     words += "hundred" if minute == 0 else f"{'oh ' if minute < 10 else ''}{cardinal(minute)}"
-    return f"{words} hours" if match["h"] else f"{words} Zulu" if match["zulu"] else f"{words} "
+    return f"{words} {'hours' if match['h'] else 'Zulu'}"
 
 
 def _shift(match: re.Match[str]) -> str:
@@ -180,6 +196,8 @@ def _half(match: re.Match[str], group: str) -> str:
 
 TIMES = (
     Recogniser("time", DIGIT, _BASIC, _basic, CAPITAL + FIGURES),
+    Recogniser("time", DIGIT, _HOURS, _military, search=OneOf(" hrs", " hours")),
+    Recogniser("time", DIGIT, _SHORT_HALF, _short_half, search=InWord(r"\dp\b", DIGIT)),
     Recogniser("time", DIGIT, _TIME, _time, search=pattern_of(r"\d(?::\d|\s?[AaPp]\.?\s?[Mm])")),
     Recogniser("time", CAPITAL, _SHIFT, _shift, DIGIT, InWord(OneOf("UTC", "GMT"), CAPITAL)),
     Recogniser(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from voxcli.text.patterns import pattern_of
+from voxcli.text.quantities import is_several
 from voxcli.text.spell import cardinal, digits, number, ordinal, plural, year
 from voxcli.text.tagger import (
     CAPITAL,
@@ -77,13 +78,37 @@ _MONTH_DAY = pattern_of(rf"(?<!\w){_MONTH}[\s-]{_DAY}(?!-\d){_AFTER_DAY}")
 _MONTH_YEAR = pattern_of(rf"(?<!\w){_MONTH}(?:,?\s|-){_YEAR}")
 _DAY_NUMERIC = pattern_of(
     r"(?<!\w)(?:(?P<a>0?[1-9]|1[0-2])/(?P<b>0?[1-9]|[12]\d|3[01])|(?P<day>1[3-9]|2\d|3[01])/"
-    r"(?P<month>0[1-9]|1[0-2]))(?![\w/%]|[.,]\d)(?!\s(?:of|inch|cup|mile)\b)"
+    r"(?P<month>0[1-9]|1[0-2]))(?![\w/%]|[.,]\d)(?!\s(?:of|off|inch(?:es)?|in\.|cups?|miles?|tsp|tbsp|(?:tea|table)spoons?|pounds?|lbs?|"
+    r"oz|ounces?|yards?|feet|ft|hours?|price|full|majority|time|meter|bars?)(?!\w))"
 )
 _DATED = pattern_of(
-    r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?)\s"
+    r"(?:[A-Z]\w{2,5}day,?|[Oo]n|[Dd]ated?:?|[Dd]ue(?: on)?:?|[Uu]ntil|[Dd]eadline:?|"
+    r"\b(?:[Dd]ue|[Dd]one|[Pp]ay|[Rr]eady|[Rr]eply|[Rr]egister|[Rr]eturn|[Ss]ubmit|RSVP) by|"
+    r"\b(?:[Cc]losed|[Ss]ale|[Vv]acation|[Ee]ffective|[Ee]xpir(?:es|ed|ing)|[Ss]tart(?:s|ed|ing)|"
+    r"[Bb]egin(?:s|ning)|[Ee]nd(?:s|ed|ing)|[Ss]hipped|[Uu]pdated|[Pp]osted))\s"
+)
+# Behind those an amount may stand too: "by 4/15", but "by 1/3".
+_PERHAPS_DATED = pattern_of(
+    r"\b(?:(?<!ased |uced |ease |duce |iply |vide |ided |rose |grew |fell )"
+    r"[Bb]y|[Ff]rom|[Ss]ince|[Bb]efore|[Aa]fter|[Tt]hrough|[Tt]ill|[Oo]pen)\s"
+)
+_AT_A_TIME = pattern_of(
+    r",?\s(?:(?:at|@)\s?)?(?:\d{1,2}(?::[0-5]\d)?\s?[AaPp]\.?[Mm]\b|\d{1,2}:[0-5]\d|noon\b|"
+    r"midnight\b)"
+)
+_LINK = r"\s?(?:[-–&]|to|through|thru|till|until)\s?"
+_OTHER_DAY = r"(?P<upper>0?[1-9]|1[0-2])/(?P<lower>0?[1-9]|[12]\d|3[01])"
+_DAY_BEFORE = pattern_of(rf"(?<![\w./]){_OTHER_DAY}{_LINK}\Z")
+_DAY_BEHIND = pattern_of(rf"{_LINK}{_OTHER_DAY}(?![\w/%]|[.,]\d)")
+_DENOMINATORS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16)
+_NO_DAYS = ("9/11", "7/11")  # names
+_NO_DATED = pattern_of(
+    r"\b(?:[Rr]atios?|[Oo]dds|[Ss]ignatures?|[Ss]cales?|[Aa]spect|[Vv]otes?|[Ss]cores?|[Mm]eter)\b"
+    r"[^.!?\n]{0,20}\Z"
 )
 _MONTH_OF = pattern_of(
-    r"(?<![\w/.-])(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
+    r"(?<![\w/.-])(?<!\b[Nn]o\. )(?<!\b[Nn]os\. )"
+    r"(?P<month>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/]|[.,]\d)"
 )
 _QUARTER = pattern_of(r"(?<!\w)(?P<quarter>[1-4])Q\s?(?P<year>20\d\d|\d\d)(?!\w)")
 
@@ -92,20 +117,24 @@ _DECADE = pattern_of(r"(?P<mark>'(?<!\w'))?(?P<number>(?:1\d|20)\d0|\d0)['’]?s
 # Parted by mistake: "the 1980 s"; a time in seconds is led by what lasts.
 _SPACED_DECADE = pattern_of(r"(?<![\w.,])(?P<number>1[89]\d0|20[0-3]0) s(?![\w²³^/'’-])")
 _OF_A_DECADE = pattern_of(
-    r"(?:\b(?:his|her|their|my|your|our|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|to|or|"
-    r"through)[ -]|['’]|"
+    r"(?:\b(?:his|her|their|my|your|our|age[ds]?|the(?: [a-z]{4,12})?|early|mid|late|in|both|and|"
+    r"to|or|through)[ -]|['’]|"
     r"s\s?[-–]\s?)",
     re.I,
 )
 _LASTING = pattern_of(
     r"\b(?:wait(?:s|ed|ing)?|for|after|within|every|in|took|takes?|lasts?|lasted|about|under|over|"
-    r"than|up to|by|a|an|per|timeout|of|at|only|just|another|≈|~)(?: of| for| to)?[ =:]\s?$",
+    r"than|up to|by|a|an|per|timeout|of|at|only|just|another|ran|runs|times?|delays?|intervals?|"
+    r"durations?|splits?|≈|~)(?: of| for| to)?[ =:]\s?$",
     re.I,
 )
 _IN = pattern_of(r"(?<!the )\bin $")  # "in 20s" lasts
-_SEVERAL = pattern_of(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all) $"
-)
+# Several in a row, "20s, 30s and 40s", are all decades or all last.
+_NEXT = r"(?:,\s(?:and\s|or\s)?|\s(?:and|or|to|through|&)\s(?:the\s)?|\s?[-–/]\s?)"
+_MEMBER = r"(?<![\w.,])['’]?\d{1,3}['’]?s"
+_ROW_BEFORE = pattern_of(rf"(?:{_MEMBER}{_NEXT}){{1,6}}\Z")
+_ROW_BEHIND = pattern_of(rf"(?:{_NEXT}{_MEMBER}(?!\w)){{1,6}}")
+_NO_TENS = pattern_of(r"[1-9]['’]?s")
 _STYLED = pattern_of(
     r"\s(?:kids?|music|movies?|films?|style|fashion|era|songs?|hits?|pop|rock|band|bands|child|"
     r"children|babies|baby|party|night|nostalgia|vibes?|show|shows|sitcoms?|generation)\b"
@@ -177,11 +206,34 @@ def _numeric(match: re.Match[str]) -> str | None:
 
 
 def _day_numeric(match: re.Match[str]) -> str | None:
-    if not led(match, _DATED):
+    if not (led(match, _DATED) or _is_day(match)):
         return None
     if match["day"]:
         return f"the {ordinal(int(match['day']))} of {_MONTHS[int(match['month']) - 1]}"
     return f"{_MONTHS[int(match['a']) - 1]} {ordinal(int(match['b']))}"
+
+
+def _is_day(match: re.Match[str]) -> bool:
+    """Whether a value that no sure word of a date leads is a day: beside a time or another day."""
+    string, written = match.string, match.group()
+    if _AT_A_TIME.match(string, match.end()):
+        return True
+    if written in _NO_DAYS or _NO_DATED.search(string[max(0, match.start() - 32) : match.start()]):
+        return False
+    if led(match, _PERHAPS_DATED) and _is_rare(int(written.split("/")[1])):
+        return True
+    other = _DAY_BEHIND.match(string, match.end()) or _DAY_BEFORE.search(
+        string[max(0, match.start() - 16) : match.start()]
+    )
+    if other is None:
+        return False
+    pairs = (tuple(map(int, written.split("/"))), (int(other["upper"]), int(other["lower"])))
+    return any(upper > lower or upper == lower == 1 or _is_rare(lower) for upper, lower in pairs)
+
+
+def _is_rare(lower: int) -> bool:
+    """Whether nobody divides by this number: "4/15"."""
+    return lower not in _DENOMINATORS
 
 
 def _month_days(match: re.Match[str]) -> str | None:
@@ -228,10 +280,14 @@ def _decade(match: re.Match[str]) -> str | None:
     value = int(match["number"])
     if value < 100:
         before = match.string[max(0, match.start() - 16) : match.start()]
+        in_row = _in_row(match)
+        if in_row is False:
+            return None
         is_decade = (
             match["mark"]
+            or in_row
             or (led(match, _OF_A_DECADE) and not _IN.search(before))
-            or _SEVERAL.search(before)
+            or is_several(match)
             or _STYLED.match(match.string, match.end())
         )
         if not is_decade and (value < 50 or _LASTING.search(before)):
@@ -239,6 +295,18 @@ def _decade(match: re.Match[str]) -> str | None:
     if match.start() and match.string[match.start() - 1] in "$£€.,":
         return None
     return plural(cardinal(value) if value % 1000 == 0 else year(value))
+
+
+def _in_row(match: re.Match[str]) -> bool | None:
+    """Whether several in a row are decades; None for one that stands alone."""
+    string, start = match.string, match.start()
+    row = _ROW_BEFORE.search(string[max(0, start - 60) : start])
+    rows = [each for each in (row, _ROW_BEHIND.match(string, match.end())) if each]
+    if not rows:
+        return None
+    first = start - len(row.group()) if row else start
+    is_lasting = _LASTING.search(string[max(0, first - 24) : first])
+    return not (is_lasting or any(_NO_TENS.search(each.group()) for each in rows))
 
 
 def _spaced_decade(match: re.Match[str]) -> str | None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from voxcli.text.changes import Draft
-from voxcli.text.characters import FIGURES_SHIFTED, shifted
+from voxcli.text.changes import Change, Draft
+from voxcli.text.characters import FIGURES_SHIFTED, NO_UNIT, shifted
 from voxcli.text.patterns import pattern_of
 
 KIND = "formula"
@@ -216,6 +216,12 @@ _PATH = pattern_of(r"(?:(?<!\w)[A-Za-z]:\\|(?<!\S)\\\\\w)\S*\Z")
 _FUNCTION = pattern_of(r"\s{0,3}[a-z](?:\s?\(| of )")
 _SIMPLE = pattern_of(r"[\w.∞π]{1,12}")
 _FIGURES = pattern_of(r"\d{1,6}")
+# A letter behind a number is a variable and no unit; a unit is dressed, divided or longer.
+_FACTOR = pattern_of(
+    r"(?<=\d)(?P<gap>\s?)(?=[mgLlsWVJNhKA](?![A-Za-z]|\s?[/·]|\s[a-z]\^\{?-))"
+    r"|(?<=\d\})(?P<space>\s?)(?=[A-Za-z](?![A-Za-z]|\s?[/·]))"
+    r"|(?<=\d\})(?!km|cm|mm|kg)(?P<first>[a-z])(?=[a-z](?![A-Za-z]))"  # "mv²"
+)
 _ALL_SHIFTED = pattern_of(FIGURES_SHIFTED)
 _MINUS = pattern_of(r"(?<![A-Za-z]{2})\s?[-−]\s?(?=[\w(√])(?![A-Za-z]{2})")
 _ROOTS = {"2": "square root of", "3": "cube root of", "4": "fourth root of", "n": "nth root of"}
@@ -250,6 +256,11 @@ def latex(draft: Draft, language: str) -> None:
     draft.sub(_ACCENT, _accented, KIND, "\\")
     draft.sub(_SPAN, lambda m: _span(m, language), KIND)
     draft.sub(_ENVIRONMENT, lambda m: f" {_said(m.group(), language, is_formula=True)} ", KIND)
+    if NO_UNIT in draft.text:
+        draft.changes[:] = [
+            Change(each.before, each.after.replace(NO_UNIT, ""), each.kind)
+            for each in draft.changes
+        ]
     draft.sub(_OTHER_ENVIRONMENT, "\n", KIND, "{")
     draft.sub(_ITEM, "- ", KIND, "item")
     draft.sub(_LONE, lambda m: _lone(m, language), KIND)
@@ -314,6 +325,8 @@ def _said(text: str, language: str, *, is_formula: bool) -> str:
     if is_formula:
         text = _EDGE.sub(" ", text)
         if language == "en":
+            text = _FACTOR.sub(_factor, text)
+        if language == "en":
             text = _TRANSPOSED.sub(" transpose ", _STARRED.sub(" star ", _barred(text)))
         text = _BRACE.sub(lambda m: "(" if m.group() == "\\{" else ")", text)
     for _ in range(6):  # from the innermost braces on
@@ -349,6 +362,12 @@ def _said(text: str, language: str, *, is_formula: bool) -> str:
     text = _COMMAND.sub(lambda m: _command(m, language, is_formula=is_formula), text)
     text = text.replace("{", "").replace("}", "")
     return _PRINTED.sub(r"\g<sign>", text) if is_formula else text
+
+
+def _factor(match: re.Match[str]) -> str:
+    if match["first"]:
+        return f" {NO_UNIT}{match['first']} "
+    return f"{match['gap'] if match['space'] is None else ' '}{NO_UNIT}"
 
 
 def _barred(text: str) -> str:
@@ -391,7 +410,8 @@ def _fraction(match: re.Match[str], language: str) -> str:
         return f"{lower}分之{upper}"
     if language == "en" and not (_FIGURES.fullmatch(upper) and _FIGURES.fullmatch(lower)):
         return f" {upper} over {lower} "
-    return f" {upper}/{lower}"
+    behind = match.string[match.end() : match.end() + 1]
+    return f" {upper}/{lower}{' ' if behind.isalpha() or behind == chr(92) else ''}"
 
 
 def _root(match: re.Match[str], language: str) -> str:

@@ -113,7 +113,9 @@ _LETTERED = pattern_of(
 _DEFINITION = pattern_of(
     r"^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,80}\]:[ \t]{1,8}(?:https?://|/|#|<)\S*[^\n]*$\n?", _L
 )
-_FOOTNOTE = pattern_of(r"\[\^[^\[\]\s]{1,40}\]:?")
+_FOOTNOTE = pattern_of(
+    r"(?P<glued>(?<=[\w.,;:!?\"”’)*\]]))?\[\^(?P<name>[^\[\]\s]{1,40})\](?![*+?{])(?P<colon>:?)"
+)
 _LINK = pattern_of(
     r"!?\[(?P<text>[^\[\]\n]{0,500})\]"
     r"\([^()\n]{0,1000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)"
@@ -178,7 +180,8 @@ def strip_markup(
     if is_document:
         characters.angles(draft)
     draft.sub(_DEFINITION, "", "markup", "]:")
-    draft.sub(_FOOTNOTE, "", "markup", "[^")
+    if "[^" in draft.text:
+        _footnotes(draft)
     if _LINE_MARK.match(draft.text) or ("\n" in draft.text and _LINE_MARK.search(draft.text)):
         _lines(draft, language, is_shown=is_shown)
     draft.sub(_LINK, lambda m: m["text"], "markup", "](")
@@ -195,6 +198,18 @@ def strip_markup(
             _GENERIC, lambda m: f" {' '.join(re.sub('[<>]', ' ', m['types']).split())} ", "markup"
         )
         draft.sub(_PLACEHOLDER, lambda m: f" {m['name']} ", "markup")
+
+
+def _footnotes(draft: Draft) -> None:
+    """Take marks of notes out; letters apart from a word are one if a note has them."""
+    noted = {m["name"] for m in _FOOTNOTE.finditer(draft.text) if m["colon"]}
+
+    def replace(match: re.Match[str]) -> str | None:
+        name = match["name"]
+        is_note = match["glued"] is not None or name in noted or name.isdecimal()
+        return "" if is_note else None
+
+    draft.sub(_FOOTNOTE, replace, "markup")
 
 
 def _untagged(match: re.Match[str]) -> str:

@@ -29,7 +29,7 @@ _VARIABLE = pattern_of(
     r"[²³^])"
 )
 _FUNCTION = pattern_of(
-    r"(?<![\w.])(?P<name>[fghFGP]'{0,2}|sin|cos|tan|log|ln|exp)\((?P<of>[a-z]|-?\d{1,4}|"
+    r"(?<![\w.])(?P<name>[fghFGP]'{0,2}|sin|cos|tan|log|ln|exp)\((?P<of>[-−]?[a-z]|-?\d{1,4}|"
     r"[a-z](?:, ?[a-z]){1,3})\)(?!\w)"
 )
 
@@ -59,7 +59,10 @@ _SIZED = pattern_of(r"[\d.](?:\s?[a-z]{1,3}|[\"'])?\s?[xX×]\s?\d")
 
 _KEY = pattern_of(r"[A-Za-z]{2} \*\d")  # "press *67"
 _PRODUCT = pattern_of(r"(?<!\w)[a-z][*·][a-z](?!\w)")  # "x·y"
-_LOWERED = pattern_of(r"(?<=\([a-z])-(?=\d{1,3}\))")  # "(n-1)"
+_LOWERED = pattern_of(  # "(n-1)", "2n-1", "5-(-3)"
+    r"(?<=\([a-z])-(?=\d{1,3}\))|(?<=\d[nxyz])-(?=\d{1,4}(?![\w,-]|\.\d| times))"
+    r"|(?<=[\d)])-(?=\([-−]\d)"
+)
 
 
 def _operator(match: re.Match[str]) -> str | None:
@@ -129,15 +132,7 @@ def _sum(match: re.Match[str]) -> str | None:
 
 def _function(match: re.Match[str]) -> str:
     """ "f(x)" is "f of x"."""
-    of = re.sub(
-        r"-?\d+",
-        lambda m: (
-            number(m.group().lstrip("-"))
-            if m.group()[0] != "-"
-            else f"minus {number(m.group()[1:])}"
-        ),
-        match["of"],
-    )
+    of = re.sub(r"\d+", lambda m: number(m.group()), re.sub("[-−]", "minus ", match["of"]))
     name, primes = match["name"].rstrip("'"), match["name"].count("'")
     return f"{name}{('', ' prime', ' double prime')[primes]} of {of}"
 
@@ -145,7 +140,7 @@ def _function(match: re.Match[str]) -> str:
 # Grades, ratings and types of blood; no part of a word that another one completes: "A- and
 # B-roads".
 _GRADE = pattern_of(
-    r"(?<![\w.'’-])(?P<letter>A{1,3}|B{1,3}|C{1,3}|AB|[DFO])(?P<sign>[-−+])"
+    r"(?<![\w.'’-])(?P<letter>A{1,3}|B{1,3}|C{1,3}|AB|Rh|[DFO])(?P<sign>[-−+])(?P<ve>ve\b)?"
     r"(?=[.,;:!?)/\]\"']|\s|\Z)"
     r"(?!\s(?:and|or|to|und|oder|et|ou|y|o)\s(?:[a-z]{1,10}\s)?[^\W_]{1,20}-\w)"
 )
@@ -153,6 +148,7 @@ _OF_A_GRADE = pattern_of(
     r"(?:\b(?:an?|grades?|got|from|to|and|or|than|of|average|solid|straight)\s|:\s|[+−-]/|\()$"
 )
 _OTHER_GRADE = pattern_of(r"(?<!\w)[A-DF][-−+](?:[,;/]|\s(?:and|or|to)\s)|[,/]\s?[A-DF][-−+](?!\w)")
+_RATED = pattern_of(r"(?<![\w-])(?:Fitch|Moody's|S&P|DBRS|[Rr]at(?:ed|ing)|[Cc]redit|[Oo]utlook)\b")
 _OF_BLOOD = pattern_of(r"\b(?:[Bb]lood|[Dd]onors?|[Tt]ransfusions?|Rh)\b")
 _COUNTED_DOWN = pattern_of(
     r"(?<!\w)T(?P<sign>[-−+])(?=\d{1,4}(?:[:.]\d{1,2})?\s(?:second|minute|hour|day|week|month)s?\b)"
@@ -163,16 +159,19 @@ _APERTURE = pattern_of(r"(?<!\w)[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))")
 def _grade(match: re.Match[str]) -> str | None:
     letter, sign, string = match["letter"], match["sign"], match.string
     near = string[max(0, match.start() - 80) : match.end() + 80]
-    if letter in ("A", "B", "AB", "O") and _OF_BLOOD.search(near):
-        return f"{' '.join(letter)} {'positive' if sign == '+' else 'negative'}"
+    is_blood = letter in ("AB", "Rh") or match["ve"] is not None
+    if is_blood or (letter in ("A", "B", "O") and _OF_BLOOD.search(near)):
+        return f"{' '.join(letter.upper())} {'positive' if sign == '+' else 'negative'}"
     if sign == "+":
         return None
-    is_one = len(letter) > 1 or letter == "O" or led(match, _OF_A_GRADE)
+    is_one = len(letter) > 1 or letter == "O" or led(match, _OF_A_GRADE) or _RATED.search(near)
     return f"{' '.join(letter)} minus" if is_one or _OTHER_GRADE.search(near) else None
 
 
 MATHEMATICS = (
-    Recogniser("symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DFO][-−+](?:\W|\Z)", CAPITAL)),
+    Recogniser(
+        "symbol", CAPITAL, _GRADE, _grade, search=InWord(r"[A-DFOh][-−+](?:\W|ve|\Z)", CAPITAL)
+    ),
     Recogniser(
         "symbol",
         CAPITAL,
@@ -203,6 +202,6 @@ MATHEMATICS = (
         lambda m: ", ".join(map(number, re.findall(r"\d", m.group()))),
         search=InWord(r"\A[-–]\Z"),
     ),
-    Recogniser("symbol", "-", _LOWERED, lambda m: " minus ", "("),
+    Recogniser("symbol", "-", _LOWERED, lambda m: " minus ", DIGIT),
     Recogniser("symbol", "-+−", _BINARY, _sum),
 )

@@ -49,7 +49,8 @@ _SPACED = pattern_of(
 )
 _CHAIN = pattern_of(r"(?<![\w.,/-])(?:\d(?:-\d){2,6}|\d{1,2}(?:-\d{1,2}){3,8})(?![\w/-])")
 _LIST = pattern_of(r"(?<![\w.,$€£])\d{1,6}(?:,\d{1,6}){2,40}(?![\d\w%]|,\d|\.\d)")
-_PAIR = pattern_of(r"(?<=\()\d{1,6}(?:,\d{1,6})(?=\))")
+# Of a point, a function or an expression; three figures behind the comma are thousands.
+_PAIR = pattern_of(r"(?<=[({])(?![1-9]\d{0,2},\d{3}[)}])\d{1,6}(?:,\d{1,6})(?=[)}])")
 _DECIMAL_COMMA = pattern_of(r"(?<![\w.,$€£])(?:\d{1,4},\d{1,2}|\d{1,2},\d{4,9})(?![\w,%]|\.\d)")
 _EUROPEAN = pattern_of(
     r"(?<![\w.,])(?:\d{1,3}(?:\.\d{3}){1,4},\d{1,4}|[1-9]\d{0,2}(?:\.\d{3}){2,4}(?!\.))(?![\d,])"
@@ -72,6 +73,9 @@ _ORDINAL = pattern_of(
     re.I,
 )
 _SHORT_ORDINAL = pattern_of(r"(?<![\w.])(?P<number>\d{0,2}[23])d(?=\s[A-Z])")  # the 42d Infantry
+_DECIMAL_MARK = pattern_of(  # 4.5/5
+    r"(?<![\w./,])(?P<mark>\d{1,2}\.\d{1,2})/(?P<of>5|10|20|100)(?![\w/]|\.\d)"
+)
 _OVER = pattern_of(r"(?<![\w.,/])(?P<number>\d{1,4})/(?P<name>[a-z])(?![\w/'’-]|\.\w)")  # 1/f
 _MANY_TIMES = pattern_of(
     r"(?<![\w.-])(?P<number>\d{1,3}(?:\.\d)?)x(?:(?=\s(?:as|a|per|daily|weekly)\s)|\s?/\s?"
@@ -83,7 +87,7 @@ _FRACTION = pattern_of(
     r"nd|rd|th)s?(?!\w))?(?![\w/]|\.\d)",
     re.I,
 )
-_SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³])")
+_SIGN = pattern_of(r"(?<!\w)[-−+±](?=\.?[\d²³]|∞|\([-−+]\d)")
 # A hyphen after a unit or half of a day with a stop, or after a degree: "9 a.m.-5 p.m.".
 _RANGE_OF_UNITS = pattern_of(r"(?P<unit>(?<=\d)(?:°|\s?(?:[AaPp]\.[Mm]|[a-z]{1,3})\.))[-–](?=\d)")
 _PLUS_MINUS = pattern_of(r"[-−]\s?/\s?\+|\+\s?/\s?[-−–]|(?<!\S)\+[-−](?=\s?[$€£]?\.?\d)")
@@ -259,6 +263,8 @@ def _fraction(match: re.Match[str]) -> str | None:
         return None
     if (upper, lower) in _FIXED and not whole:
         return f"{cardinal(upper)} {'seven' if lower == 7 else cardinal(lower)}"
+    if len(match["lower"]) == 4 and led(match, _OF_A_CASE):  # "No. 1/2003" is of that year
+        return f"{number(match['upper'])} slash {plain(match['lower'])}"
     if is_year(match["upper"]) and not (whole or match["nth"] or match["space"]):
         return f"{plain(match['upper'])} slash {number(match['lower'])}"
     if lower in (0, 1) or not upper:
@@ -300,11 +306,16 @@ def _is_mark(match: re.Match[str], upper: int, lower: int) -> bool:
     return (is_alone or is_given) if lower in (10, 100) else (is_alone and is_given)
 
 
-_OF_A_CASE = pattern_of(r"\b[Nn]o\.\s$")
+# One of those is named by its chapter and its number: "Table 4-1".
+_OF_A_THING = pattern_of(
+    r"\b(?:[Tt]able|TABLE|[Ff]igure|[Ff]ig\.|FIG\.|[Ss]ection|[Ss]ec\.|[Ee]xhibit|[Aa]ppendix|"
+    r"[Ee]quation|[Ee]q\.|[Ll]isting|[Ff]ormula|[Dd]iagram)\s$"
+)
+_OF_A_CASE = pattern_of(r"\b[Nn]os?\.\s$")
 
 
 def _range(match: re.Match[str]) -> str:
-    link = "dash" if led(match, _OF_A_CASE) else "to"
+    link = "dash" if led(match, _OF_A_CASE) or led(match, _OF_A_THING) else "to"
     return f"{plain(match['a'])} {link} {plain(match['b'])}"
 
 
@@ -362,6 +373,13 @@ COUNTED = (
         search=InWord(r"0s\b", DIGIT),
     ),
     Recogniser("number", DIGIT, _SCALE, _scale, search=pattern_of(r"\d\s?(?:k|K|M|B|bn|mn|mil)\b")),
+    Recogniser(
+        "number",
+        DIGIT,
+        _DECIMAL_MARK,
+        lambda m: f"{number(m['mark'])} out of {number(m['of'])}",
+        "./",
+    ),
     Recogniser("number", DIGIT, _FRACTION, _fraction, "/"),
     Recogniser("number", DIGIT, _OVER, lambda m: f"{number(m['number'])} over {m['name']}", "/"),
     Recogniser("number", DIGIT, _ORDINAL, _ordinal, search=InWord(r"\d(?i:st|nd|rd|th)", DIGIT)),

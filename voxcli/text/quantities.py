@@ -9,9 +9,10 @@ import re
 from functools import lru_cache
 
 from voxcli.text.changes import Draft
+from voxcli.text.characters import NO_UNIT
 from voxcli.text.patterns import pattern_of
 from voxcli.text.spell import cardinal, fraction, mixed, number, plain, plural
-from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser
+from voxcli.text.tagger import CAPITAL, DIGIT, JOINED, SMALL, InWord, OneOf, Recogniser, led
 from voxcli.text.units import (
     DIVISOR,
     LED,
@@ -55,7 +56,7 @@ _TAIL_PART = pattern_of(
 _TIMES = rf"(?:[·⋅](?:{DIVISOR}){_RAISED}?(?![\w^]))"
 _TIMES_PART = pattern_of(rf"[·⋅](?P<unit>{DIVISOR})\^?(?P<power>[²³23])?")
 _LED = rf"(?:{alternatives(set(LED))})(?=[/·⋅](?!\d))"
-_FRACTION = r"(?:(?P<whole>\d{1,6})[ -])?(?P<upper>\d{1,3})/(?P<lower>\d{1,3})"
+_FRACTION = rf"(?:{NO_FRACTION}(?P<whole>\d{{1,6}})[ -])?(?P<upper>\d{{1,3}})/(?P<lower>\d{{1,3}})"
 # Its words are those of a number times a power of ten: "3 × 10⁸", "10²³".
 _SCALED = (
     r"(?P<scaled>(?:(?P<factor>\d+(?:\.\d+)?)\s?[x×·*]\s?(?=10[²³^]))?(?P<base>\d+)"
@@ -63,8 +64,8 @@ _SCALED = (
 )
 _MEASURE = pattern_of(
     rf"{SIGN}"
-    rf"(?:(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)\s?(?P<between>-|–|to|x|×|by|and|"
-    r"or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
+    rf"(?:{NO_FRACTION}(?P<from>{_ANY}{_WHOLE}(?: ?[x×] ?{_ANY}{_WHOLE})?)"
+    r"\s?(?P<between>-|–|to|x|×|by|and|or)\s?(?!10[²³^])(?P<minus>[-−](?=\d))?)?"
     rf"(?:{_FRACTION}|{_SCALED}|(?P<number>{_ANY}){_WHOLE}(?:[ -](?P<words>{_WORDS})(?=[ -]))?)"
     rf"(?P<gap>[\s-]?)(?P<unit>(?![\d.,;:!?)\s])(?:{UNIT})|{_LED}|(?<= )t(?= of\b)"
     r"|in(?=\.)|in(?=[23²³])|in(?= (?:wide|long|tall|high|deep|thick)\b))"
@@ -85,14 +86,14 @@ _NUMBER_PER = pattern_of(
 # Without a number: "in km²", "kg/m³", "km/h", "J/(mol·K)", but not "m² + n²" or "his/her".
 _BARE = pattern_of(
     r"(?=(?:(?:per|an?|one|each|every) )?\w{1,10}(?:[²³^·⋅/]|\s/))"  # soon known to be none
-    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£])(?<![=+*×−-] )(?<![=+*×−-])"
+    rf"(?P<one>\b(?:per|an?|one|each|every) )?(?<![\w.^/$€£{NO_UNIT}])(?<![=+*×−-] )(?<![=+*×−-])"
     rf"(?P<unit>{PER_UNIT}|{_LED})(?=[²³^·⋅/]|\s/)(?P<raised>{_RAISED})?"
     rf"(?P<product>{_TIMES}{{0,2}})(?P<tail>{_TAIL})(?![\w/^°]|\s?[=+*×−]|\s-\s)"
 )
 _BARE_TAIL = pattern_of(rf"/(?:{'|'.join(TIMES)}|mol|kg|g|[lL]|ml|mL|[µu]L|dl|dL|km)(?!\w)")
 _POWERED_TAIL = pattern_of(r"[²³^(]|[ms][23]")
 _PER_THING = pattern_of(
-    r"/(?<=\d/)(?!half|third|quarter|fifth|seven|fifty)(?=[a-z]{4,12}(?![\w/.-]))"
+    r"/(?<=\d/)(?!half|third|quarter|fifth|seven|fifty)(?=(?:[a-z]{4,12}|day|hr|min|yr)(?![\w/-]|\.\w))"
 )
 _PER_ALONE = pattern_of(rf"/(?:(?<=[\w.)]/)|(?<=[\w.)] /))\s?(?P<area>(?:{LENGTH}){_RAISED})(?!\w)")
 # Things by unit: "60 beats/min", "cells/µL", and a formula's last number, "g C O two/km".
@@ -102,6 +103,7 @@ _THINGS = pattern_of(
     r"L|km|kg|kWh)(?!\w)"
 )
 _DEGREES = pattern_of(r"\s?(?:°\s?|º\s?)(?P<scale>[CF])(?!\w)|\s?(?P<sign>[℃℉])|º(?=\W|$)")
+_NUMBER = pattern_of(r"(?<!\w)[Nn][º°]\s?(?=\d)")  # "Nº 5", "N° 7"
 _COORDINATE = pattern_of(
     r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)"
     r"?)°\s?(?:(?P<minutes>\d{1,2}(?:\.\d+)?)'\s?)?(?:(?P<seconds>\d{1,2}(?:\.\d+)?)(?:\"|'')\s?)?"
@@ -157,6 +159,7 @@ def degrees(draft: Draft) -> None:
     """Degrees and the micro sign as units write them; before tokens are told apart."""
     if draft.text.isascii():
         return
+    draft.sub(_NUMBER, "number ", "abbreviation")
     draft.sub(
         _DEGREES,
         lambda m: "°" + (m["scale"] or {"℃": "C", "℉": "F", None: ""}[m["sign"]]),
@@ -288,6 +291,8 @@ def _coordinate(match: re.Match[str]) -> str | None:
     return " ".join([*parts, *([_SIDES[match["side"]]] if match["side"] else [])])
 
 
+_LABEL = pattern_of(r"(?<= )[A-Za-z]:\s?\d")  # "M: 7 L: 9", "H:80 L:60"
+_LABELLED = pattern_of(r"\b[A-Za-z]:\s?$")
 _FONT = pattern_of(
     r"\s?(?:font|type|text|size|bold|italic|Arial|Times|Helvetica|Courier|heading|leading|"
     r"spacing|margin)"
@@ -297,6 +302,8 @@ _FONT = pattern_of(
 def _measure(match: re.Match[str]) -> str | None:
     found = _amount(match)
     if found is None:
+        return None
+    if _LABEL.match(match.string, match.end() - 1) and led(match, _LABELLED):
         return None
     words, one = found
     if match["from"]:
@@ -347,15 +354,39 @@ _LAST = pattern_of(
 )
 
 
+_SPAN_BEHIND = pattern_of(r"\s?[-–]\s?\d{1,3}s(?!\w)")  # "5s-10s"; of decades it is none here
+_SPAN_BEFORE = pattern_of(r"\d{1,3}s\s?[-–]\s?\Z")
 _ANGLE = pattern_of(r"\s(?:angle|turn|rotation|view|bend|slope|incline|arc)\b")
-_NAME_BEFORE = pattern_of(r"\b[A-Z]\w*\s$")
+_NAME_BEFORE = pattern_of(r"\b\w*[A-Z]\w*\s$")
+
+
+# Before numbers of which there are several: "two 5s", "a pair of 8s", "roll 6s".
+_SEVERAL = pattern_of(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|several|few|some|many|all|perfect|"
+    r"straight|double|triple|pairs? of|roll(?:s|ed|ing)?|count(?:s|ed|ing)? (?:by|in)) $",
+    re.I,
+)
+_ATTRIBUTE = pattern_of(
+    r"\s(?:delay|timeout|pause|clip|video|break|interval|window|exposure|countdown)s?\b"
+)
+
+
+def is_several(match: re.Match[str]) -> bool:
+    """Whether "5s" are fives; "two 5s delays" last."""
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    is_attribute = _ATTRIBUTE.match(match.string, match.end())
+    return _SEVERAL.search(before) is not None and not is_attribute
 
 
 def _is_lasting(match: re.Match[str]) -> bool:
     """Whether "4s" is a time; else it is a name or more than one four."""
     before = match.string[max(0, match.start() - 24) : match.start()]
+    if is_several(match):
+        return False
     return (
-        bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
+        bool(_ATTRIBUTE.match(match.string, match.end()))
+        or bool(_SPAN_BEHIND.match(match.string, match.end()) or _SPAN_BEFORE.search(before))
+        or bool(match["tail"] or match["from"] or match["sign"] or not match["number"])
         or "." in (match["number"] or "")
         or bool(_LASTING.search(before))
         or (len(match["number"]) == 2 and not _NAME_BEFORE.search(before) and before[-1:] != "-")

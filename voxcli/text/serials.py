@@ -10,6 +10,7 @@ import re
 
 from voxcli.text.acronyms import acronym
 from voxcli.text.patterns import pattern_of
+from voxcli.text.quantities import is_several
 from voxcli.text.spell import cardinal, digits, is_year, number, plain, plural, roman
 from voxcli.text.tagger import (
     CAPITAL,
@@ -71,6 +72,7 @@ _PRODUCT = pattern_of(
 _MODEL = pattern_of(r"(?<!\w)(?P<letter>[A-Z])\.?(?P<number>[1-9]\d\d)(?P<s>s?)(?!\w|[.,]\d)")
 _PLAYERS = pattern_of(r"(?<![\w.,])(?P<number>\d{1,4})-?er(?P<s>s?)(?!\w)")  # the 49ers
 _PLURAL = pattern_of(r"(?<![\w.,$€£])(?P<number>\d{1,4})['’]?s(?!\w)")
+_SIZED = pattern_of(r"\d\s?[x×]\s?$")  # "2 x 4s"
 _RESOLUTION = pattern_of(
     r"(?<![\w.,])(?P<number>\d{3,4})(?P<scan>[pi])(?:(?P<rate>\d{2,3}))?(?!\w)"
 )
@@ -93,10 +95,13 @@ _TAIL = pattern_of(r"\d+|[^\W\d_]+|_+|[-/]")
 
 
 def _plural(match: re.Match[str]) -> str | None:
-    """ "747s" are seven forty-sevens."""
+    """ "747s" are seven forty-sevens, "6s" sixes; a phone is a "five S"."""
     written = match["number"]
     if len(written) == 1:
-        return f"{number(written)}'s" if match.group()[1] != "s" else f"{number(written)} S"
+        if match.group()[1] != "s":
+            return f"{number(written)}'s"
+        is_many = is_several(match) or led(match, _SIZED)
+        return plural(number(written)) if is_many else f"{number(written)} S"
     return plural(_named(written))
 
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from voxcli.text.changes import Draft, apart
+from voxcli.text.characters import NO_UNIT
 from voxcli.text.language import GREEK_SIGN
 from voxcli.text.patterns import pattern_of
 from voxcli.text.tagger import Recogniser
@@ -56,6 +57,8 @@ _NAMED = (
     (pattern_of(r"\s?(?:<?-+>|<?=+>|[→⇒➜➔⟶↦])\s?"), " to "),
     (pattern_of(r"\s?(?:<-+|[←⇐])\s?"), " from "),
     (pattern_of("[⌋⌉]"), ", "),
+    (pattern_of(r">&(?=\w)"), " greater than ampersand "),
+    (pattern_of(r"(?<=\[)\^(?=\S)"), "caret "),
     (pattern_of("[⟨⟩]"), ", "),
     (
         pattern_of(
@@ -66,7 +69,7 @@ _NAMED = (
     ),
     (pattern_of(r"‖(?P<of>[^‖\n]{1,60})‖"), "norm of {of}, "),
 )
-_LEADING_ARROW = pattern_of(r"^\s{0,8}(?:[-=]+>|[→⇒➜➔⟶↦])\s{1,8}", re.MULTILINE)  # as of a list
+_LEADING_ARROW = pattern_of(r"^\s{0,8}(?:[-=]+>|[→⇒➜➔⟶↦←⇐])\s{1,8}", re.MULTILINE)  # as of a list
 _ANY = pattern_of(r"[^\w\s.,;:!?'\"()\[\]—-]")  # anything but words and their marks
 _FLAT = pattern_of(r"b (?<=[A-G]b )(?<!\w...)[a-z]")  # "Bb major"
 _SIGNS = {
@@ -93,7 +96,8 @@ _EQUALS = pattern_of(
 )
 # A sign that touches a number: "<200 cells" is an amount, "x<5" a statement.
 _BEFORE_NUMBER = pattern_of(
-    r"(?:(?P<value>(?<=[\w)\]]))|(?<![^\s(\[\"'“‘~,;|]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
+    r"(?:(?P<value>(?<=[\w)\]])|(?<=\b[b-hj-z] )|(?<=\bif a ))|"
+    r"(?<![^\s(\[\"'“‘~,;|]))(?P<sign>[<>])(?=[-−]?[$€£¥]?\d)"
 )
 _AMOUNT = {"<": "less than ", ">": "more than "}
 _COMPARE = {
@@ -108,12 +112,13 @@ _INNER_HASH = pattern_of(r"(?<=\w)#(?=\w)")
 _ROW_OF_SIGNS = pattern_of(r"[#/](?=[$€£¥₩%&@+#])|(?<=[$€£¥₩%&@+#])[#/](?!\w)")
 _PART = pattern_of(r"(?P<sign>§§?|¶¶?)\s?(?=[\dIVX])")
 _HASH = pattern_of(r"#(?=\w)")
-_SLASH = pattern_of(r"(?<=[\w.\"'])\s?/\s?(?=[\w\"'$])")
+_SLASH = pattern_of(r"(?<=[\w.\"'])\s?/\s?(?=[\w\"'$])|(?<=\b[A-Z]:)/(?=\w)")
 _OVER = pattern_of(r"(?<=\))(?P<gap>\s?)/\s?(?=[\w(])|(?<=\w)\s?/\s?(?=\()")
 _BACKSLASH = pattern_of(r"\\(?:(?P<stop>\.)(?=\S)|(?=[^\s\"']))")
 _PIPE = pattern_of(r"\s?(?:[|•·‣◦▪●■¦]\s?)+")
 _UNDERSCORE = pattern_of(r"_+")
 _INNER = pattern_of(r"\([^()]*\)\Z")
+_DRIVE = pattern_of(r"\b[A-Z]:(?:/| slash | backslash )[^\n]*\Z")
 _WORDED = pattern_of(  # words of no sum
     r"\b(?!(?:plus|minus|times|over|squared|cubed|equals|point|hundred|thousand|million|zero|one|two|"
     r"three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty(?:-\w+)?)\b)[A-Za-z]{3,}"
@@ -177,7 +182,7 @@ def symbols(draft: Draft) -> None:
         draft.sub(pattern, lambda m, words=words: words.format(**m.groupdict()), "symbol")  # type: ignore[misc]
     draft.sub(_BACKSLASH, lambda m: f" backslash {'dot ' if m['stop'] else ''}", "symbol")
     draft.sub(_ROW_OF_SIGNS, lambda m: f" {'hash' if m.group() == '#' else 'slash'} ", "symbol")
-    draft.sub(_EQUALS, lambda m: f" {_COMPARE.get(m.group('sign'), 'equals')} ", "symbol")
+    draft.sub(_EQUALS, lambda m: f" {_compared(m.group('sign'))} ", "symbol")
     draft.sub(_SIGN, lambda m: f" {_SIGNS[m.group()]} ", "symbol")
     draft.sub(_INNER_HASH, " hash ", "symbol")
     draft.sub(_HASH, "number ", "symbol")
@@ -188,10 +193,15 @@ def symbols(draft: Draft) -> None:
     draft.sub(_UNDERSCORE, " ", "symbol")
 
 
+def _compared(sign: str) -> str:
+    return _COMPARE.get(sign[:2] if sign[0] == "!" else sign, "equals")
+
+
 def _over(match: re.Match[str]) -> str:
     """ "(n + 1)/2" is calculated, "(old)/new" is not."""
     inside = _INNER.search(match.string, max(0, match.start() - 60), match.start())
-    is_calculated = inside is not None and _WORDED.search(inside.group()) is None
+    is_path = _DRIVE.search(match.string, max(0, match.start() - 120), match.start())
+    is_calculated = inside is not None and not is_path and _WORDED.search(inside.group()) is None
     return " over " if is_calculated else " slash "
 
 
@@ -223,6 +233,7 @@ def inside(draft: Draft) -> None:
 
 def silence(draft: Draft) -> None:
     """Take out signs without a sound; after `brackets`."""
+    draft.text = draft.text.replace(NO_UNIT, " ")
     draft.sub(_SILENT, " ", "symbol")
 
 

@@ -23,7 +23,11 @@ _VANITY = pattern_of(
     r"(?<![\w.,-])(?:(?P<one>1)[ -])?(?P<area>\(?8\d\d\)?|900)(?:-|(?(one) |(?!)))"
     r"(?P<name>(?=[A-Z0-9-]{0,11}[A-Z]{2})(?:[A-Z0-9]{1,7}-){0,3}[A-Z0-9]{1,11})(?![\w-])"
 )
-_INTERNATIONAL = pattern_of(r"(?<!\w)\+(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)")
+# With one point it is an amount: "+123.45".
+_INTERNATIONAL = pattern_of(
+    r"(?<!\w)\+(?!\d++\.\d++(?!\.\d|-\d{3}))"
+    r"(?P<number>[1-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,6})(?!\d)"
+)
 # A number in its own country begins with a zero that no amount has: "020 7946 0958".
 _NATIONAL = pattern_of(
     r"(?<![\w.,/$€£:+-])(?=(?:[ /().-]{0,2}\d)"
