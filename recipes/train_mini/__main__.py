@@ -4,6 +4,8 @@
 
 Steps, in their order: corpus, speech, codec, latents, language, export, score. `pack FOLDER` and
 `unpack FOLDER` carry what has been trained from one machine to another, in parts of 15 MiB.
+`adopt FOLDER` begins with a checkpoint's codec; `start_from` in the settings with its language
+models.
 Exit code: 0 the step is done, 75 its budget of seconds is spent and the same command goes on.
 """
 
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from recipes.train_mini import carry, settings
+from recipes.train_mini import carry, checkpoint, settings
 from recipes.train_mini.progress import SECONDS_LEFT, Budget
 
 STEPS = {
@@ -28,6 +30,7 @@ STEPS = {
     "export": "export",
     "score": "score",
 }
+OTHERS = {"pack": carry.pack, "unpack": carry.unpack, "adopt": checkpoint.adopt_codec}
 IS_UNFINISHED = 75  # sysexits' EX_TEMPFAIL
 
 
@@ -37,17 +40,17 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("step", choices=[*STEPS, "pack", "unpack"])
+    parser.add_argument("step", choices=[*STEPS, *OTHERS])
     parser.add_argument("settings", type=Path)
-    parser.add_argument("folder", type=Path, nargs="?", help="of pack and unpack")
+    parser.add_argument("folder", type=Path, nargs="?", help="of pack, unpack and adopt")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     given = parser.parse_args()
     budget = Budget(float(os.environ.pop(SECONDS_LEFT, given.seconds)))
     chosen = settings.load(given.settings)
-    if given.step in ("pack", "unpack"):
+    if given.step in OTHERS:
         if given.folder is None:
             parser.error(f"{given.step} needs a folder")
-        getattr(carry, given.step)(chosen, given.folder)
+        OTHERS[given.step](chosen, given.folder)
         return 0
     name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name if chosen.device == "auto" else chosen.device)

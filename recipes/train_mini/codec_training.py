@@ -90,7 +90,8 @@ class Trainer:
         for name, value in self.average.items():
             value.copy_(state["average"][name])
         self.vae.load_state_dict(state.get("vae", self.average))
-        self.judges.load_state_dict(state["judges"])
+        if "judges" in state:  # a checkpoint has none
+            self.judges.load_state_dict(state["judges"])
         self.step, self.judges_age, self.optimisers_age = state["ages"]
         if "optimisers" not in state:
             return

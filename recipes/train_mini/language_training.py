@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from recipes.train_mini import checkpoint
 from recipes.train_mini.captured import Captured, averaged, captured, capturing_stream
 from recipes.train_mini.language import LanguageModel, Packed, PhoneHead, losses
 from recipes.train_mini.packing import Steps, Store, on_device, packed_rows
@@ -38,7 +38,7 @@ def take_over(model: LanguageModel, folder: Path) -> list[str]:
         model: changed in place.
         folder: in the official layout.
     """
-    weights, others = load_file(folder / "model.safetensors"), []
+    weights, others = checkpoint.language_weights(folder), []
     for name, value in model.state_dict().items():
         if weights[name].shape != value.shape:
             others.append(name)

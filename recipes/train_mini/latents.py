@@ -9,6 +9,7 @@ Letters: `B` rows, `S` samples, `N` patches, `P` latents a patch, `D` latent wid
 from __future__ import annotations
 
 import json
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from recipes.train_mini.pool import FULL_SCALE
 from recipes.train_mini.progress import Budget, Log, save
 from recipes.train_mini.resample import ToEncoderRate
 from recipes.train_mini.settings import Settings
+from recipes.train_mini.speech import places
 
 DEVIATIONS = "deviations.pt"  # of the encoder's latents before they are scaled, [D]
 NUM_MEASURED_FILES = 16
@@ -80,43 +82,58 @@ def _lines(path: Path) -> tuple[list[Any], list[np.ndarray]]:
     return index, [samples[at : at + count] for _, _, at, count, _ in index]
 
 
-def deviations(settings: Settings, encoding: Encoding, files: list[Path]) -> Tensor:
-    """Of each latent number over some files, kept for the export."""
+def measure_deviations(settings: Settings, device: torch.device, files: list[Path]) -> None:
+    """Of each latent number over some files, unless they are known; kept for the export."""
     path = settings.work / DEVIATIONS
-    if not path.is_file():
-        latents = torch.cat([m for file in files for m in encoding.means(_lines(file)[1])])
-        save(latents.std(0).clamp(min=1e-3), path)
-    scale: Tensor = torch.load(path)
-    return scale
+    if path.is_file():
+        return
+    encoding = Encoding(frozen_codec(settings, device), settings, device)
+    latents = torch.cat([m for file in files for m in encoding.means(_lines(file)[1])])
+    save(latents.std(0).clamp(min=1e-3), path)
 
 
-def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
-    """Encode what is not encoded yet; True when all is."""
-    log = Log("latents", settings.work / "logs")
+def work(settings: Settings, files: list[Path], device: torch.device, seconds: float) -> None:
+    """Encode some files, with deviations that are known; what is there already stays."""
+    budget = Budget(seconds)
     vae = frozen_codec(settings, device)
     encoding = Encoding(vae, settings, device)
-    files = sorted((settings.work / "speech").glob("*.npy"))
-    trained = [path for path in files if not path.name.startswith(HELD)]
-    if not trained:
-        raise SystemExit(f"no speech in {settings.work / 'speech'}; run the step speech first")
-    stride = max(1, len(trained) // NUM_MEASURED_FILES)
-    scale_latents(vae, deviations(settings, encoding, trained[::stride]))
-    seconds = 0.0
+    scale_latents(vae, torch.load(settings.work / DEVIATIONS))
     for path in files:
         target = settings.work / "latents" / f"{path.stem}.pt"
         if target.exists():
             continue
         if budget.is_spent:
-            return False
+            return
         index, lines = _lines(path)
         records = []
-        for (text, speaker, _, count, pairs), means in zip(
-            index, encoding.means(lines), strict=True
-        ):
+        for (text, speaker, _, _, pairs), means in zip(index, encoding.means(lines), strict=True):
             patches = means.unflatten(0, (-1, settings.language.patch)).half()
             phones = phones_of(pairs, len(means), vae.hop).reshape(patches.shape[:2])
             records.append((text, speaker, patches, torch.from_numpy(phones)))
-            seconds += count / 24_000
         save(records, target)
-    log(f"{len(files)} files, {seconds / 3600:.2f} h new")
-    return True
+
+
+def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
+    """Encode what is not encoded yet, on all cards; True when all is."""
+    log = Log("latents", settings.work / "logs")
+    files = sorted((settings.work / "speech").glob("*.npy"))
+    trained = [path for path in files if not path.name.startswith(HELD)]
+    if not trained:
+        raise SystemExit(f"no speech in {settings.work / 'speech'}; run the step speech first")
+    measure_deviations(settings, device, trained[:: max(1, len(trained) // NUM_MEASURED_FILES)])
+    devices = [torch.device(name) for name in places(device)]
+    context = multiprocessing.get_context("spawn")
+    others = [
+        context.Process(target=work, args=(settings, files[i :: len(devices)], each, budget.left))
+        for i, each in enumerate(devices[1:], 1)
+    ]
+    for process in others:
+        process.start()
+    work(settings, files[:: len(devices)], devices[0], budget.left)
+    for process in others:
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"a process ended with {process.exitcode}")
+    done = [(settings.work / "latents" / f"{path.stem}.pt").exists() for path in files]
+    log(f"{sum(done)} of {len(files)} files")
+    return all(done)

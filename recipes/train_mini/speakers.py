@@ -1,4 +1,5 @@
-"""Speakers that nobody recorded: mixtures of Kokoro's styles, hibari's voice in another throat.
+"""Speakers that nobody recorded: mixtures of Kokoro's styles, styles drawn around all of them, and
+hibari's voice in another throat.
 
 Letters: `F` frequencies, `T` frames.
 """
@@ -22,6 +23,9 @@ MAX_PHONES = 510  # for which Kokoro has styles
 HALF_STYLE = 128  # numbers for the timbre, and as many behind them for pitch and durations
 BEYOND_SHARE, MAX_BEYOND = 0.5, 0.35  # of the pairs of voices, and how far
 OTHER_PROSODY_SHARE = 0.5
+DRAWN_SHARE = 0.65  # of Kokoro's speakers; a style of their own, not a sum of others
+TIMBRE_SPREAD, PROSODY_SPREAD = (0.7, 1.3), (0.5, 0.9)  # of the voices' own, least and most
+MAX_STRANGENESS = 0.7  # of each number's standard deviation, in directions that no voices differ in
 SMOOTH_BINS = 5  # 100 Hz: wider than a harmonic, narrower than a formant
 
 
@@ -34,12 +38,14 @@ class Mixture:
             They sum to 1, and may be negative.
         speed: pace, 1 is the voices' own.
         rate: the speech is read so much faster: pitch and formants move, the pace is kept.
+        shift: `[256]`, what is added to their styles.
     """
 
     timbre: Mapping[str, float]
     prosody: Mapping[str, float]
     speed: float = 1.0
     rate: float = 1.0
+    shift: Array | None = None
 
     def style(self, styles: Mapping[str, Array], num_phones: int) -> Array:
         """`[256]`, for a line of `num_phones` phones; tables may leave out rows, evenly."""
@@ -53,7 +59,8 @@ class Mixture:
             return np.sum(parts, axis=0)
 
         timbre, prosody = summed(self.timbre), summed(self.prosody)
-        return np.concatenate((timbre[:HALF_STYLE], prosody[HALF_STYLE:]))
+        style = np.concatenate((timbre[:HALF_STYLE], prosody[HALF_STYLE:]))
+        return style if self.shift is None else style + self.shift
 
 
 def _weights(random: np.random.Generator, voices: Sequence[str]) -> dict[str, float]:
@@ -68,13 +75,48 @@ def _weights(random: np.random.Generator, voices: Sequence[str]) -> dict[str, fl
     return {voices[int(i)]: float(w) for i, w in zip(names, weights, strict=True)}
 
 
-def mixture(random: np.random.Generator, voices: Sequence[str]) -> Mixture:
-    """A speaker, often with the prosody of another, sometimes resampled."""
-    timbre = _weights(random, voices)
-    prosody = _weights(random, voices) if random.random() < OTHER_PROSODY_SHARE else timbre
-    rate = float(random.uniform(0.86, 1.1)) if random.random() < 0.35 else 1.0
-    speed = float(np.clip(np.exp(random.normal(0, 0.08)), 0.82, 1.2))
-    return Mixture(timbre, prosody, speed, rate)
+class Cast:
+    """Draws speakers around voices.
+
+    Mixtures stay among the voices they are made of, so a model that hears nothing else knows no
+    other. Drawn styles have the voices' mean and covariance, and go some way in all other
+    directions too: two of them resemble each other less than two of the voices do.
+
+    Args:
+        styles: `[rows, 256]` of each voice.
+    """
+
+    def __init__(self, styles: Mapping[str, Array]) -> None:
+        self._voices = sorted(styles)
+        table = np.stack([styles[name].mean(0, dtype=np.float64) for name in self._voices])
+        self._means = dict(zip(self._voices, table, strict=True))
+        self._centre = table.mean(0)
+        self._deviations = table.std(0)
+        _, sizes, self._directions = np.linalg.svd(table - self._centre, full_matrices=False)
+        self._sizes = sizes / np.sqrt(max(1, len(table) - 1))
+
+    def __call__(self, random: np.random.Generator) -> Mixture:
+        """A speaker, sometimes resampled."""
+        rate = float(random.uniform(0.86, 1.1)) if random.random() < 0.35 else 1.0
+        speed = float(np.clip(np.exp(random.normal(0, 0.08)), 0.82, 1.2))
+        if random.random() < DRAWN_SHARE:
+            return self._drawn(random, speed, rate)
+        timbre = _weights(random, self._voices)
+        is_other = random.random() < OTHER_PROSODY_SHARE
+        prosody = _weights(random, self._voices) if is_other else timbre
+        return Mixture(timbre, prosody, speed, rate)
+
+    def _drawn(self, random: np.random.Generator, speed: float, rate: float) -> Mixture:
+        def around(spread: tuple[float, float]) -> Array:
+            lengths = random.normal(size=len(self._sizes)) * self._sizes
+            return self._centre + random.uniform(*spread) * lengths @ self._directions
+
+        strange = random.uniform(0, MAX_STRANGENESS) * random.normal(size=HALF_STYLE)
+        timbre = around(TIMBRE_SPREAD)[:HALF_STYLE] + strange * self._deviations[:HALF_STYLE]
+        style = np.concatenate((timbre, around(PROSODY_SPREAD)[HALF_STYLE:]))
+        like = self._voices[random.integers(len(self._voices))]  # styles change with the length
+        shift = (style - self._means[like]).astype(np.float32)
+        return Mixture({like: 1.0}, {like: 1.0}, speed, rate, shift)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class HibariSpeech:
 
 
 class KokoroSpeech:
-    """Mixtures of the voices that may be heard, or of those that are held back."""
+    """Speakers around the voices that may be heard, or the voices that are held back."""
 
     def __init__(self, settings: Settings, kind: str, device: torch.device) -> None:
         self._settings, self._device = settings.speech, device
@@ -109,7 +109,8 @@ class KokoroSpeech:
             names = [self._voices[i % len(self._voices)] for i in range(count)]
             made = [speakers.Mixture({name: 1.0}, {name: 1.0}) for name in names]
         else:
-            made = [speakers.mixture(random, self._voices) for _ in range(count)]
+            draw = speakers.Cast({name: self._styles[name] for name in self._voices})
+            made = [draw(random) for _ in range(count)]
         cast = [each for each in made for _ in range(settings.lines_a_speaker)]
         return cast[: settings.utterances]
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.train_mini import (  # noqa: E402
     carry,
+    checkpoint,
     codec_training,
     corpus,
     export,
@@ -331,14 +333,62 @@ def test_templates_are_the_same_for_the_same_seed() -> None:
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_mixture_is_of_the_voices_that_may_be_heard(seed: int) -> None:
-    chosen = speakers.mixture(np.random.default_rng(seed), ["a", "b", "c", "d"])
     styles = {name: np.full((510, 256), i, np.float16) for i, name in enumerate("abcd")}
+    with mock.patch.object(speakers, "DRAWN_SHARE", 0):
+        chosen = speakers.Cast(styles)(np.random.default_rng(seed))
     style = chosen.style(styles, 40)
     for half, weights in zip(np.split(style, 2), (chosen.timbre, chosen.prosody), strict=True):
         assert set(weights) <= {"a", "b", "c", "d"}
         assert sum(weights.values()) == pytest.approx(1)
         expected = sum(weight * "abcd".index(name) for name, weight in weights.items())
         assert half == pytest.approx(np.full(128, expected), abs=1e-4)
+
+
+def test_drawn_speakers_spread_like_the_voices_and_beyond() -> None:
+    made = np.random.default_rng(0)
+    deviations = made.uniform(0.1, 1.0, 256)
+    styles = {f"{i}": np.repeat(made.normal(size=(1, 256)) * deviations, 510, 0) for i in range(12)}
+    with mock.patch.object(speakers, "DRAWN_SHARE", 1):
+        cast = speakers.Cast(styles)
+        drawn = np.stack([cast(made).style(styles, 40) for _ in range(2000)])
+    table = np.stack([style[0] for style in styles.values()])
+    ratio = drawn.std(0) / table.std(0)
+    assert 0.9 < np.median(ratio[:128]) < 1.4
+    assert 0.5 < np.median(ratio[128:]) < 1.0
+    centred = table - table.mean(0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    outside = drawn - table.mean(0)
+    outside -= outside @ directions[:11].T @ directions[:11]
+    assert (
+        np.linalg.norm(outside[:, :128], axis=1).mean()
+        > 0.2 * np.linalg.norm(centred[:, :128], axis=1).mean()
+    )
+
+
+def test_a_checkpoint_is_adopted_whole(place: Place, tmp_path: Path) -> None:
+    chosen = place("here")
+    codec_training.run(chosen, CPU, Budget(60))
+    latents.run(chosen, CPU, Budget(60))
+    language_training.run(chosen, CPU, Budget(60))
+    export.run(chosen, CPU, Budget(60))
+    folder = chosen.work / export.FOLDER
+    after = replace(chosen, work=tmp_path / "after")
+    checkpoint.adopt_codec(after, folder)
+    with pytest.raises(SystemExit, match="exists"):
+        checkpoint.adopt_codec(after, folder)
+    model = LanguageModel(after.language, after.codec)
+    assert not language_training.take_over(model, folder)
+    codec = latents.frozen_codec(after, CPU)
+    latents.scale_latents(codec, torch.load(after.work / latents.DEVIATIONS))
+    again = tmp_path / "again"
+    states = codec.state_dict(), model.state_dict()
+    export.write_folder(again, after, *states, is_eight_bits=True)
+    for name in ("model", "audiovae"):
+        before, now = (load_file(each / f"{name}.safetensors") for each in (folder, again))
+        assert before.keys() == now.keys()
+        for key, value in before.items():
+            assert torch.allclose(value.float(), now[key].float(), rtol=2e-3, atol=1e-4), key
+    assert codec_training.run(after, CPU, Budget(0)) is False  # its discriminators are new
 
 
 def dominant_hz(samples: np.ndarray, rate: int) -> float:
