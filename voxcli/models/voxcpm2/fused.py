@@ -32,6 +32,7 @@ from voxcli.models.voxcpm2.vae import Decoder, DepthwiseConv, VocoderState
 logger = logging.getLogger(__name__)
 
 HEAD_DIMS = (32, 64, 128)
+CONVOLVED = frozenset({256, 512, 1024})  # channels that a convolution with two taps makes
 
 
 def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
@@ -272,6 +273,7 @@ class FusedBlock:
     scale: Tensor  # fp32 [C]
     shift: Tensor  # fp32 [C], with the biases that its input lacks
     upsample: Linear
+    upsample_bias: Tensor  # its bias in fp32
     stride: int
     units: list[FusedUnit]
 
@@ -284,6 +286,12 @@ class FusedBlock:
 
 def _taps(conv: DepthwiseConv) -> Tensor:
     return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
+
+
+def _pairs(padded: Tensor) -> Tensor:
+    """Each time step behind the one before it; `[B, 1 + T, C] -> [B, T, 2 C]`, a view."""
+    B, N, C = padded.shape
+    return padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))
 
 
 class FusedDecoder(Decoder):
@@ -325,8 +333,11 @@ class FusedDecoder(Decoder):
                 )
                 assert unit.pointwise.bias is not None
                 missing = missing + unit.pointwise.bias
-            upsample = self._cast(block.upsample)
-            self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
+            upsample, bias = self._cast(block.upsample), block.upsample.bias
+            assert bias is not None
+            self.fused_blocks.append(
+                FusedBlock(block.scale, shift, upsample, bias, block.stride, units)
+            )
         residual_unit.compile_ahead(
             missing.device, [len(block.units[0].scale) for block in plain.blocks], dtype
         )
@@ -354,9 +365,7 @@ class FusedDecoder(Decoder):
         padded = pad(x, *self.snakes[0], contexts[0], slots)
         for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
             own = contexts.popleft()
-            B, N, C = padded.shape
-            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
-            given = block, pairs, own, after_block, contexts, slots
+            given = block, padded, own, after_block, contexts, slots
             kind = block.kind(self.dtype)
             if kind is None:
                 padded = self._run_separately(*given)
@@ -365,12 +374,21 @@ class FusedDecoder(Decoder):
         return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
 
     def _run_units(
-        self, block: FusedBlock, pairs: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
         contexts: deque[Tensor], slots: Tensor, *, has_product: bool,
     ) -> Tensor:  # fmt: skip
         """A block whose units are a kernel each, or one and a product."""
+        from voxcli.kernels.convolution import convolve
+
         C, upsample = len(block.units[0].scale), block.upsample
-        x, _ = self._product(pairs, upsample.weight, upsample.bias, None, C, None, slots, own)
+        if C in CONVOLVED:
+            weight = upsample.weight.unflatten(1, (2, -1))
+            x = convolve(padded, weight, block.upsample_bias, slots, own)
+            x = x.view(len(x), -1, C)
+        else:
+            x, _ = self._product(
+                _pairs(padded), upsample.weight, upsample.bias, None, C, None, slots, own
+            )
         for unit in block.units:
             conv = unit.scale, unit.shift, unit.taps, unit.bias, unit.dilation, contexts.popleft()
             reader = (*after, contexts[0]) if unit is block.units[-1] else None
@@ -385,7 +403,7 @@ class FusedDecoder(Decoder):
         return x if has_product else padded
 
     def _run_separately(
-        self, block: FusedBlock, pairs: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
         contexts: deque[Tensor], slots: Tensor,
     ) -> Tensor:  # fmt: skip
         """A block in a depthwise convolution and a product a unit, and a pad where it is needed."""
@@ -393,8 +411,9 @@ class FusedDecoder(Decoder):
 
         snakes = [(unit.scale, unit.shift) for unit in block.units] + [after]
         C, upsample = len(snakes[0][0]), block.upsample
+        reader = (*snakes[0], contexts[0])
         x, padded = self._product(
-            pairs, upsample.weight, upsample.bias, None, C, (*snakes[0], contexts[0]), slots, own
+            _pairs(padded), upsample.weight, upsample.bias, None, C, reader, slots, own
         )
         for unit, snake in zip(block.units, snakes[1:], strict=True):
             context = contexts.popleft()
