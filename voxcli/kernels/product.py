@@ -140,16 +140,15 @@ def _run(
     assert K & (K - 1) == 0 or own_context is None, K
     num_kept = B if is_kept else 0
     x = rows.new_empty(num_kept, T * N // C, C) if residual is None else residual
-    padded, J, reads = x, 0, (None, None, None)
-    if reader is not None:
-        reads, J = reader, reader[2].shape[1]
-        padded = rows.new_empty(B, J + T * N // C, C)
+    scale, shift, context = reader or (None, None, None)
+    J = 0 if context is None else context.shape[1]
+    padded = x if reader is None else rows.new_empty(B, J + T * N // C, C)
     assert J <= BLOCK_J, J
     block_t, block_n, num_warps = tiles(C)
     num_tiles = triton.cdiv(T, block_t) + (reader is not None or own_context is not None)
     launch(
         _product, (num_tiles, N // block_n, B),
-        rows, weight, bias, residual, *reads, own_context, slots, x, padded, T, J,
+        rows, weight, bias, residual, scale, shift, context, own_context, slots, x, padded, T, J,
         rows.stride(1), rows.stride(0), N, K, C, bias is not None, residual is not None,
         own_context is not None, is_kept, reader is not None, is_fast(rows), block_t, block_n,
         min(BLOCK_K, K), BLOCK_J,

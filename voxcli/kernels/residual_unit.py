@@ -132,7 +132,7 @@ def _compiling(kind: Kind) -> Future[bytes]:
 def compile_ahead(device: torch.device, channels: Iterable[int], dtype: torch.dtype) -> None:
     """Begin to compile what units of so many channels will launch; returns at once."""
     if device.type == "cuda" and _runs_here(device, dtype):
-        for kind in {_kind(C) for C in channels} - {None}:
+        for kind in {kind for C in channels if (kind := _kind(C)) is not None}:
             _compiling(kind)
 
 
