@@ -86,9 +86,11 @@ def _product(
         tl.store(new_rows + J * C + places, read.to(x.dtype.element_ty), mask=in_t)
 
 
-def tiles(num_channels: int) -> tuple[int, int, int]:
+def tiles(num_outputs: int, num_channels: int, *, has_reader: bool) -> tuple[int, int, int]:
     """Time steps and outputs of a program, and warps."""
-    return 64, min(128, num_channels), 4
+    # a reader's Snake is that of whole rows of channels
+    width = num_channels if has_reader else num_outputs & -num_outputs
+    return 64, min(128, width), 4
 
 
 def product_pad(
@@ -144,7 +146,7 @@ def _run(
     J = 0 if context is None else context.shape[1]
     padded = x if reader is None else rows.new_empty(B, J + T * N // C, C)
     assert J <= BLOCK_J, J
-    block_t, block_n, num_warps = tiles(C)
+    block_t, block_n, num_warps = tiles(N, C, has_reader=reader is not None)
     num_tiles = triton.cdiv(T, block_t) + (reader is not None or own_context is not None)
     launch(
         _product, (num_tiles, N // block_n, B),

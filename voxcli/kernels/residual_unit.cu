@@ -77,19 +77,28 @@ __device__ __forceinline__ float bumped(float x) {
   const float sine = __sinf(x);
   return fmaf(sine, sine, x);
 }
-__device__ __forceinline__ u32 snake(u32 pair, float2 scale, float2 shift) {
-  return pack_half(bumped(fmaf(low(pair), scale.x, shift.x)),
-                   bumped(fmaf(high(pair), scale.y, shift.y)));
+__device__ __forceinline__ u32 snake(u32 pair, float scale0, float scale1, float shift0,
+                                     float shift1) {
+  return pack_half(bumped(fmaf(low(pair), scale0, shift0)),
+                   bumped(fmaf(high(pair), scale1, shift1)));
 }
-// Of eight channels; `tables` are scales, and shifts C numbers on.
-__device__ __forceinline__ uint4 snake(uint4 v, const float* tables) {
-  const float4 s0 = *(const float4*)tables, s1 = *(const float4*)(tables + 4),
-               h0 = *(const float4*)(tables + C), h1 = *(const float4*)(tables + C + 4);
-  return make_uint4(snake(v.x, make_float2(s0.x, s0.y), make_float2(h0.x, h0.y)),
-                    snake(v.y, make_float2(s0.z, s0.w), make_float2(h0.z, h0.w)),
-                    snake(v.z, make_float2(s1.x, s1.y), make_float2(h1.x, h1.y)),
-                    snake(v.w, make_float2(s1.z, s1.w), make_float2(h1.z, h1.w)));
-}
+// Of eight channels: their scales and shifts, which are C numbers behind each other.
+struct Snake {
+  float4 scale[2], shift[2];
+  __device__ __forceinline__ explicit Snake(const float* tables) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      scale[i] = *(const float4*)(tables + 4 * i);
+      shift[i] = *(const float4*)(tables + C + 4 * i);
+    }
+  }
+  __device__ __forceinline__ uint4 of(const uint4& v) const {
+    return make_uint4(snake(v.x, scale[0].x, scale[0].y, shift[0].x, shift[0].y),
+                      snake(v.y, scale[0].z, scale[0].w, shift[0].z, shift[0].w),
+                      snake(v.z, scale[1].x, scale[1].y, shift[1].x, shift[1].y),
+                      snake(v.w, scale[1].z, scale[1].w, shift[1].z, shift[1].w));
+  }
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     unit(const __grid_constant__ Params p) {
@@ -152,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       const int j = i / WORDS, c = i % WORDS * 8;
       const u16* from = run ? x + (first * ROWS - J + j) * width : context + j * width;
       uint4 v = *(const uint4*)(from + c);
-      if (run) v = snake(v, scales + c);
+      if (run) v = Snake(scales + c).of(v);
       *(uint4*)(ext + (HALO - J + j) * PITCH + c) = v;
     }
 
@@ -172,10 +181,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int row = start + ROWS + warp * OWN + lane * 64 / C;
         if (row < T) prefetch(x + row * width + lane * 64 % C);
       }
+      const Snake in_front(scales + my_channel);
 #pragma unroll
       for (int i = 0; i < TURNS; i++)
-        *(uint4*)(ext + (HALO + my_row + i * AT_ONCE) * PITCH + my_channel) =
-            snake(rows[i], scales + my_channel);
+        *(uint4*)(ext + (HALO + my_row + i * AT_ONCE) * PITCH + my_channel) = in_front.of(rows[i]);
       __syncthreads();
 
       if (tile + 1 == tiles)  // the context that the next call needs
@@ -279,9 +288,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       }
       __syncwarp();  // before these rows are those of the next tile
 #pragma unroll
-      for (int d = 0; d < 2 * DEEP; d++)
+      for (int q = 0; q < C / 32; q++) {
+        const Snake behind(next + q * 32 + c);  // without a reader of no meaning and not used
 #pragma unroll
-        for (int q = 0; q < C / 32; q++) {
+        for (int d = 0; d < 2 * DEEP; d++) {
           u32 words[4];
 #pragma unroll
           for (int j = 0; j < 4; j++) {
@@ -289,10 +299,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             words[j] = pack_half(sum[0], sum[1]);
           }
           uint4 v = make_uint4(words[0], words[1], words[2], words[3]);
-          if (is_padded) v = snake(v, next + q * 32 + c);
+          if (is_padded) v = behind.of(v);
           if (row + 8 * d < left)
             *(uint4*)(out + (start + row + 8 * d) * width + q * 32 + c) = v;
         }
+      }
     }
   }
 }
