@@ -141,7 +141,7 @@ def stream(decoder: Decoder, latents: Tensor, *, has_units: bool) -> tuple[Tenso
     for start in range(0, latents.shape[1], 4):
         piece = latents[:, start : start + 4].to(DEVICE)
         pieces.append(decoder(piece, state, slots).cpu())
-    assert has_units == (decoder.fused_blocks[0].kind(decoder.dtype) is not None)  # type: ignore[attr-defined]
+    assert has_units == (decoder.fused_blocks[0].kind(2, decoder.dtype) is not None)  # type: ignore[attr-defined]
     return torch.cat(pieces, dim=1), [context.cpu() for context in state.contexts]
 
 

@@ -16,8 +16,8 @@ CARD = torch.device("meta")
 KINDS = [*UNITS.values(), FILTER]
 
 
-def kind_for(C: int, dtype: torch.dtype = torch.float16) -> Kind | None:
-    return residual_unit.kind_for(C, (1, 3, 9), dtype, CARD)
+def kind_for(C: int, dtype: torch.dtype = torch.float16, num_rows: int = 1) -> Kind | None:
+    return residual_unit.kind_for(C, (1, 3, 9), num_rows, dtype, CARD)
 
 
 def test_which_kernel_a_unit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +28,11 @@ def test_which_kernel_a_unit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     assert kind_for(96) is kind_for(16) is None
     assert kind_for(64, torch.float32) is None
-    assert residual_unit.kind_for(64, (1, 2), torch.float16, CARD) is None
+    assert residual_unit.kind_for(64, (1, 2), 1, torch.float16, CARD) is None
+    monkeypatch.setitem(residual_unit.MIN_ROWS, 64, 8)
+    assert (kind_for(64, num_rows=7), kind_for(64, num_rows=8)) == (None, UNITS[64])
     monkeypatch.setenv(residual_unit.SWITCH, "0")
-    assert kind_for(64) is None
+    assert kind_for(64, num_rows=8) is None
 
 
 def test_what_is_compiled_ahead_is_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

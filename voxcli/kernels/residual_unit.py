@@ -70,6 +70,9 @@ UNITS = {32: Kind(32, 2, 3), 64: Kind(64, 1, 3), 128: Kind(128, 1, 2)}
 FILTER = Kind(64, 1, 4, has_product=False)
 """Of more channels, as many at once; these are a multiple of it."""
 
+MIN_ROWS: dict[int, int] = {}
+"""From how many rows on, by channels; 1 of all others."""
+
 
 def _kind(C: int) -> Kind | None:
     return UNITS.get(C) or (FILTER if C % FILTER.channels == 0 else None)
@@ -84,11 +87,12 @@ def _runs_here(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def kind_for(
-    C: int, dilations: Iterable[int], dtype: torch.dtype, device: torch.device
+    C: int, dilations: Iterable[int], num_rows: int, dtype: torch.dtype, device: torch.device
 ) -> Kind | None:
     """The kernel of units of so many channels; its first call is not in a capture."""
     kind = _kind(C)
-    if kind is None or not set(dilations) <= set(DILATIONS) or not _runs_here(device, dtype):
+    can_run = set(dilations) <= set(DILATIONS) and _runs_here(device, dtype)
+    if kind is None or not can_run or num_rows < MIN_ROWS.get(C, 1):
         return None
     if device.type == "meta":
         return kind

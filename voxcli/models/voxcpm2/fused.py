@@ -277,11 +277,11 @@ class FusedBlock:
     stride: int
     units: list[FusedUnit]
 
-    def kind(self, dtype: torch.dtype) -> Kind | None:
+    def kind(self, num_rows: int, dtype: torch.dtype) -> Kind | None:
         """The kernel that computes its units, where there is one."""
         dilations = [unit.dilation for unit in self.units]
         scale = self.units[0].scale
-        return residual_unit.kind_for(len(scale), dilations, dtype, scale.device)
+        return residual_unit.kind_for(len(scale), dilations, num_rows, dtype, scale.device)
 
 
 def _taps(conv: DepthwiseConv) -> Tensor:
@@ -366,7 +366,7 @@ class FusedDecoder(Decoder):
         for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
             own = contexts.popleft()
             given = block, padded, own, after_block, contexts, slots
-            kind = block.kind(self.dtype)
+            kind = block.kind(len(latents), self.dtype)
             if kind is None:
                 padded = self._run_separately(*given)
             else:
