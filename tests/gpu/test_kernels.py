@@ -405,6 +405,28 @@ def test_product_then_pad(T: int, C: int, J: int) -> None:
             assert error(part, reference) < 4e-3
 
 
+@pytest.mark.parametrize(("T", "C", "stride"), [(4, 256, 2), (150, 16, 3), (70, 64, 1)])
+def test_product_for_one_reader_and_its_own_context(T: int, C: int, stride: int) -> None:
+    B, half = 2, torch.float16
+    source, own = normal(B, T + 1, 2 * C, dtype=half), normal(4, 1, 2 * C, dtype=half)
+    pairs = source.as_strided((B, T, 4 * C), ((T + 1) * 2 * C, 2 * C, 1))
+    weight = normal(stride * C, 4 * C, dtype=half, scale=(4 * C) ** -0.5)
+    context, slots = normal(4, 6, C, dtype=half), torch.tensor([3, 1], device=DEVICE)
+    snake = normal(C, dtype=torch.float32), normal(C, dtype=torch.float32)
+    expected = product.product_pad_reference(pairs, weight, None, None, *snake, context, slots)
+    kept = own.clone()
+    kept[slots] = source[:, -1:]
+    contexts = own.clone(), own.clone()
+    alone = product.product(pairs, weight, None, None, C, slots, contexts[0])
+    _, padded = product.product_pad(
+        pairs, weight, None, None, *snake, context, slots, own_context=contexts[1], is_kept=False
+    )
+    for part, reference in zip((alone, padded), expected, strict=True):
+        assert error(part, reference) < 4e-3
+    for found in contexts:
+        assert torch.equal(found, kept)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("T", "C"), [(3, 18), (333, 32)])
 def test_last_convolution(dtype: torch.dtype, T: int, C: int) -> None:

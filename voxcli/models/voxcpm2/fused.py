@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from voxcli import kernels
-from voxcli.kernels import cubin, persistent
+from voxcli.kernels import cubin, persistent, residual_unit
+from voxcli.kernels.residual_unit import Kind
 from voxcli.layers.fp8 import Fp8Linear
 from voxcli.layers.linear import Linear
 from voxcli.models.causal import FusedCausalLayers
@@ -31,6 +32,7 @@ from voxcli.models.voxcpm2.vae import Decoder, DepthwiseConv, VocoderState
 logger = logging.getLogger(__name__)
 
 HEAD_DIMS = (32, 64, 128)
+CONVOLVED = frozenset({256, 512, 1024})  # channels that a convolution with two taps makes
 
 
 def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
@@ -271,16 +273,29 @@ class FusedBlock:
     scale: Tensor  # fp32 [C]
     shift: Tensor  # fp32 [C], with the biases that its input lacks
     upsample: Linear
+    upsample_bias: Tensor  # its bias in fp32
     stride: int
     units: list[FusedUnit]
+
+    def kind(self, num_rows: int, dtype: torch.dtype) -> Kind | None:
+        """The kernel that computes its units, where there is one."""
+        dilations = [unit.dilation for unit in self.units]
+        scale = self.units[0].scale
+        return residual_unit.kind_for(len(scale), dilations, num_rows, dtype, scale.device)
 
 
 def _taps(conv: DepthwiseConv) -> Tensor:
     return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
 
 
+def _pairs(padded: Tensor) -> Tensor:
+    """Each time step behind the one before it; `[B, 1 + T, C] -> [B, T, 2 C]`, a view."""
+    B, N, C = padded.shape
+    return padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))
+
+
 class FusedDecoder(Decoder):
-    """`Decoder` in two kernels a residual unit, or three where channels are many.
+    """`Decoder` in one kernel a residual unit, or two, or three where channels are many.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -318,8 +333,14 @@ class FusedDecoder(Decoder):
                 )
                 assert unit.pointwise.bias is not None
                 missing = missing + unit.pointwise.bias
-            upsample = self._cast(block.upsample)
-            self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
+            upsample, bias = self._cast(block.upsample), block.upsample.bias
+            assert bias is not None
+            self.fused_blocks.append(
+                FusedBlock(block.scale, shift, upsample, bias, block.stride, units)
+            )
+        residual_unit.compile_ahead(
+            missing.device, [len(block.units[0].scale) for block in plain.blocks], dtype
+        )
         # of each block's Snake, then of the last convolution's
         self.snakes = [(block.scale, block.shift) for block in self.fused_blocks]
         self.snakes.append((plain.last_scale, plain.last_scale * missing))
@@ -343,36 +364,91 @@ class FusedDecoder(Decoder):
         x = self.fused_expand(x)
         padded = pad(x, *self.snakes[0], contexts[0], slots)
         for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
-            contexts.popleft()[slots] = padded[:, -1:]
-            B, N, C = padded.shape
-            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
-            snakes = [(unit.scale, unit.shift) for unit in block.units] + [after_block]
-            upsample = block.upsample
-            x, padded = self._product(
-                pairs, upsample.weight, upsample.bias, None, snakes[0], contexts[0], slots
-            )
-            for unit, snake in zip(block.units, snakes[1:], strict=True):
-                context = contexts.popleft()
-                inner = depthwise(
-                    padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
-                )
-                x, padded = self._product(inner, unit.weight, None, x, snake, contexts[0], slots)
+            own = contexts.popleft()
+            given = block, padded, own, after_block, contexts, slots
+            kind = block.kind(len(latents), self.dtype)
+            if kind is None:
+                padded = self._run_separately(*given)
+            else:
+                padded = self._run_units(*given, has_product=kind.has_product)
         return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
 
+    def _run_units(
+        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        contexts: deque[Tensor], slots: Tensor, *, has_product: bool,
+    ) -> Tensor:  # fmt: skip
+        """A block whose units are a kernel each, or one and a product."""
+        from voxcli.kernels.convolution import convolve
+
+        C, upsample = len(block.units[0].scale), block.upsample
+        if C in CONVOLVED:
+            weight = upsample.weight.unflatten(1, (2, -1))
+            x = convolve(padded, weight, block.upsample_bias, slots, own)
+            x = x.view(len(x), -1, C)
+        else:
+            x, _ = self._product(
+                _pairs(padded), upsample.weight, upsample.bias, None, C, None, slots, own
+            )
+        for unit in block.units:
+            conv = unit.scale, unit.shift, unit.taps, unit.bias, unit.dilation, contexts.popleft()
+            reader = (*after, contexts[0]) if unit is block.units[-1] else None
+            if has_product:
+                x = residual_unit.residual_unit(x, *conv, slots, unit.weight, reader)
+                continue
+            inner = residual_unit.filtered(x, *conv, slots)
+            is_kept = reader is None
+            x, padded = self._product(
+                inner, unit.weight, None, x, C, reader, slots, is_kept=is_kept
+            )
+        return x if has_product else padded
+
+    def _run_separately(
+        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        contexts: deque[Tensor], slots: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """A block in a depthwise convolution and a product a unit, and a pad where it is needed."""
+        from voxcli.kernels.vocoder import depthwise
+
+        snakes = [(unit.scale, unit.shift) for unit in block.units] + [after]
+        C, upsample = len(snakes[0][0]), block.upsample
+        reader = (*snakes[0], contexts[0])
+        x, padded = self._product(
+            _pairs(padded), upsample.weight, upsample.bias, None, C, reader, slots, own
+        )
+        for unit, snake in zip(block.units, snakes[1:], strict=True):
+            context = contexts.popleft()
+            inner = depthwise(
+                padded, unit.taps, unit.bias, unit.dilation, context, slots, is_snake=True
+            )
+            x, padded = self._product(inner, unit.weight, None, x, C, (*snake, contexts[0]), slots)
+        return padded
+
     def _product(
-        self, rows: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
-        snake: tuple[Tensor, Tensor], context: Tensor, slots: Tensor,
+        self, rows: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, C: int,
+        reader: tuple[Tensor, Tensor, Tensor] | None, slots: Tensor, own: Tensor | None = None,
+        *, is_kept: bool = True,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """A product plus a residual, which is written over; and the sum padded for its reader."""
-        from voxcli.kernels.product import product_pad, supports
+        """A product plus a residual, which is written over; and the sum padded for its reader.
+
+        Args:
+            own: the context of an upsampling convolution, which is replaced.
+        """
+        from voxcli.kernels.product import product, product_pad, supports
         from voxcli.kernels.vocoder import pad
 
-        C = len(snake[0])
         if supports(C, rows.dtype):
-            return product_pad(rows, weight, bias, residual, *snake, context, slots)
+            if reader is None:
+                x = product(rows, weight, bias, residual, C, slots, own)
+                return x, x
+            return product_pad(
+                rows, weight, bias, residual, *reader, slots, own_context=own, is_kept=is_kept
+            )
+        if own is not None:
+            own[slots] = rows[:, -1:, rows.shape[2] // 2 :]
         if residual is None:
-            x = F.linear(rows, weight, bias).view(len(rows), -1, C)
+            # in two axes, the bias is the product's own
+            x = F.linear(rows.flatten(0, 1), weight, bias).view(len(rows), -1, C)
         else:
             x = residual
             x.flatten(0, 1).addmm_(rows.flatten(0, 1), weight.t())
-        return x, pad(x, *snake, context, slots)
+        return x, x if reader is None else pad(x, *reader, slots)

@@ -1,0 +1,274 @@
+"""Residual units of the AudioVAE decoder in CUDA C++, for cards of compute capability 9.0 in fp16.
+
+A unit of few channels is one kernel; of more channels all but its product is one. `kind_for` says
+which, or that there is none: elsewhere callers go on with `vocoder.py` and `product.py`.
+`residual_unit.cu` says how it works. A stream's samples do not depend on how it is cut.
+
+Letters: `B` rows, `T` time steps, `C` channels, `J` context length.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+import torch
+from torch import Tensor
+
+from voxcli.kernels import capability, compiling_alone
+from voxcli.kernels.cubin import CubinError, Function, compiling, source_of
+
+logger = logging.getLogger(__name__)
+
+CAPABILITY = (9, 0)
+SWITCH = "VOXCLI_UNITS"  # "0": Triton's kernels instead
+TAPS, DILATIONS = 7, (1, 3, 9)
+_WARPS, _HALO, _TABLES = 9, 54, 12  # as in `residual_unit.cu`
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kernel.
+
+    Attributes:
+        channels: of a block.
+        deep: times 16 rows that a warp has of a tile.
+        blocks: that a processor is to hold, for which registers are limited.
+        has_product: whether a unit is whole.
+    """
+
+    channels: int
+    deep: int
+    blocks: int
+    has_product: bool = True
+
+    @property
+    def num_threads(self) -> int:
+        return 32 * _WARPS
+
+    @property
+    def num_rows(self) -> int:
+        """Time steps of a tile."""
+        return 16 * _WARPS * self.deep
+
+    @property
+    def shared_bytes(self) -> int:
+        pitch = 2 * (self.channels + 8)
+        rows = _HALO + self.num_rows + self.has_product * self.channels
+        return rows * pitch + 4 * _TABLES * self.channels
+
+
+UNITS = {32: Kind(32, 2, 3), 64: Kind(64, 1, 3), 128: Kind(128, 1, 2)}
+"""Whole units, by channels."""
+
+FILTER = Kind(64, 1, 4, has_product=False)
+"""Of more channels, as many at once; these are a multiple of it."""
+
+MIN_ROWS: dict[int, int] = {}
+"""From how many rows on, by channels; 1 of all others."""
+
+
+def _kind(C: int) -> Kind | None:
+    return UNITS.get(C) or (FILTER if C % FILTER.channels == 0 else None)
+
+
+def _runs_here(device: torch.device, dtype: torch.dtype) -> bool:
+    return (
+        capability(device) == CAPABILITY
+        and dtype == torch.float16
+        and os.environ.get(SWITCH) != "0"
+    )
+
+
+def kind_for(
+    C: int, dilations: Iterable[int], num_rows: int, dtype: torch.dtype, device: torch.device
+) -> Kind | None:
+    """The kernel of units of so many channels; its first call is not in a capture."""
+    kind = _kind(C)
+    can_run = set(dilations) <= set(DILATIONS) and _runs_here(device, dtype)
+    if kind is None or not can_run or num_rows < MIN_ROWS.get(C, 1):
+        return None
+    if device.type == "meta":
+        return kind
+    return None if _loaded(kind, device) is None else kind
+
+
+# ------------------------------------------------------------ the kernel
+
+_POINTERS = (
+    "x", "out", "context", "slots", "scale", "shift", "taps", "bias", "weight", "next_scale",
+    "next_shift", "next_context",
+)  # fmt: skip
+
+
+class _Params(ctypes.Structure):
+    """`Params` of `residual_unit.cu`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_int) for name in (
+            "steps", "width", "dilation", "next_length", "run", "runs",
+        )),
+    )  # fmt: skip
+
+
+def compile_options(kind: Kind) -> tuple[str, ...]:
+    values = {
+        "CHANNELS": kind.channels, "DEEP": kind.deep, "BLOCKS": kind.blocks,
+        "PRODUCT": int(kind.has_product),
+    }  # fmt: skip
+    return (
+        "--gpu-architecture=sm_90a", "--std=c++17",
+        *(f"-D{name}={value}" for name, value in values.items()),
+    )  # fmt: skip
+
+
+def _compiling(kind: Kind) -> Future[bytes]:
+    return compiling(source_of("residual_unit").encode(), compile_options(kind))
+
+
+def compile_ahead(device: torch.device, channels: Iterable[int], dtype: torch.dtype) -> None:
+    """Begin to compile what units of so many channels will launch; returns at once."""
+    if device.type == "cuda" and _runs_here(device, dtype):
+        for kind in {kind for C in channels if (kind := _kind(C)) is not None}:
+            _compiling(kind)
+
+
+@cache
+def _loaded(kind: Kind, device: torch.device) -> tuple[Function, int] | None:
+    """A kernel, and the card's number of processors."""
+    try:
+        cubin = _compiling(kind).result()
+        function = Function(cubin, "unit", kind.num_threads, kind.shared_bytes, device)
+        return function, torch.cuda.get_device_properties(device).multi_processor_count
+    except CubinError as err:
+        logger.info("residual units of the vocoder are left to Triton: %s", err)
+        return None
+
+
+@cache
+def tiles_of_a_run(T: int, num_parts: int, kind: Kind, num_processors: int) -> int:
+    """How many tiles one behind the other a block has, twice.
+
+    A run computes its halo again and a block brings the weights, but many fill the card better.
+
+    Args:
+        num_parts: rows, times the parts of their channels.
+    """
+    num_tiles = ceil(T / kind.num_rows)
+
+    def cost(run: int) -> float:
+        num_blocks = num_parts * ceil(ceil(num_tiles / run) / 2)
+        rows = min(2 * run, num_tiles) * kind.num_rows
+        return ceil(num_blocks / num_processors) * (rows + 0.6 * _HALO + 0.4 * kind.num_rows)
+
+    return min(range(1, num_tiles + 1), key=cost)
+
+
+def _run(
+    kind: Kind, x: Tensor, out: Tensor, given: dict[str, Tensor], dilation: int, next_length: int
+) -> Tensor:
+    if compiling_alone.get():  # nothing is launched
+        return out
+    B, T, C = x.shape
+    assert x.is_contiguous(), x.stride()
+    assert given["context"].shape[1:] == ((TAPS - 1) * dilation, C), given["context"].shape
+    assert T * C < 2**31, x.shape
+    loaded = _loaded(kind, x.device)
+    assert loaded is not None, "found by kind_for"
+    function, num_processors = loaded
+    num_parts = B * (C // kind.channels)
+    run = tiles_of_a_run(T, num_parts, kind, num_processors)
+    num_runs = ceil(T / (kind.num_rows * run))
+    params = _Params(
+        **{name: tensor.data_ptr() for name, tensor in given.items()},
+        x=x.data_ptr(), out=out.data_ptr(), steps=T, width=C, dilation=dilation,
+        next_length=next_length, run=run, runs=num_runs,
+    )  # fmt: skip
+    function.launch_early(num_parts * ceil(num_runs / 2), params)
+    return out
+
+
+# ------------------------------------------------------------ what it computes
+
+
+def filtered_reference(
+    x: Tensor, scale: Tensor, shift: Tensor, taps: Tensor, bias: Tensor, dilation: int,
+    context: Tensor, slots: Tensor,
+) -> Tensor:  # fmt: skip
+    from voxcli.kernels.vocoder import depthwise_reference, pad_reference
+
+    padded = pad_reference(x, scale, shift, context, slots)
+    return depthwise_reference(padded, taps, bias, dilation, context, slots, is_snake=True)
+
+
+def filtered(
+    x: Tensor, scale: Tensor, shift: Tensor, taps: Tensor, bias: Tensor, dilation: int,
+    context: Tensor, slots: Tensor,
+) -> Tensor:  # fmt: skip
+    """Snake of `scale x + shift`, a causal depthwise convolution behind its context, and Snake.
+
+    Args:
+        x: fp16 `[B, T, C]`, C a multiple of the channels of `FILTER`.
+        scale, shift, bias: fp32 `[C]`.
+        taps: fp32 `[7, C]`.
+        dilation: one of `DILATIONS`.
+        context: fp16 `[slots, J, C]`, read and replaced at `slots`.
+        slots: int64 `[B]`.
+
+    Returns:
+        `[B, T, C]`.
+    """
+    given = {
+        "scale": scale, "shift": shift, "taps": taps, "bias": bias, "context": context,
+        "slots": slots,
+    }  # fmt: skip
+    return _run(FILTER, x, torch.empty_like(x), given, dilation, 0)
+
+
+def residual_unit_reference(
+    x: Tensor, scale: Tensor, shift: Tensor, taps: Tensor, bias: Tensor, dilation: int,
+    context: Tensor, slots: Tensor, weight: Tensor,
+    reader: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    from voxcli.kernels.vocoder import pad_reference
+
+    inner = filtered_reference(x, scale, shift, taps, bias, dilation, context, slots)
+    x = (x.float() + inner.float() @ weight.float().t()).to(x.dtype)
+    return x if reader is None else pad_reference(x, *reader, slots)
+
+
+def residual_unit(
+    x: Tensor, scale: Tensor, shift: Tensor, taps: Tensor, bias: Tensor, dilation: int,
+    context: Tensor, slots: Tensor, weight: Tensor,
+    reader: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    """`x` plus a product of what `filtered` makes of it.
+
+    Args:
+        x, scale, shift, taps, bias, dilation, context, slots: as of `filtered`; `UNITS` says of
+            how many channels.
+        weight: fp16 `[C, C]`, from the last axis to the first.
+        reader: scale, shift and context `[slots, J', C]` of the Snake that alone reads the sum.
+
+    Returns:
+        `[B, T, C]`; for a reader `[B, J' + T, C]` as `vocoder.pad` gives it.
+    """
+    B, T, C = x.shape
+    assert weight.shape == (C, C), weight.shape
+    assert weight.is_contiguous(), weight.stride()
+    given = {
+        "scale": scale, "shift": shift, "taps": taps, "bias": bias, "context": context,
+        "slots": slots, "weight": weight,
+    }  # fmt: skip
+    next_length = 0
+    if reader is not None:
+        given |= dict(zip(("next_scale", "next_shift", "next_context"), reader, strict=True))
+        next_length = reader[2].shape[1]
+    return _run(UNITS[C], x, x.new_empty(B, next_length + T, C), given, dilation, next_length)
