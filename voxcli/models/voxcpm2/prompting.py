@@ -55,7 +55,7 @@ class Prompting(ABC):
             sample_rate=config.vae.out_sample_rate,
             reference_sample_rate=config.vae.sample_rate,
             hop_length=config.patch_size * config.vae.decoder_hop,
-            max_positions=min(config.max_length, config.lm.max_position_embeddings),
+            max_positions=config.max_positions,
             min_frames=MIN_PATCHES,
             num_parameters=num_parameters,
             first_chunk=1,
