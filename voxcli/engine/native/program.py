@@ -126,11 +126,12 @@ class Program:
 
     def with_all_kernels(self, keys: Sequence[GraphKey]) -> list[Callable[[], None]]:
         """Functions that between them launch every kernel."""
-        # what takes longest to compile comes first: the kernels of prompts and of many rows
+        # what takes longest to compile comes first: the vocoder's kernels of many rows, then those
+        # of prompts
         prompts = {shape: function for function, shape in self.prompts()}
         largest = {shape.kind: shape for shape in reversed(prompts)}.values()
-        first = [prompts.pop(shape) for shape in largest]
-        return [*first, *(function for function, _ in self.steps(keys)), *prompts.values()]
+        step, *steps = (function for function, _ in self.steps(keys))
+        return [step, *(prompts.pop(shape) for shape in largest), *steps, *prompts.values()]
 
     def step(self, num_rows: int, key: GraphKey) -> None:
         """One whole step of the first rows of the static buffers."""
