@@ -130,7 +130,8 @@ class Prompting(ABC):
         return self.tokenizer is not None and self.tokenizer.can_say(character)
 
     def kind_of(self, prompt: Prompt, start: int, end: int) -> str:
-        return AUDIO if prompt.is_audio[start:end].any() else TEXT
+        has_audio = len(prompt.patches) and prompt.is_audio[start:end].any()
+        return AUDIO if has_audio else TEXT
 
     def row_values(self, prompt: Prompt, parameters: Parameters, step: int) -> Sequence[float]:
         return (parameters.guidance_scale,)
