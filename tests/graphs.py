@@ -59,15 +59,22 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 class _Branch:
-    def __init__(self) -> None:
+    def __init__(self, card: RecordingCard) -> None:
         self.num_joins = 0
+        self._card = card
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def beside(self, *, is_first: bool) -> Iterator[None]:
         yield
 
     def join(self) -> None:
         self.num_joins += 1
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        self._card.is_behind = True
+        yield
+        self._card.is_behind = False
 
 
 class _Event:
@@ -89,6 +96,7 @@ class RecordingCard:
     Attributes:
         graphs: all recordings, in the order of their capture.
         pending: launches whose results nobody has waited for.
+        is_behind: whether what is launched goes behind the branch of the last replay.
     """
 
     is_pinned = False
@@ -97,13 +105,14 @@ class RecordingCard:
         self.device = torch.device("cpu")
         self.graphs: list[RecordedGraph] = []
         self.pending = 0
+        self.is_behind = False
         self._fail_at, self._failure = fail_at, failure
 
     def current(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def branch(self) -> _Branch:
-        return _Branch()
+        return _Branch(self)
 
     def capture(
         self, function: Callable[[], None], ready: Callable[[], None] | None = None
@@ -118,6 +127,7 @@ class RecordingCard:
         return None
 
     def event(self) -> _Event:
+        assert self.is_behind, "results are waited for as soon as the branch ends"
         return _Event(self)
 
     def reserved_bytes(self) -> int:

@@ -8,7 +8,8 @@ each bucket, so there only what is exact is tested, and that the first patch is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -355,6 +356,28 @@ def test_a_step_does_not_wait_for_the_device(engines: dict[str, EngineCore], dty
         torch.cuda.set_sync_debug_mode("default")
     engine.abort(requests)
     assert not engine.has_work
+
+
+def test_samples_that_leave_before_a_step_ends_are_whole(
+    engines: dict[str, EngineCore], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engines[dtype]
+    runner = engine.runner
+    assert isinstance(runner, GraphRunner)
+
+    def requests() -> list[Request]:
+        return [make_request(engine, text, 2, patches=12, cfg=2.0) for text in TEXTS]
+
+    found = run(engine, requests())
+
+    @contextmanager
+    def when_all_has_ended() -> Iterator[None]:
+        torch.cuda.synchronize()
+        yield
+
+    monkeypatch.setattr(runner._branch, "behind", when_all_has_ended)
+    for early, late in zip(found, run(engine, requests()), strict=True):
+        assert np.array_equal(early, late)
 
 
 def test_settings_without_a_graph_are_refused_and_harm_nobody(

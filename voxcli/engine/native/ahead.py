@@ -18,6 +18,7 @@ At the top this module imports neither torch nor Triton.
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import json
 import logging
@@ -262,25 +263,26 @@ def main(text: str) -> int:
     started = time.perf_counter()
     logging.basicConfig(level=logging.INFO, format="%(message)s")  # the first process reads it
     os.nice(NICENESS)
+    gc.disable()  # nothing that is made here goes before the process does
     order = Order.from_json(text)
     stand_ins.stand_in()
     import torch
 
     from voxcli import kernels
-    from voxcli.engine.native.core import keys_of, num_positions_of
-    from voxcli.engine.native.device import resolve_dtype
-    from voxcli.engine.native.program import Program
     from voxcli.kernels.ahead import Compilers
-    from voxcli.kernels.launch import naming
-    from voxcli.models import family_named
 
-    imported = time.perf_counter()
     kernels.stand_in(order.capability)
-    config = order.config
-    dtype = resolve_dtype(config.precision, torch.device("meta"), 0)
-    # the children make themselves ready beside the model
+    # the children make themselves ready beside the other imports and the model
     with torch.inference_mode(), Compilers(order.capability, num_cores()) as compilers:
-        family = family_named(order.family)
+        from voxcli.engine.native.core import keys_of, num_positions_of
+        from voxcli.engine.native.device import resolve_dtype
+        from voxcli.engine.native.program import Program
+        from voxcli.kernels.launch import naming
+        from voxcli.models import family_named
+
+        imported = time.perf_counter()
+        config, family = order.config, family_named(order.family)
+        dtype = resolve_dtype(config.precision, torch.device("meta"), 0)
         model = family.load_shapes(Path(order.folder), dtype)
         program = Program(
             model, torch.device("meta"), config.max_slots, num_positions_of(model.info, config)

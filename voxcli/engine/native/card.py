@@ -18,7 +18,9 @@ from voxcli import kernels
 from voxcli.engine.native.memory import GIB, free_memory
 from voxcli.engine.native.program import Branch
 
-MAIN_PRIORITY = -1  # of the captured stream; the vocoder's branch has 0, which is lower
+# Of streams; the lowest number goes first. Where rows are few, the vocoder takes what the language
+# models beside it leave of the card; where they are many, its samples are wanted first.
+FIRST_PRIORITY, MAIN_PRIORITY, LAST_PRIORITY = -2, -1, 0
 
 
 @contextmanager
@@ -128,7 +130,6 @@ class CudaCard:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         with torch.cuda.device(device):
-            # the vocoder takes what the language models beside it leave of the card
             self._main = torch.cuda.Stream(device, priority=MAIN_PRIORITY)  # type: ignore[no-untyped-call]
         self._pool: Any = None
 
@@ -177,13 +178,29 @@ class _CudaBranch:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._first, self._last = (
+            torch.cuda.Stream(device, priority=each)  # type: ignore[no-untyped-call]
+            for each in (FIRST_PRIORITY, LAST_PRIORITY)
+        )
+        self._stream = self._last
+        self._behind = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # in a capture an external event is a part of the graph, and each replay records it anew
+        self._ended: torch.cuda.Event = torch.cuda.Event(external=True)  # type: ignore[no-untyped-call]
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def beside(self, *, is_first: bool) -> Iterator[None]:
+        self._stream = self._first if is_first else self._last
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream):
             yield
+            self._ended.record()
 
     def join(self) -> None:
         torch.cuda.current_stream(self._device).wait_stream(self._stream)
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        self._behind.wait_event(self._ended)
+        with torch.cuda.stream(self._behind):
+            yield
+        torch.cuda.current_stream(self._device).wait_stream(self._behind)

@@ -6,8 +6,9 @@ language models. A key without a graph is refused: capturing under load would ma
 and so would a step that is launched piece by piece.
 
 The host never waits for the step it has just launched: `decode` launches a step and returns the
-results of the one before. A step that was launched before its request turned out to be finished is
-discarded. A frame here is its samples, so `vocode` has only to join them.
+results of the one before. They leave the card when the vocoder ends, beside the language models. A
+step that was launched before its request turned out to be finished is discarded. A frame here is
+its samples, so `vocode` has only to join them.
 
 Knows no model family. Letters: `R` rows of the largest bucket, `S` samples a frame.
 """
@@ -106,7 +107,8 @@ class GraphRunner:
             LOWER,
         )
         with torch.inference_mode(), card.current():
-            self.program = Program(model, card.device, num_slots, num_positions, card.branch())
+            self._branch = card.branch()
+            self.program = Program(model, card.device, num_slots, num_positions, self._branch)
         graphs = self._prompt_graphs
         self._prefilling = Prefilling(self.program, lambda shape: graphs[shape].replay())
         self.prefixes = self._prefilling.prefixes
@@ -193,11 +195,12 @@ class GraphRunner:
 
     def vocode(self, requests: Sequence[Request]) -> list[np.ndarray]:
         """Join the pending samples of each request."""
-        joined = []
+        joined: list[np.ndarray] = []
         for request in requests:
             frames = request.take_pending()
-            samples = frames[0] if len(frames) == 1 else torch.cat(frames) if frames else None
-            joined.append(NO_SAMPLES if samples is None else samples.numpy())
+            if len(frames) != 1:
+                frames = [np.concatenate(frames) if frames else NO_SAMPLES]
+            joined += frames
         return joined
 
     def _step_of(self, request: Request) -> int:
@@ -220,9 +223,10 @@ class GraphRunner:
             program.rows.inputs.copy_(host.inputs, non_blocking=True)
             self._graphs[key, num_rows].replay()
             used = slice(len(requests))
-            host.samples[used].copy_(program.rows.samples[used], non_blocking=True)
-            host.ends[used].copy_(program.rows.ends[used], non_blocking=True)
-            done = self._card.event()
+            with self._branch.behind():
+                host.samples[used].copy_(program.rows.samples[used], non_blocking=True)
+                host.ends[used].copy_(program.rows.ends[used], non_blocking=True)
+                done = self._card.event()
         return Launch(requests, host, done)
 
     def _declare(self, requests: Sequence[Request], inputs: np.ndarray) -> None:
@@ -245,13 +249,12 @@ class GraphRunner:
     def _collect(self, launch: Launch) -> list[Result]:
         """Wait for a launch; results of requests that ended meanwhile are dropped."""
         launch.done.synchronize()
-        rows = zip(
-            launch.requests, launch.host.samples.unbind(), launch.host.ends.tolist(), strict=False
-        )
+        host = launch.host
+        rows = zip(launch.requests, host.samples.numpy(), host.ends.tolist(), strict=False)
         results = [
-            Result(request, samples.clone() if has_frame else None, is_end)
+            Result(request, samples.copy() if has_frame else None, is_end)
             for request, samples, (is_end, has_frame) in rows
             if request.finish_reason is None
         ]
-        self._host_free.append(launch.host)
+        self._host_free.append(host)
         return results

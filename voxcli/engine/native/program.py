@@ -25,6 +25,7 @@ from voxcli.models.data import Input, PromptShape, Rows
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 NUM_OWN = 4  # row inputs of every model: slot, position, seed, step
+MANY_ROWS = 64  # whose vocoder fills a card: beside the language models it gains nothing
 
 StepKey = tuple[GraphKey, int]  # and the bucket
 
@@ -32,12 +33,23 @@ StepKey = tuple[GraphKey, int]  # and the bucket
 class Branch(Protocol):
     """A stream beside the current one: what runs on it may run together with what follows."""
 
-    def beside(self) -> AbstractContextManager[None]:
-        """Run the block on the branch, after all that came before it."""
+    def beside(self, *, is_first: bool) -> AbstractContextManager[None]:
+        """Run the block on the branch, after all that came before it.
+
+        Args:
+            is_first: it goes before what runs beside it, where there is not room for both.
+        """
         ...
 
     def join(self) -> None:
         """What follows waits for the branch."""
+        ...
+
+    def behind(self) -> AbstractContextManager[None]:
+        """Run the block behind the branch of the graph that was replayed last, beside its rest.
+
+        What follows the block waits for it.
+        """
         ...
 
 
@@ -126,11 +138,12 @@ class Program:
 
     def with_all_kernels(self, keys: Sequence[GraphKey]) -> list[Callable[[], None]]:
         """Functions that between them launch every kernel."""
-        # what takes longest to compile comes first: the kernels of prompts and of many rows
+        # what takes longest to compile comes first: the vocoder's kernels of many rows, then those
+        # of prompts
         prompts = {shape: function for function, shape in self.prompts()}
         largest = {shape.kind: shape for shape in reversed(prompts)}.values()
-        first = [prompts.pop(shape) for shape in largest]
-        return [*first, *(function for function, _ in self.steps(keys)), *prompts.values()]
+        step, *steps = (function for function, _ in self.steps(keys))
+        return [step, *(prompts.pop(shape) for shape in largest), *steps, *prompts.values()]
 
     def step(self, num_rows: int, key: GraphKey) -> None:
         """One whole step of the first rows of the static buffers."""
@@ -147,14 +160,15 @@ class Program:
             key=key,
         )
         output = self.model.generate(self.state, rows)
-        # the vocoder needs the frame alone, not the language models
-        with self._branch.beside() if self._branch else nullcontext():
+        # the vocoder needs the frame alone, not the language models; and so does who listens
+        is_first = num_rows >= MANY_ROWS
+        with self._branch.beside(is_first=is_first) if self._branch else nullcontext():
             samples = self.model.vocode(self.state, slots, output.frames.unsqueeze(1))
             static.samples[:num_rows] = samples
+            static.ends[:num_rows, 0] = output.is_end
+            if output.has_frame is not None:
+                static.ends[:num_rows, 1] = output.has_frame
         self.model.advance(self.state, rows, output.frames)
-        static.ends[:num_rows, 0] = output.is_end
-        if output.has_frame is not None:
-            static.ends[:num_rows, 1] = output.has_frame
         if self._branch:
             self._branch.join()
 

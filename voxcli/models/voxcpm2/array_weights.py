@@ -234,10 +234,12 @@ def _blocks(source: ArraySource, prefix: str, config: TransformerConfig) -> list
     return blocks
 
 
-def load_causal_stack(source: ArraySource, prefix: str, config: TransformerConfig) -> CausalStack:
+def load_causal_stack(
+    source: ArraySource, prefix: str, config: TransformerConfig, num_positions: int
+) -> CausalStack:
     norm = source.floats(f"{prefix}.norm.weight", config.hidden_size)
     blocks = _blocks(source, prefix, config)
-    return CausalStack(config, blocks, norm, config.max_position_embeddings)
+    return CausalStack(config, blocks, norm, num_positions)
 
 
 def _local_stack(

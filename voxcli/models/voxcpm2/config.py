@@ -271,6 +271,11 @@ class VoxCPM2Config:
             dit_mean_mode=root.dit_config.dit_mean_mode,
         )
 
+    @property
+    def max_positions(self) -> int:
+        """Positions that a request may have."""
+        return min(self.max_length, self.lm.max_position_embeddings)
+
     def shortened(self) -> Self:
         """The same with two layers a stack, the first and the last: those between are like them."""
         stacks = {"lm": self.lm, "residual_lm": self.residual_lm, "encoder": self.encoder}

@@ -78,8 +78,10 @@ class VoxCPM2(Prompting):
     ) -> None:
         width = config.lm.hidden_size
         self.embedding = source.take("base_lm.embed_tokens.weight", config.lm.vocab_size, width)
-        self.base_lm = weights.load_causal_stack(source, "base_lm", config.lm)
-        self.residual_lm = weights.load_causal_stack(source, "residual_lm", config.residual_lm)
+        self.base_lm = weights.load_causal_stack(source, "base_lm", config.lm, config.max_positions)
+        self.residual_lm = weights.load_causal_stack(
+            source, "residual_lm", config.residual_lm, config.max_positions
+        )
         self.local_encoder = weights.load_local_encoder(source, config)
         self.dit = weights.load_local_dit(source, config)
         self.quantizer = weights.load_quantizer(source, config)

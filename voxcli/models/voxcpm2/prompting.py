@@ -55,7 +55,7 @@ class Prompting(ABC):
             sample_rate=config.vae.out_sample_rate,
             reference_sample_rate=config.vae.sample_rate,
             hop_length=config.patch_size * config.vae.decoder_hop,
-            max_positions=min(config.max_length, config.lm.max_position_embeddings),
+            max_positions=config.max_positions,
             min_frames=MIN_PATCHES,
             num_parameters=num_parameters,
             first_chunk=1,
@@ -130,7 +130,8 @@ class Prompting(ABC):
         return self.tokenizer is not None and self.tokenizer.can_say(character)
 
     def kind_of(self, prompt: Prompt, start: int, end: int) -> str:
-        return AUDIO if prompt.is_audio[start:end].any() else TEXT
+        has_audio = len(prompt.patches) and prompt.is_audio[start:end].any()
+        return AUDIO if has_audio else TEXT
 
     def row_values(self, prompt: Prompt, parameters: Parameters, step: int) -> Sequence[float]:
         return (parameters.guidance_scale,)

@@ -73,11 +73,13 @@ def _is_native_host(source: Source) -> bool:
     return source.is_native and supports_native(source.device, source.dtype)
 
 
-def load_causal_stack(source: Source, prefix: str, config: TransformerConfig) -> CausalStack:
+def load_causal_stack(
+    source: Source, prefix: str, config: TransformerConfig, num_positions: int
+) -> CausalStack:
     blocks = _blocks(source, prefix, config)
     norm = source.take(f"{prefix}.norm.weight", config.hidden_size)
     kind = _kind(source, config, CausalStack, FusedCausalStack, NativeCausalStack)
-    stack = kind(config, blocks, norm, config.max_position_embeddings)
+    stack = kind(config, blocks, norm, num_positions)
     if isinstance(stack, FusedCausalStack):
         compile_products_ahead(stack)
     return stack
