@@ -100,11 +100,12 @@ def test_odd_lengths(C: int, T: int, dilation: int) -> None:
 @on_card
 @pytest.mark.parametrize("C", [32, 64, 128, 256])
 def test_a_row_has_the_same_bits_however_it_is_cut(C: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = given(8, 1500, C, 9, 1)
+    sizes = given(8, 1500, C, 9, 1)  # in 6 or 11 tiles
     found, context = run(sizes)
     alone = {**sizes, "x": sizes["x"][5:6], "slots": sizes["slots"][5:6]}
-    for tiles in (1, 2, 3, 20):
-        monkeypatch.setattr(residual_unit, "tiles_of_a_run", lambda *_, tiles=tiles: tiles)
+    least = residual_unit.num_blocks(1500, UNITS.get(C, FILTER))
+    for more in (0, 1, 2):
+        monkeypatch.setattr(residual_unit, "num_blocks", lambda *_, more=more: least + more)
         again, new = run(alone)
         assert torch.equal(again[0], found[5])
         assert torch.equal(new[alone["slots"]], context[alone["slots"]])
@@ -148,6 +149,7 @@ def stream(decoder: Decoder, latents: Tensor, *, has_units: bool) -> tuple[Tenso
 @torch.inference_mode()
 def test_decoder_streams_like_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("voxcli.layers.linear.best_layout", lambda weight: Layout.PLAIN)
+    monkeypatch.setattr(residual_unit, "MIN_ROWS", 1)
     decoder = FusedDecoder(plain(QuietSource(DEVICE)), torch.float16)
     whole = plain(QuietSource(torch.device("cpu")))
     torch.manual_seed(0)

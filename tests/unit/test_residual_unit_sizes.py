@@ -1,22 +1,21 @@
-"""Which kernel a residual unit takes, and how a stream is cut; without a card."""
+"""Which kernel a residual unit takes, and that its blocks fit; without a card."""
 
 from __future__ import annotations
 
 import ctypes
-from math import ceil
 
 import pytest
 import torch
 
 from voxcli.kernels import residual_unit
 from voxcli.kernels.cubin import source_of
-from voxcli.kernels.residual_unit import FILTER, UNITS, Kind
+from voxcli.kernels.residual_unit import FILTER, MIN_ROWS, UNITS, Kind
 
 CARD = torch.device("meta")
 KINDS = [*UNITS.values(), FILTER]
 
 
-def kind_for(C: int, dtype: torch.dtype = torch.float16, num_rows: int = 1) -> Kind | None:
+def kind_for(C: int, dtype: torch.dtype = torch.float16, num_rows: int = MIN_ROWS) -> Kind | None:
     return residual_unit.kind_for(C, (1, 3, 9), num_rows, dtype, CARD)
 
 
@@ -28,11 +27,10 @@ def test_which_kernel_a_unit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     assert kind_for(96) is kind_for(16) is None
     assert kind_for(64, torch.float32) is None
-    assert residual_unit.kind_for(64, (1, 2), 1, torch.float16, CARD) is None
-    monkeypatch.setitem(residual_unit.MIN_ROWS, 64, 8)
-    assert (kind_for(64, num_rows=7), kind_for(64, num_rows=8)) == (None, UNITS[64])
+    assert residual_unit.kind_for(64, (1, 2), MIN_ROWS, torch.float16, CARD) is None
+    assert kind_for(64, num_rows=MIN_ROWS - 1) is None
     monkeypatch.setenv(residual_unit.SWITCH, "0")
-    assert kind_for(64, num_rows=8) is None
+    assert kind_for(64) is None
 
 
 def test_what_is_compiled_ahead_is_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,13 +51,12 @@ def test_blocks_fit(kind: Kind) -> None:
     assert kind.blocks * (kind.shared_bytes + 1024) <= 228 * 1024
     assert kind.deep * kind.channels % 64 == 0  # every thread has whole chains
     assert f"WARPS = {kind.num_threads // 32}" in source_of("residual_unit")
-    assert ctypes.sizeof(residual_unit._Params) == 12 * 8 + 6 * 4
+    assert ctypes.sizeof(residual_unit._Params) == 12 * 8 + 6 * 4  # the last four bytes are empty
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_of_tiles_are_within_a_stream(kind: Kind) -> None:
-    for T in (1, 4, 32, 192, 7680):
-        for num_parts in (1, 8, 64, 1024):
-            run = residual_unit.tiles_of_a_run(T, num_parts, kind, 132)
-            assert 1 <= run <= ceil(T / kind.num_rows)
-    assert residual_unit.tiles_of_a_run(7680, 1, kind, 132) == 1  # or most of a card is idle
+def test_a_block_has_two_tiles_or_the_only_one(kind: Kind) -> None:
+    for num_tiles in (1, 2, 3, 54):
+        for T in ((num_tiles - 1) * kind.num_rows + 1, num_tiles * kind.num_rows):
+            num_blocks = residual_unit.num_blocks(T, kind)
+            assert num_blocks == (num_tiles + 1) // 2

@@ -1,19 +1,18 @@
 // A residual unit of the AudioVAE decoder in one kernel: Snake, the depthwise filter, Snake, the
 // product, the residual. With PRODUCT=0 it ends behind the second Snake, for CHANNELS of each row.
 //
-// A block goes along time in tiles. Its rows are in shared memory behind the HALO rows before them:
-// a warp brings 16 of them for itself, through the first Snake. Then every thread runs the filter
-// along a chain of 16 outputs that are a dilation apart, so that each number is read and widened
-// once, and keeps them until all have read; they take the place of the rows, where the tensor cores
-// find them. The last rows of a tile become the halo of the next.
+// A block has a tile of one stream, or two. It brings the rows and the HALO before them into shared
+// memory, through the first Snake. Then every thread runs the filter along a chain of 16 outputs
+// that are a dilation apart, so that each number is read and widened once, and keeps them until all
+// have read; they take the place of the rows, where the tensor cores find them.
 //
 // What a stream's first rows need is its context, and its last rows replace that; so one block has
-// the first run of tiles and, after it, the last. `residual_unit.py` says what is computed.
+// both the first tile and the last. `residual_unit.py` says what is computed.
 
 constexpr int C = CHANNELS, WARPS = 9, THREADS = 32 * WARPS, TAPS = 7, CHAIN = 16,
               HALO = (TAPS - 1) * 9, OWN = 16 * DEEP, ROWS = OWN * WARPS, PITCH = C + 8,
-              WORDS = C / 8, GROUPS = DEEP * C / 64, HALO_WORDS = (HALO * WORDS - 1) / THREADS + 1,
-              TABLES = TAPS + 5;
+              WORDS = C / 8, GROUPS = DEEP * C / 64, TABLES = TAPS + 5, AT_ONCE = THREADS / WORDS,
+              TURNS = ROWS / AT_ONCE, HALO_TURNS = (HALO - 1) / AT_ONCE + 1;
 static_assert(C == 32 || C == 64 || C == 128, "lanes of a row");
 static_assert(GROUPS * 64 == DEEP * C, "chains of a thread");
 
@@ -28,7 +27,7 @@ struct Params {
   const float *next_scale, *next_shift;  // of the reader's Snake, or null
   const u16* next_context;               // [slots][next_length][width]
   int steps, width, dilation, next_length;
-  int run, runs;  // tiles of a run, runs of a stream
+  int stream_blocks;  // from half its tiles on, to all but one, or to the only one
 };
 
 __device__ __forceinline__ float low(u32 pair) {
@@ -68,9 +67,6 @@ __device__ __forceinline__ int anew(int i) {
   asm volatile("" : "+r"(i));
   return i;
 }
-__device__ __forceinline__ void prefetch(const void* at) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-}
 
 // `x + sin(x)^2`
 __device__ __forceinline__ float bumped(float x) {
@@ -109,9 +105,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   const float *const scales = tables, *const taps = tables + 2 * C,
               *const biases = tables + (2 + TAPS) * C, *const next = tables + (3 + TAPS) * C;
   int thread = threadIdx.x;
-  const int chunks = p.width / C, pairs_of_runs = (p.runs + 1) / 2;
-  const int chunk = blockIdx.x % chunks, own = blockIdx.x / chunks % pairs_of_runs,
-            b = blockIdx.x / chunks / pairs_of_runs;
+  const int chunks = p.width / C, chunk = blockIdx.x % chunks, block = blockIdx.x / chunks;
+  const int first = block % p.stream_blocks, b = block / p.stream_blocks;
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 
   for (int i = thread; i < TABLES * C; i += THREADS) {
@@ -145,31 +140,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   if (is_padded) {
     const int words = p.next_length * WORDS;
     out += (long long)b * p.next_length * width;
-    if (own == 0)
+    if (first == 0)
       for (int i = thread; i < words; i += THREADS)
         ((uint4*)out)[i] = ((const uint4*)(p.next_context + slot * p.next_length * width))[i];
     out += p.next_length * width;
   }
 
-  constexpr int AT_ONCE = 32 / WORDS, TURNS = OWN / AT_ONCE;  // rows that a warp brings
   const int tiles = (T + ROWS - 1) / ROWS;
+#pragma unroll 1
   for (int half = 0; half < 2; half++) {
-    const int run = half ? p.runs - 1 - own : own;
-    if (half && run == own) break;
-    const int first = run * p.run, end = min(first + p.run, tiles);
-    for (int i = thread; i < J * WORDS; i += THREADS) {
-      const int j = i / WORDS, c = i % WORDS * 8;
-      const u16* from = run ? x + (first * ROWS - J + j) * width : context + j * width;
-      uint4 v = *(const uint4*)(from + c);
-      if (run) v = Snake(scales + c).of(v);
-      *(uint4*)(ext + (HALO - J + j) * PITCH + c) = v;
+    const int tile = half ? tiles - 1 - first : first;
+    if (half) {
+      if (tile < p.stream_blocks) break;  // another block's first one, or its own
+      __syncthreads();  // before these rows are those of another tile
     }
-
-    for (int tile = first; tile < end; tile++) {
-      thread = anew(thread);
-      const int warp = thread / 32, lane = thread % 32;
-      const int my_row = warp * OWN + lane / WORDS, my_channel = lane % WORDS * 8;
-      const int start = tile * ROWS, left = min(ROWS, T - start);
+    thread = anew(thread);
+    const int start = tile * ROWS, left = min(ROWS, T - start);
+    {  // all are asked for before the first is used
+      const int my_row = thread / WORDS, my_channel = thread % WORDS * 8;
+      const u16* const before = tile ? x + (start - J) * width : context;
+      u16* const to = ext + (HALO + my_row) * PITCH + my_channel;
+      uint4 halo[HALO_TURNS];
+#pragma unroll
+      for (int i = 0; i < HALO_TURNS; i++) {
+        const int row = min(my_row + i * AT_ONCE, J - 1);
+        halo[i] = *(const uint4*)(before + row * width + my_channel);
+      }
       uint4 rows[TURNS];
 #pragma unroll
       for (int i = 0; i < TURNS; i++) {
@@ -177,132 +173,117 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         rows[i] = row < left ? *(const uint4*)(x + (start + row) * width + my_channel)
                              : make_uint4(0, 0, 0, 0);
       }
-      if (tile + 1 < end && lane < OWN * C / 64) {  // a lane calls 128 bytes of the next tile
-        const int row = start + ROWS + warp * OWN + lane * 64 / C;
-        if (row < T) prefetch(x + row * width + lane * 64 % C);
-      }
       const Snake in_front(scales + my_channel);
 #pragma unroll
+      for (int i = 0; i < HALO_TURNS; i++)
+        if (my_row + i * AT_ONCE < J)
+          *(uint4*)(to + (i * AT_ONCE - J) * PITCH) = tile ? in_front.of(halo[i]) : halo[i];
+#pragma unroll
       for (int i = 0; i < TURNS; i++)
-        *(uint4*)(ext + (HALO + my_row + i * AT_ONCE) * PITCH + my_channel) = in_front.of(rows[i]);
-      __syncthreads();
+        *(uint4*)(to + i * AT_ONCE * PITCH) = in_front.of(rows[i]);
+    }
+    __syncthreads();
 
-      if (tile + 1 == tiles)  // the context that the next call needs
-        for (int i = thread; i < J * WORDS; i += THREADS) {
-          const int j = i / WORDS, c = i % WORDS * 8;
-          *(uint4*)(context + j * width + c) =
-              *(const uint4*)(ext + (HALO + left - J + j) * PITCH + c);
-        }
-      uint4 halo[HALO_WORDS];
-      if (tile + 1 < end)
-#pragma unroll
-        for (int i = 0; i < HALO_WORDS; i++) {
-          const int at = min(thread + i * THREADS, J * WORDS - 1);
-          halo[i] =
-              *(const uint4*)(ext + (HALO + ROWS - J + at / WORDS) * PITCH + at % WORDS * 8);
-        }
-      u32 made[GROUPS][CHAIN];
-      int at[GROUPS];
-#pragma unroll
-      for (int g = 0; g < GROUPS; g++) {
-        const int unit = g * THREADS + thread, c = unit % (C / 2) * 2, chain = unit / (C / 2);
-        const int begin = chain % D + chain / D * (CHAIN * D);
-        at[g] = begin * PITCH + c;
-        if (!PRODUCT && begin >= left) continue;
-        float2 tap[TAPS], window[TAPS];
-#pragma unroll
-        for (int j = 0; j < TAPS; j++) tap[j] = *(const float2*)(taps + j * C + c);
-        const float2 bias = *(const float2*)(biases + c);
-        const u16* from = ext + (HALO + begin - J) * PITCH + c;
-#pragma unroll
-        for (int j = 0; j < TAPS - 1; j++, from += D * PITCH) {
-          const u32 pair = *(const u32*)from;
-          window[j] = make_float2(low(pair), high(pair));
-        }
-#pragma unroll
-        for (int k = 0; k < CHAIN; k++, from += D * PITCH) {
-          const u32 pair = *(const u32*)from;
-          window[(k + TAPS - 1) % TAPS] = make_float2(low(pair), high(pair));
-          float2 sum = bias;
-#pragma unroll
-          for (int j = 0; j < TAPS; j++) {
-            const float2 value = window[(k + j) % TAPS];
-            sum.x = fmaf(tap[j].x, value.x, sum.x);
-            sum.y = fmaf(tap[j].y, value.y, sum.y);
-          }
-          made[g][k] = pack_half(bumped(sum.x), bumped(sum.y));
-          if (!PRODUCT && begin + k * D < left)
-            *(u32*)(out + (start + begin + k * D) * width + c) = made[g][k];
-        }
+    if (tile + 1 == tiles)  // the context that the next call needs
+      for (int i = thread; i < J * WORDS; i += THREADS) {
+        const int j = i / WORDS, c = i % WORDS * 8;
+        *(uint4*)(context + j * width + c) =
+            *(const uint4*)(ext + (HALO + left - J + j) * PITCH + c);
       }
-      __syncthreads();
-      if (tile + 1 < end)
+    u32 made[GROUPS][CHAIN];
+    int at[GROUPS];
 #pragma unroll
-        for (int i = 0; i < HALO_WORDS; i++) {
-          const int at = thread + i * THREADS;
-          if (at < J * WORDS)
-            *(uint4*)(ext + (HALO - J + at / WORDS) * PITCH + at % WORDS * 8) = halo[i];
+    for (int g = 0; g < GROUPS; g++) {
+      const int unit = g * THREADS + thread, c = unit % (C / 2) * 2, chain = unit / (C / 2);
+      const int begin = chain % D + chain / D * (CHAIN * D);
+      at[g] = begin * PITCH + c;
+      if (!PRODUCT && begin >= left) continue;
+      float2 tap[TAPS], window[TAPS];
+#pragma unroll
+      for (int j = 0; j < TAPS; j++) tap[j] = *(const float2*)(taps + j * C + c);
+      const float2 bias = *(const float2*)(biases + c);
+      const u16* from = ext + (HALO + begin - J) * PITCH + c;
+#pragma unroll
+      for (int j = 0; j < TAPS - 1; j++, from += D * PITCH) {
+        const u32 pair = *(const u32*)from;
+        window[j] = make_float2(low(pair), high(pair));
+      }
+#pragma unroll
+      for (int k = 0; k < CHAIN; k++, from += D * PITCH) {
+        const u32 pair = *(const u32*)from;
+        window[(k + TAPS - 1) % TAPS] = make_float2(low(pair), high(pair));
+        float2 sum = bias;
+#pragma unroll
+        for (int j = 0; j < TAPS; j++) {
+          const float2 value = window[(k + j) % TAPS];
+          sum.x = fmaf(tap[j].x, value.x, sum.x);
+          sum.y = fmaf(tap[j].y, value.y, sum.y);
         }
-      if (!PRODUCT) continue;
-      thread = anew(thread);
+        made[g][k] = pack_half(bumped(sum.x), bumped(sum.y));
+        if (!PRODUCT && begin + k * D < left)
+          *(u32*)(out + (start + begin + k * D) * width + c) = made[g][k];
+      }
+    }
+    if (!PRODUCT) continue;
+    __syncthreads();
+    thread = anew(thread);
+    const int warp = thread / 32, lane = thread % 32, stride = anew(D * PITCH);
 #pragma unroll
-      for (int g = 0; g < GROUPS; g++)
+    for (int g = 0; g < GROUPS; g++)
 #pragma unroll
-        for (int k = 0; k < CHAIN; k++)
-          *(u32*)(ext + HALO * PITCH + at[g] + k * D * PITCH) = made[g][k];
-      __syncthreads();
+      for (int k = 0; k < CHAIN; k++)
+        *(u32*)(ext + HALO * PITCH + at[g] + k * stride) = made[g][k];
+    __syncthreads();
 
-      // sums begin with the residual; lane 4 g + c has rows g and g + 8 of 16
-      float sums[DEEP][C / 8][4];
-      const int row = warp * OWN + lane / 4, c = lane % 4 * 8;
+    // sums begin with the residual; lane 4 g + c has rows g and g + 8 of 16
+    float sums[DEEP][C / 8][4];
+    const int row = warp * OWN + lane / 4, c = lane % 4 * 8;
 #pragma unroll
-      for (int d = 0; d < 2 * DEEP; d++)
-#pragma unroll
-        for (int q = 0; q < C / 32; q++) {
-          uint4 v = make_uint4(0, 0, 0, 0);
-          if (row + 8 * d < left)
-            v = *(const uint4*)(x + (start + row + 8 * d) * width + q * 32 + c);
-          const u32 words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-          for (int j = 0; j < 4; j++) {
-            sums[d / 2][q * 4 + j][d % 2 * 2] = low(words[j]);
-            sums[d / 2][q * 4 + j][d % 2 * 2 + 1] = high(words[j]);
-          }
-        }
-      const u32 inner = smem(ext + (HALO + warp * OWN + lane % 16) * PITCH + lane / 16 * 8),
-                outer = smem(weights + (lane / 16 * 8 + lane % 8) * PITCH + lane / 8 % 2 * 8);
-#pragma unroll
-      for (int k = 0; k < C; k += 16) {
-        uint4 a[DEEP];
-#pragma unroll
-        for (int d = 0; d < DEEP; d++) a[d] = load_matrices(inner + (d * 16 * PITCH + k) * 2);
-#pragma unroll
-        for (int n = 0; n < C / 8; n += 2) {
-          const uint4 w = load_matrices(outer + (n * 8 * PITCH + k) * 2);
-#pragma unroll
-          for (int d = 0; d < DEEP; d++) {
-            multiply(sums[d][n], a[d], w.x, w.y);
-            multiply(sums[d][n + 1], a[d], w.z, w.w);
-          }
-        }
-      }
-      __syncwarp();  // before these rows are those of the next tile
+    for (int d = 0; d < 2 * DEEP; d++)
 #pragma unroll
       for (int q = 0; q < C / 32; q++) {
-        const Snake behind(next + q * 32 + c);  // without a reader of no meaning and not used
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (row + 8 * d < left)
+          v = *(const uint4*)(x + (start + row + 8 * d) * width + q * 32 + c);
+        const u32 words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-        for (int d = 0; d < 2 * DEEP; d++) {
-          u32 words[4];
-#pragma unroll
-          for (int j = 0; j < 4; j++) {
-            const float* sum = sums[d / 2][q * 4 + j] + d % 2 * 2;
-            words[j] = pack_half(sum[0], sum[1]);
-          }
-          uint4 v = make_uint4(words[0], words[1], words[2], words[3]);
-          if (is_padded) v = behind.of(v);
-          if (row + 8 * d < left)
-            *(uint4*)(out + (start + row + 8 * d) * width + q * 32 + c) = v;
+        for (int j = 0; j < 4; j++) {
+          sums[d / 2][q * 4 + j][d % 2 * 2] = low(words[j]);
+          sums[d / 2][q * 4 + j][d % 2 * 2 + 1] = high(words[j]);
         }
+      }
+    const u32 inner = smem(ext + (HALO + warp * OWN + lane % 16) * PITCH + lane / 16 * 8),
+              outer = smem(weights + (lane / 16 * 8 + lane % 8) * PITCH + lane / 8 % 2 * 8);
+#pragma unroll
+    for (int k = 0; k < C; k += 16) {
+      uint4 a[DEEP];
+#pragma unroll
+      for (int d = 0; d < DEEP; d++) a[d] = load_matrices(inner + (d * 16 * PITCH + k) * 2);
+#pragma unroll
+      for (int n = 0; n < C / 8; n += 2) {
+        const uint4 w = load_matrices(outer + (n * 8 * PITCH + k) * 2);
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+          multiply(sums[d][n], a[d], w.x, w.y);
+          multiply(sums[d][n + 1], a[d], w.z, w.w);
+        }
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < C / 32; q++) {
+      const Snake behind(next + q * 32 + c);  // without a reader of no meaning and not used
+#pragma unroll
+      for (int d = 0; d < 2 * DEEP; d++) {
+        u32 words[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const float* sum = sums[d / 2][q * 4 + j] + d % 2 * 2;
+          words[j] = pack_half(sum[0], sum[1]);
+        }
+        uint4 v = make_uint4(words[0], words[1], words[2], words[3]);
+        if (is_padded) v = behind.of(v);
+        if (row + 8 * d < left)
+          *(uint4*)(out + (start + row + 8 * d) * width + q * 32 + c) = v;
       }
     }
   }

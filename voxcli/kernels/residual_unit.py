@@ -2,7 +2,7 @@
 
 A unit of few channels is one kernel; of more channels all but its product is one. `kind_for` says
 which, or that there is none: elsewhere callers go on with `vocoder.py` and `product.py`.
-`residual_unit.cu` says how it works. A stream's samples do not depend on how it is cut.
+`residual_unit.cu` says how it works.
 
 Letters: `B` rows, `T` time steps, `C` channels, `J` context length.
 """
@@ -70,8 +70,8 @@ UNITS = {32: Kind(32, 2, 3), 64: Kind(64, 1, 3), 128: Kind(128, 1, 2)}
 FILTER = Kind(64, 1, 4, has_product=False)
 """Of more channels, as many at once; these are a multiple of it."""
 
-MIN_ROWS: dict[int, int] = {}
-"""From how many rows on, by channels; 1 of all others."""
+MIN_ROWS = 16
+"""From how many rows on; an H200 was faster with Triton's kernels at 8."""
 
 
 def _kind(C: int) -> Kind | None:
@@ -92,7 +92,7 @@ def kind_for(
     """The kernel of units of so many channels; its first call is not in a capture."""
     kind = _kind(C)
     can_run = set(dilations) <= set(DILATIONS) and _runs_here(device, dtype)
-    if kind is None or not can_run or num_rows < MIN_ROWS.get(C, 1):
+    if kind is None or not can_run or num_rows < MIN_ROWS:
         return None
     if device.type == "meta":
         return kind
@@ -105,6 +105,7 @@ _POINTERS = (
     "x", "out", "context", "slots", "scale", "shift", "taps", "bias", "weight", "next_scale",
     "next_shift", "next_context",
 )  # fmt: skip
+_NUMBERS = ("steps", "width", "dilation", "next_length", "stream_blocks")
 
 
 class _Params(ctypes.Structure):
@@ -112,10 +113,8 @@ class _Params(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((name, ctypes.c_int) for name in (
-            "steps", "width", "dilation", "next_length", "run", "runs",
-        )),
-    )  # fmt: skip
+        *((name, ctypes.c_int) for name in _NUMBERS),
+    )
 
 
 def compile_options(kind: Kind) -> tuple[str, ...]:
@@ -141,34 +140,21 @@ def compile_ahead(device: torch.device, channels: Iterable[int], dtype: torch.dt
 
 
 @cache
-def _loaded(kind: Kind, device: torch.device) -> tuple[Function, int] | None:
-    """A kernel, and the card's number of processors."""
+def _loaded(kind: Kind, device: torch.device) -> Function | None:
     try:
         cubin = _compiling(kind).result()
-        function = Function(cubin, "unit", kind.num_threads, kind.shared_bytes, device)
-        return function, torch.cuda.get_device_properties(device).multi_processor_count
+        return Function(cubin, "unit", kind.num_threads, kind.shared_bytes, device)
     except CubinError as err:
         logger.info("residual units of the vocoder are left to Triton: %s", err)
         return None
 
 
-@cache
-def tiles_of_a_run(T: int, num_parts: int, kind: Kind, num_processors: int) -> int:
-    """How many tiles one behind the other a block has, twice.
+def num_blocks(T: int, kind: Kind) -> int:
+    """Blocks that have a stream's tiles, two each; the kernel takes any number from this one on.
 
-    A run computes its halo again and a block brings the weights, but many fill the card better.
-
-    Args:
-        num_parts: rows, times the parts of their channels.
+    The first and the last tile are one block's: it reads a stream's context and replaces it.
     """
-    num_tiles = ceil(T / kind.num_rows)
-
-    def cost(run: int) -> float:
-        num_blocks = num_parts * ceil(ceil(num_tiles / run) / 2)
-        rows = min(2 * run, num_tiles) * kind.num_rows
-        return ceil(num_blocks / num_processors) * (rows + 0.6 * _HALO + 0.4 * kind.num_rows)
-
-    return min(range(1, num_tiles + 1), key=cost)
+    return ceil(T / (2 * kind.num_rows))
 
 
 def _run(
@@ -180,18 +166,15 @@ def _run(
     assert x.is_contiguous(), x.stride()
     assert given["context"].shape[1:] == ((TAPS - 1) * dilation, C), given["context"].shape
     assert T * C < 2**31, x.shape
-    loaded = _loaded(kind, x.device)
-    assert loaded is not None, "found by kind_for"
-    function, num_processors = loaded
-    num_parts = B * (C // kind.channels)
-    run = tiles_of_a_run(T, num_parts, kind, num_processors)
-    num_runs = ceil(T / (kind.num_rows * run))
+    function = _loaded(kind, x.device)
+    assert function is not None, "found by kind_for"
+    stream_blocks = num_blocks(T, kind)
     params = _Params(
         **{name: tensor.data_ptr() for name, tensor in given.items()},
         x=x.data_ptr(), out=out.data_ptr(), steps=T, width=C, dilation=dilation,
-        next_length=next_length, run=run, runs=num_runs,
+        next_length=next_length, stream_blocks=stream_blocks,
     )  # fmt: skip
-    function.launch_early(num_parts * ceil(num_runs / 2), params)
+    function.launch_early(B * (C // kind.channels) * stream_blocks, params)
     return out
 
 

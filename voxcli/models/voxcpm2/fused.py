@@ -32,7 +32,6 @@ from voxcli.models.voxcpm2.vae import Decoder, DepthwiseConv, VocoderState
 logger = logging.getLogger(__name__)
 
 HEAD_DIMS = (32, 64, 128)
-CONVOLVED = frozenset({256, 512, 1024})  # channels that a convolution with two taps makes
 
 
 def supports(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
@@ -273,7 +272,6 @@ class FusedBlock:
     scale: Tensor  # fp32 [C]
     shift: Tensor  # fp32 [C], with the biases that its input lacks
     upsample: Linear
-    upsample_bias: Tensor  # its bias in fp32
     stride: int
     units: list[FusedUnit]
 
@@ -288,14 +286,8 @@ def _taps(conv: DepthwiseConv) -> Tensor:
     return conv.weight.reshape(-1, KERNEL).t().contiguous()  # [KERNEL, C]
 
 
-def _pairs(padded: Tensor) -> Tensor:
-    """Each time step behind the one before it; `[B, 1 + T, C] -> [B, T, 2 C]`, a view."""
-    B, N, C = padded.shape
-    return padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))
-
-
 class FusedDecoder(Decoder):
-    """`Decoder` in one kernel a residual unit, or two, or three where channels are many.
+    """`Decoder` in one to three kernels a residual unit; `residual_unit.py` says which.
 
     A unit's output is its input plus a product; the product's bias is left out and goes into the
     shift of every Snake that reads the sum, so that the addition is the product's own.
@@ -333,11 +325,8 @@ class FusedDecoder(Decoder):
                 )
                 assert unit.pointwise.bias is not None
                 missing = missing + unit.pointwise.bias
-            upsample, bias = self._cast(block.upsample), block.upsample.bias
-            assert bias is not None
-            self.fused_blocks.append(
-                FusedBlock(block.scale, shift, upsample, bias, block.stride, units)
-            )
+            upsample = self._cast(block.upsample)
+            self.fused_blocks.append(FusedBlock(block.scale, shift, upsample, block.stride, units))
         residual_unit.compile_ahead(
             missing.device, [len(block.units[0].scale) for block in plain.blocks], dtype
         )
@@ -365,7 +354,9 @@ class FusedDecoder(Decoder):
         padded = pad(x, *self.snakes[0], contexts[0], slots)
         for block, after_block in zip(self.fused_blocks, self.snakes[1:], strict=True):
             own = contexts.popleft()
-            given = block, padded, own, after_block, contexts, slots
+            B, N, C = padded.shape
+            pairs = padded.as_strided((B, N - 1, 2 * C), (N * C, C, 1))  # row t: t-1 and t
+            given = block, pairs, own, after_block, contexts, slots
             kind = block.kind(len(latents), self.dtype)
             if kind is None:
                 padded = self._run_separately(*given)
@@ -374,21 +365,12 @@ class FusedDecoder(Decoder):
         return last(padded, self.last.weight, self.last_bias, contexts[0], slots)
 
     def _run_units(
-        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        self, block: FusedBlock, pairs: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
         contexts: deque[Tensor], slots: Tensor, *, has_product: bool,
     ) -> Tensor:  # fmt: skip
         """A block whose units are a kernel each, or one and a product."""
-        from voxcli.kernels.convolution import convolve
-
         C, upsample = len(block.units[0].scale), block.upsample
-        if C in CONVOLVED:
-            weight = upsample.weight.unflatten(1, (2, -1))
-            x = convolve(padded, weight, block.upsample_bias, slots, own)
-            x = x.view(len(x), -1, C)
-        else:
-            x, _ = self._product(
-                _pairs(padded), upsample.weight, upsample.bias, None, C, None, slots, own
-            )
+        x, _ = self._product(pairs, upsample.weight, upsample.bias, None, C, None, slots, own)
         for unit in block.units:
             conv = unit.scale, unit.shift, unit.taps, unit.bias, unit.dilation, contexts.popleft()
             reader = (*after, contexts[0]) if unit is block.units[-1] else None
@@ -403,7 +385,7 @@ class FusedDecoder(Decoder):
         return x if has_product else padded
 
     def _run_separately(
-        self, block: FusedBlock, padded: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
+        self, block: FusedBlock, pairs: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
         contexts: deque[Tensor], slots: Tensor,
     ) -> Tensor:  # fmt: skip
         """A block in a depthwise convolution and a product a unit, and a pad where it is needed."""
@@ -413,7 +395,7 @@ class FusedDecoder(Decoder):
         C, upsample = len(snakes[0][0]), block.upsample
         reader = (*snakes[0], contexts[0])
         x, padded = self._product(
-            _pairs(padded), upsample.weight, upsample.bias, None, C, reader, slots, own
+            pairs, upsample.weight, upsample.bias, None, C, reader, slots, own
         )
         for unit, snake in zip(block.units, snakes[1:], strict=True):
             context = contexts.popleft()
