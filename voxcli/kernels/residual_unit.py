@@ -64,7 +64,7 @@ class Kind:
         return rows * pitch + 4 * _TABLES * self.channels
 
 
-UNITS = {32: Kind(32, 2, 3), 64: Kind(64, 1, 3), 128: Kind(128, 1, 2)}
+UNITS = {32: Kind(32, 2, 4), 64: Kind(64, 1, 4), 128: Kind(128, 1, 2)}
 """Whole units, by channels."""
 
 FILTER = Kind(64, 1, 4, has_product=False)
