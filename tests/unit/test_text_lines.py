@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -14,10 +16,15 @@ from voxcli.text import lines
 from voxcli.text.lines import MAX_LINE_BYTES, NUM_AHEAD, Line, LineReader
 from voxcli.text.whole import MAX_OPEN, whole_length
 
+NUMBERS = itertools.count(500)
+
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    reading, writing = os.pipe()
+    """Its reading end has a number of its own: a reader left over may still read of another."""
+    low, writing = os.pipe()
+    reading = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, next(NUMBERS))
+    os.close(low)
     yield reading, writing
     os.close(reading)
 
