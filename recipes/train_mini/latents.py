@@ -20,7 +20,7 @@ from torch import Tensor
 from recipes.train_mini.codec import AudioVae, scale_latents
 from recipes.train_mini.codec_training import STATE
 from recipes.train_mini.pool import FULL_SCALE
-from recipes.train_mini.progress import Budget, Log, save
+from recipes.train_mini.progress import Budget, Log, save, wait_for
 from recipes.train_mini.resample import ToEncoderRate
 from recipes.train_mini.settings import Settings
 from recipes.train_mini.speech import places
@@ -82,6 +82,10 @@ def _lines(path: Path) -> tuple[list[Any], list[np.ndarray]]:
     return index, [samples[at : at + count] for _, _, at, count, _ in index]
 
 
+def _target(settings: Settings, path: Path) -> Path:
+    return settings.work / "latents" / f"{path.stem}.pt"
+
+
 def measure_deviations(settings: Settings, device: torch.device, files: list[Path]) -> None:
     """Of each latent number over some files, unless they are known; kept for the export."""
     path = settings.work / DEVIATIONS
@@ -99,7 +103,7 @@ def work(settings: Settings, files: list[Path], device: torch.device, seconds: f
     encoding = Encoding(vae, settings, device)
     scale_latents(vae, torch.load(settings.work / DEVIATIONS))
     for path in files:
-        target = settings.work / "latents" / f"{path.stem}.pt"
+        target = _target(settings, path)
         if target.exists():
             continue
         if budget.is_spent:
@@ -124,16 +128,17 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     devices = [torch.device(name) for name in places(device)]
     context = multiprocessing.get_context("spawn")
     others = [
-        context.Process(target=work, args=(settings, files[i :: len(devices)], each, budget.left))
+        context.Process(
+            target=work,
+            args=(settings, files[i :: len(devices)], each, budget.left),
+            name="latents",
+        )
         for i, each in enumerate(devices[1:], 1)
     ]
     for process in others:
         process.start()
     work(settings, files[:: len(devices)], devices[0], budget.left)
-    for process in others:
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"a process ended with {process.exitcode}")
-    done = [(settings.work / "latents" / f"{path.stem}.pt").exists() for path in files]
+    wait_for(others)
+    done = [_target(settings, path).exists() for path in files]
     log(f"{sum(done)} of {len(files)} files")
     return all(done)

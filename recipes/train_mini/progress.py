@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,18 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 def save(state: Any, path: Path) -> None:
     """A state of torch tensors, whole."""
     write_whole(path, lambda beside: torch.save(state, beside))
+
+
+def wait_for(processes: Iterable[BaseProcess]) -> None:
+    """Until all have ended.
+
+    Raises:
+        SystemExit: one failed.
+    """
+    for process in processes:
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"a process of {process.name} ended with {process.exitcode}")
 
 
 def append_json(path: Path, record: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class Cast:
 
     Mixtures stay among the voices they are made of, so a model that hears nothing else knows no
     other. Drawn styles have the voices' mean and covariance, and go some way in all other
-    directions too: two of them resemble each other less than two of the voices do.
+    directions too: two of them resemble each other less than two mixtures do.
 
     Args:
         styles: `[rows, 256]` of each voice.

@@ -20,7 +20,7 @@ import torch
 from recipes.train_mini import kokoro, speakers
 from recipes.train_mini.hibari import MAX_PHONES, HibariTeacher, Phones
 from recipes.train_mini.pool import SAMPLE_RATE
-from recipes.train_mini.progress import Budget, Log, write_whole
+from recipes.train_mini.progress import Budget, Log, wait_for, write_whole
 from recipes.train_mini.resample import MARGIN, read_warped
 from recipes.train_mini.settings import Settings
 
@@ -101,6 +101,7 @@ class KokoroSpeech:
             raise SystemExit(f"{folder / 'voices.npz'} has no voice {surplus[0]}")
         wanted = held if kind == "held" else set(self._styles) - held
         self._voices, self._is_held = sorted(wanted), kind == "held"
+        self._draw = speakers.Cast({name: self._styles[name] for name in self._voices})
 
     def cast(self, random: np.random.Generator) -> list[Any]:
         settings = self._settings
@@ -109,8 +110,7 @@ class KokoroSpeech:
             names = [self._voices[i % len(self._voices)] for i in range(count)]
             made = [speakers.Mixture({name: 1.0}, {name: 1.0}) for name in names]
         else:
-            draw = speakers.Cast({name: self._styles[name] for name in self._voices})
-            made = [draw(random) for _ in range(count)]
+            made = [self._draw(random) for _ in range(count)]
         cast = [each for each in made for _ in range(settings.lines_a_speaker)]
         return cast[: settings.utterances]
 
@@ -226,13 +226,10 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
         for worker in range(workers):
             place = devices[worker % len(devices)]
             given = (settings, kind, worker, workers, hours, budget.left, place)
-            processes.append((kind, context.Process(target=work, args=given)))
-    for _, process in processes:
+            processes.append(context.Process(target=work, args=given, name=kind))
+    for process in processes:
         process.start()
-    for kind, process in processes:
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"a process of {kind} ended with {process.exitcode}")
+    wait_for(processes)
     done = {kind: spoken_hours(folder, kind) for kind in plans}
     log(" ".join(f"{kind} {hours:.3f} h" for kind, hours in done.items()))
     return all(done[kind] >= hours for kind, (hours, *_) in plans.items())

@@ -376,13 +376,12 @@ class FusedDecoder(Decoder):
             reader = (*after, contexts[0]) if unit is block.units[-1] else None
             if has_product:
                 x = residual_unit.residual_unit(x, *conv, slots, unit.weight, reader)
-                continue
-            inner = residual_unit.filtered(x, *conv, slots)
-            is_kept = reader is None
-            x, padded = self._product(
-                inner, unit.weight, None, x, C, reader, slots, is_kept=is_kept
-            )
-        return x if has_product else padded
+            else:
+                inner = residual_unit.filtered(x, *conv, slots)
+                _, x = self._product(
+                    inner, unit.weight, None, x, C, reader, slots, is_kept=reader is None
+                )
+        return x
 
     def _run_separately(
         self, block: FusedBlock, pairs: Tensor, own: Tensor, after: tuple[Tensor, Tensor],
@@ -411,6 +410,8 @@ class FusedDecoder(Decoder):
         *, is_kept: bool = True,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """A product plus a residual, which is written over; and the sum padded for its reader.
+
+        Without a reader both are the sum.
 
         Args:
             own: the context of an upsampling convolution, which is replaced.
