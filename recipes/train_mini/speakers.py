@@ -7,9 +7,11 @@ Letters: `F` frequencies, `T` frames.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from recipes.train_mini.pool import SAMPLE_RATE
 
 Array = np.ndarray
 Spectra = tuple[Array, Array, Array, Array, Array, Array]
@@ -18,7 +20,8 @@ VOICED_HZ = 40.0  # below it a frame of hibari is voiceless
 BIN_HZ = 20.0
 LOWEST_HZ = 55.0
 CENTRE_HZ = 800.0  # where a tilt changes nothing
-NUM_BANDS = 8
+NUM_BANDS, LOWEST_BAND_HZ, HIGHEST_BAND_HZ = 8, 80.0, 12_000.0
+DECIBELS = -13.9, 10.4  # least and most that a colour adds
 MAX_PHONES = 510  # for which Kokoro has styles
 HALF_STYLE = 128  # numbers for the timbre, and as many behind them for pitch and durations
 BEYOND_SHARE, MAX_BEYOND = 0.5, 0.35  # of the pairs of voices, and how far
@@ -26,7 +29,37 @@ OTHER_PROSODY_SHARE = 0.5
 DRAWN_SHARE = 0.65  # of Kokoro's speakers; a style of their own, not a sum of others
 TIMBRE_SPREAD, PROSODY_SPREAD = (0.7, 1.3), (0.5, 0.9)  # of the voices' own, least and most
 MAX_STRANGENESS = 0.7  # of each number's standard deviation, in directions that no voices differ in
+COLOURED_SHARE = 0.4  # of Kokoro's speakers, as other microphones and rooms would be
 SMOOTH_BINS = 5  # 100 Hz: wider than a harmonic, narrower than a formant
+
+
+@dataclass(frozen=True)
+class Colour:
+    """What a speaker's spectrum is changed by.
+
+    Attributes:
+        tilt: dB an octave.
+        bands: dB, evenly spaced in octaves.
+    """
+
+    tilt: float
+    bands: tuple[float, ...]
+
+    def decibels(self, frequencies: Array) -> Array:
+        """Of frequencies in Hz `[F]`."""
+        octaves = np.log2(np.maximum(frequencies, LOWEST_BAND_HZ) / CENTRE_HZ)
+        ends = np.log2(np.array([LOWEST_BAND_HZ, HIGHEST_BAND_HZ]) / CENTRE_HZ)
+        return np.interp(octaves, np.linspace(*ends, NUM_BANDS), self.bands) + self.tilt * octaves
+
+    def __call__(self, samples: Array, rate: int = SAMPLE_RATE) -> Array:
+        """Samples `[T]` whose spectrum is changed; phases stay."""
+        decibels = self.decibels(np.fft.rfftfreq(len(samples), 1 / rate))
+        gains = 10 ** (np.clip(decibels, *DECIBELS) / 20)
+        return np.fft.irfft(np.fft.rfft(samples) * gains, len(samples)).astype(np.float32)
+
+
+def _colour(random: np.random.Generator) -> Colour:
+    return Colour(float(random.normal(0, 1.2)), tuple(random.normal(0, 1.6, NUM_BANDS).tolist()))
 
 
 @dataclass(frozen=True)
@@ -39,6 +72,7 @@ class Mixture:
         speed: pace, 1 is the voices' own.
         rate: the speech is read so much faster: pitch and formants move, the pace is kept.
         shift: `[256]`, what is added to their styles.
+        colour: of what is spoken.
     """
 
     timbre: Mapping[str, float]
@@ -46,6 +80,7 @@ class Mixture:
     speed: float = 1.0
     rate: float = 1.0
     shift: Array | None = None
+    colour: Colour | None = None
 
     def style(self, styles: Mapping[str, Array], num_phones: int) -> Array:
         """`[256]`, for a line of `num_phones` phones; tables may leave out rows, evenly."""
@@ -96,7 +131,11 @@ class Cast:
         self._sizes = sizes / np.sqrt(max(1, len(table) - 1))
 
     def __call__(self, random: np.random.Generator) -> Mixture:
-        """A speaker, sometimes resampled."""
+        """A speaker, sometimes resampled or in another colour."""
+        colour = _colour(random) if random.random() < COLOURED_SHARE else None
+        return replace(self._speaker(random), colour=colour)
+
+    def _speaker(self, random: np.random.Generator) -> Mixture:
         rate = float(random.uniform(0.86, 1.1)) if random.random() < 0.35 else 1.0
         speed = float(np.clip(np.exp(random.normal(0, 0.08)), 0.82, 1.2))
         if random.random() < DRAWN_SHARE:
@@ -126,7 +165,7 @@ class Throat:
     Attributes:
         pitch, melody: factors of the pitch and of its range around the median.
         formants: factor of the spectral envelope's frequencies.
-        tilt: dB an octave. bands: dB, evenly spaced in octaves.
+        colour: of the spectrum.
         breath, rasp: added to the log magnitudes of noise and of the part of free phase.
         speed: pace. gain: dB.
     """
@@ -134,8 +173,7 @@ class Throat:
     pitch: float
     melody: float
     formants: float
-    tilt: float
-    bands: tuple[float, ...]
+    colour: Colour
     breath: float
     rasp: float
     speed: float
@@ -149,8 +187,7 @@ def throat(random: np.random.Generator) -> Throat:
         pitch=pitch,
         melody=float(random.uniform(0.65, 1.4)),
         formants=float(np.clip(formants, 0.84, 1.17)),
-        tilt=float(random.normal(0, 1.2)),
-        bands=tuple(random.normal(0, 1.6, NUM_BANDS).tolist()),
+        colour=_colour(random),
         breath=float(random.uniform(0, 2)),
         rasp=float(random.uniform(-0.6, 0.3)),
         speed=float(np.clip(np.exp(random.normal(0, 0.09)), 0.82, 1.22)),
@@ -189,10 +226,8 @@ def through(throat: Throat, spectra: Spectra) -> Spectra:
     def stretched(log_magnitudes: Array) -> Array:
         return log_magnitudes[left] * (1 - share) + log_magnitudes[right] * share - fall
 
-    octaves = np.log2(np.maximum(np.arange(F) * BIN_HZ, 80) / CENTRE_HZ)
-    places = np.linspace(np.log2(80 / CENTRE_HZ), np.log2(12000 / CENTRE_HZ), NUM_BANDS)
-    decibels = np.interp(octaves, places, throat.bands) + throat.tilt * octaves
-    colour = np.clip(decibels * np.log(10) / 20, -1.6, 1.2).astype(np.float32)[:, None]
+    decibels = np.clip(throat.colour.decibels(np.arange(F) * BIN_HZ), *DECIBELS)
+    colour = (decibels * np.log(10) / 20).astype(np.float32)[:, None]
     nearest = np.minimum(np.round(at).astype(int), F - 1)
     rasp = np.where(voiced, np.float32(throat.rasp - 0.4), np.float32(0))
     # fewer harmonics under the same envelope are quieter

@@ -24,7 +24,9 @@ from recipes.train_mini.progress import Budget, Log, wait_for, write_whole
 from recipes.train_mini.resample import MARGIN, read_warped
 from recipes.train_mini.settings import Settings
 
-LEAD, TAIL, FADE = int(0.08 * SAMPLE_RATE), int(0.12 * SAMPLE_RATE), 60  # samples
+LEAD, TAIL, FADE = int(0.08 * SAMPLE_RATE), int(0.25 * SAMPLE_RATE), 60  # samples
+FRAME = 240  # samples of which a level is measured
+QUIET = 0.005  # of a line's loudest frame: what is below it at the end is silence
 LEVEL = 0.085  # root mean square of a line
 DEFAULT_SPEAKER = ""  # hibari's own voice
 
@@ -37,13 +39,23 @@ def texts(settings: Settings) -> list[str]:
         return handle.read().splitlines()
 
 
+def last_sound(samples: np.ndarray) -> int:
+    """Where the last frame ends that is not silence; what is not finite is as long as it is."""
+    frames = np.pad(samples, (0, -len(samples) % FRAME)).reshape(-1, FRAME)
+    levels = np.sqrt((frames**2).mean(1))
+    loud = np.flatnonzero(levels >= QUIET * levels.max())
+    return FRAME * (int(loud[-1]) + 1) if len(loud) else len(samples)
+
+
 def trimmed(samples: np.ndarray, durations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Short silence at both ends, faded; the first and last phone are the silence."""
+    """Short silence at both ends, faded; the first and last phone are the silence.
+
+    The end goes by sound: a full stop is a phone too, of 0.3 s and more that are silence.
+    """
     first = max(0, int(durations[0]) - LEAD)
-    last = min(len(samples), int(durations[:-1].sum()) + TAIL)
-    durations = durations.copy()
-    durations[0] -= first
-    durations[-1] = last - first - durations[:-1].sum()
+    last = min(len(samples), last_sound(samples) + TAIL)
+    durations = np.diff(np.clip(np.cumsum(durations), first, last), prepend=first)
+    durations[-1] += last - first - durations.sum()
     samples = samples[first:last].astype(np.float32)
     ramp = np.linspace(0, 1, min(FADE, len(samples)), dtype=np.float32)
     samples[: len(ramp)] *= ramp
@@ -122,6 +134,8 @@ class KokoroSpeech:
         samples, durations = self._teacher(ids, style, speaker.speed / speaker.rate)
         if speaker.rate != 1.0:
             samples, durations = faster(samples, durations, speaker.rate)
+        if speaker.colour is not None:
+            samples = speaker.colour(samples)
         samples, durations = trimmed(samples, durations)
         return levelled(samples, float(random.uniform(-3, 1))), durations, ids
 

@@ -35,6 +35,7 @@ from recipes.train_mini import (  # noqa: E402
     templates,
 )
 from recipes.train_mini.language import LanguageModel  # noqa: E402
+from recipes.train_mini.pool import SAMPLE_RATE  # noqa: E402
 from recipes.train_mini.progress import Budget  # noqa: E402
 from recipes.train_mini.resample import ToEncoderRate  # noqa: E402
 
@@ -363,6 +364,55 @@ def test_drawn_speakers_spread_like_the_voices_and_beyond() -> None:
         np.linalg.norm(outside[:, :128], axis=1).mean()
         > 0.2 * np.linalg.norm(centred[:, :128], axis=1).mean()
     )
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.6))
+def test_a_line_ends_soon_after_its_last_sound(seed: int, silence_s: float) -> None:
+    random = np.random.default_rng(seed)
+    lead, sound, silence = 3000, int(random.integers(4000, 30_000)), int(silence_s * SAMPLE_RATE)
+    samples = np.concatenate(
+        (np.zeros(lead), random.uniform(-0.3, 0.3, sound), random.normal(0, 1e-5, silence))
+    ).astype(np.float32)
+    # a voice, a full stop of which a part is silence, and the end
+    durations = np.array([lead, sound - 1000, 1000 + silence - 100, 100])
+    made, phones = speech.trimmed(samples, durations)
+    behind = len(made) - speech.LEAD - sound
+    assert -1 <= behind - min(silence, speech.TAIL) <= speech.FRAME
+    assert phones.sum() == len(made)
+    assert (phones >= 0).all()
+    assert phones[0] == speech.LEAD
+    assert phones[1] == sound - 1000
+    assert np.array_equal(
+        made[speech.LEAD + 60 : speech.LEAD + sound], samples[lead + 60 :][: sound - 60]
+    )
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_what_is_no_sound_is_left_to_who_looks_at_it(value: float) -> None:
+    samples = np.full(24_000, value, np.float32)
+    made, phones = speech.trimmed(samples, np.array([3000, 18_000, 3000]))
+    assert phones.sum() == len(made)
+    assert not speech.is_plausible("Three words here.", made, 20.0)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_colour_changes_each_band_by_its_decibels(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    colour = speakers.Colour(float(random.uniform(-1, 1)), tuple(random.uniform(-3, 3, 8)))
+    seconds = np.arange(SAMPLE_RATE) / SAMPLE_RATE
+    for hertz in (100, 440, 1000, 3000, 7000):
+        tone = np.sin(2 * np.pi * hertz * seconds)
+        made = colour(tone)
+        assert made.dtype == np.float32
+        gain = 20 * np.log10(np.linalg.norm(made) / np.linalg.norm(tone))
+        assert gain == pytest.approx(float(colour.decibels(np.array([hertz]))[0]), abs=0.05)
+
+
+def test_some_speakers_have_a_colour_and_the_same_in_all_of_their_lines() -> None:
+    styles = {name: np.full((510, 256), i, np.float16) for i, name in enumerate("abcd")}
+    cast, random = speakers.Cast(styles), np.random.default_rng(5)
+    share = np.mean([cast(random).colour is not None for _ in range(1000)])
+    assert share == pytest.approx(speakers.COLOURED_SHARE, abs=0.06)
 
 
 def test_a_checkpoint_is_adopted_whole(place: Place, tmp_path: Path) -> None:
