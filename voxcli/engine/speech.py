@@ -42,6 +42,7 @@ from voxcli.text import Segment
 from voxcli.utterance import AudioChunk, FinishReason, SegmentReport
 
 MIN_PAUSE_S = 0.06  # between two words of a sentence that was too long for one segment
+MAX_END_S = 0.2  # of the voice's own silence after its last sound: no more is waited for or written
 
 # What is wrong with every speech whose end was not waited for
 _OF_AN_END = (ProblemKind.TRUNCATED, ProblemKind.TAIL_CUT)
@@ -299,7 +300,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
             yield from self._end_segment(run)
 
     def _end_segment(self, run: _SegmentRun[R]) -> Iterator[AudioChunk]:
-        """Let the silence after a segment leave; after the last one it is the voice's own."""
+        """Let the silence after a segment leave; after the last one the voice's own, if short."""
         index = self._front
         if run.is_limited:
             self._cut(index)
@@ -318,8 +319,11 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         pause_s = max(MIN_PAUSE_S, run.segment.pause_s) if asked_s is None else asked_s
         is_last = index == len(self._runs) - 1
         length = None if is_last else round(pause_s * self.sample_rate)
+        silence = self._pauses.end_segment(length)
+        if is_last:
+            silence = silence[: round(MAX_END_S * self.sample_rate)]
         self._front = index + 1
-        yield from self._emit(self._pauses.end_segment(length), index)
+        yield from self._emit(silence, index)
 
     def _emit_speech(self, samples: np.ndarray, index: int) -> Iterator[AudioChunk]:
         """Let samples of a segment leave, and note where in the audio they sound."""

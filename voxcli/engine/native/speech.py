@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from voxcli.audio.joins import fade
 from voxcli.audio.resample import resample
 from voxcli.engine.native.request import Request
 from voxcli.engine.speech import SegmentedSpeech
 from voxcli.models.base import ArrayModel, SpeechModel
 from voxcli.models.data import ModelInfo, PromptParts
 from voxcli.plan import Plan
-from voxcli.utterance import Use
+from voxcli.utterance import FinishReason, Use
 
 MAX_CARRIED_S = 10.0  # a longer segment is not continued: its prompt would take the room of speech
+START_S = 0.005  # a vocoder with nothing behind it begins with 1 ms of noise, at -43 dBFS
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -73,6 +75,14 @@ class NativeSpeech(SegmentedSpeech[Request]):
             chunk=info.chunk,
             is_live=self.is_live,
         )
+
+    def accept(
+        self, request: Request, samples: np.ndarray, reason: FinishReason | None
+    ) -> Request | None:
+        """See the base; speech rises from silence."""
+        if not self._runs[self._by_request[request]].chunks:
+            samples = fade(samples, self.sample_rate, in_s=START_S, out_s=0.0)
+        return super().accept(request, samples, reason)
 
     def _carry(self, text: str, samples: np.ndarray) -> None:
         """See the base; a part of a segment is not carried, since it would have no transcript."""
