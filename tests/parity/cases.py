@@ -63,18 +63,18 @@ class Case:
 
 
 # Seeds are those of a dozen whose FSQ inputs stay farthest from a rounding border, so that another
-# processor's rounding does not flip a level: 1e-3 of a level or more in the tiny ones, 1.6e-4 in
+# processor's rounding does not flip a level: 1e-3 of a level or more in the tiny ones, 6e-5 in
 # `mini`, where our arithmetic differs from the official one by 1e-5. Lengths of the audio are no
 # multiple of a patch, so that padding is seen.
 CASES: dict[str, list[Case]] = {
     "mini": [
-        Case("zero_shot_6_unguided", 60, 6, 1.0, seed=3),
-        Case("zero_shot_10_guided", 60, 10, 2.0, seed=2),
-        Case("zero_shot_6_guided", 12, 6, 2.0, seed=5),
-        Case("zero_shot_10_unguided", 12, 10, 1.0, seed=2),
-        Case("reference", 20, 6, 1.5, seed=2, reference_s=1.13),
+        Case("zero_shot_6_unguided", 60, 6, 1.0, seed=12),
+        Case("zero_shot_10_guided", 60, 10, 2.0, seed=9),
+        Case("zero_shot_6_guided", 12, 6, 2.0, seed=12),
+        Case("zero_shot_10_unguided", 12, 10, 1.0, seed=5),
+        Case("reference", 20, 6, 1.5, seed=5, reference_s=1.05),
         Case("continuation", 20, 6, 1.5, seed=6, prompt_s=0.71),
-        Case("combined", 20, 10, 2.0, seed=5, reference_s=0.55, prompt_s=0.27),
+        Case("combined", 20, 10, 2.0, seed=5, reference_s=0.53, prompt_s=0.27),
     ],
     "tiny": [
         Case("zero_shot_10_guided", 60, 10, 2.0, seed=10),
