@@ -14,6 +14,7 @@ import pytest
 from needs import PATIENCE_S, unavailable
 
 from voxcli.audio.guard import Problem, ProblemKind
+from voxcli.audio.joins import QUIET
 from voxcli.config import EngineConfig, SamplingParams
 from voxcli.engine import speech as speeches
 from voxcli.engine.base import SpeechEngine
@@ -82,6 +83,15 @@ def test_voices_by_name_and_by_recording_are_the_same(engines: Engines) -> None:
         by_recording = said(reference=recording, max_seconds=1.0)
         results.append(engine.synthesize([by_name, by_recording]))
     assert_same(results)
+
+
+def test_speech_rises_from_silence(engines: Engines) -> None:
+    for engine in engines:
+        texts = [said("Hello there.", seed=seed) for seed in range(1, 4)]
+        for result in engine.synthesize([*texts, said("Oh. No.", seed=4)]):
+            start = result.samples[: result.sample_rate // 1000]
+            assert start[0] == 0
+            assert np.abs(start).max() < QUIET  # what a vocoder begins with has 6 times as much
 
 
 WORDS = [

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from voxcli.audio.joins import QUIET
 from voxcli.config import SamplingParams
-from voxcli.engine.speech import SegmentedSpeech
+from voxcli.engine.speech import MAX_END_S, SegmentedSpeech
 from voxcli.plan import Plan
 from voxcli.text import prepare
 from voxcli.utterance import FinishReason, Utterance
@@ -89,3 +91,29 @@ def test_times_and_reason_of_segments_do_not_depend_on_chunks(
     assert len(samples) == len(whole)
     np.testing.assert_allclose(samples, whole, atol=1e-6)
     assert all(0 <= start_s < end_s <= len(samples) / RATE + 1e-6 for start_s, end_s, _, _ in found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 50), sizes=st.lists(st.integers(100, 6000), min_size=1, max_size=6))
+@pytest.mark.parametrize("is_live", [False, True])
+def test_speech_ends_soon_after_its_last_sound(is_live: bool, seed: int, sizes: list[int]) -> None:
+    _, samples = told(seed, sizes, None, 1.0, is_live=is_live)
+    made = sound(seed)
+    silent = len(made) - 1 - np.flatnonzero(np.abs(made) >= QUIET)[-1]
+    behind = len(samples) - 1 - np.flatnonzero(np.abs(samples) >= QUIET)[-1]
+    assert behind == min(silent, round(MAX_END_S * RATE))
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_voice_that_is_quiet_throughout_is_whole(is_live: bool) -> None:
+    text = prepare("It is late.", languages=("en",), max_chars=100, model="fake")
+    plan = Plan(Utterance("It is late.", sampling=SamplingParams(seed=1)), text, seed=1)
+    speech = Told(plan, RATE, 0.08, is_live=is_live, started_s=0.0)
+    asked = speech.next_request()
+    assert asked is not None
+    quiet = 0.9 * QUIET * np.sin(np.arange(2 * RATE)).astype(np.float32)
+    with mock.patch("voxcli.engine.speech.check_audio", return_value=()):
+        speech.accept(asked, quiet, FinishReason.STOP)
+    np.testing.assert_array_equal(
+        np.concatenate([chunk.samples for chunk in speech.ready_chunks()]), quiet
+    )

@@ -320,7 +320,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         is_last = index == len(self._runs) - 1
         length = None if is_last else round(pause_s * self.sample_rate)
         silence = self._pauses.end_segment(length)
-        if is_last:
+        if is_last and run.span is not None:  # a voice that is quiet throughout is no silence
             silence = silence[: round(MAX_END_S * self.sample_rate)]
         self._front = index + 1
         yield from self._emit(silence, index)
