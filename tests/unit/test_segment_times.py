@@ -117,3 +117,11 @@ def test_a_voice_that_is_quiet_throughout_is_whole(is_live: bool) -> None:
     np.testing.assert_array_equal(
         np.concatenate([chunk.samples for chunk in speech.ready_chunks()]), quiet
     )
+
+
+@pytest.mark.parametrize("speed", [0.5, 0.8, 1.25, 2.0])
+def test_the_end_is_as_short_at_any_tempo(speed: float) -> None:
+    for seed in range(10):
+        _, samples = told(seed, [10**6], None, speed, is_live=False)
+        behind = len(samples) - 1 - np.flatnonzero(np.abs(samples) >= 10 * QUIET)[-1]
+        assert behind / RATE < MAX_END_S + 0.05

@@ -321,7 +321,7 @@ class SegmentedSpeech(Speech, ABC, Generic[R]):
         length = None if is_last else round(pause_s * self.sample_rate)
         silence = self._pauses.end_segment(length)
         if is_last and run.span is not None:  # a voice that is quiet throughout is no silence
-            silence = silence[: round(MAX_END_S * self.sample_rate)]
+            silence = silence[: round(MAX_END_S * self.plan.utterance.speed * self.sample_rate)]
         self._front = index + 1
         yield from self._emit(silence, index)
 
