@@ -154,15 +154,20 @@ def test_no_more_sound_is_held_than_that_of_a_segment(
 ) -> None:
     """Whether its words can be measured or not, however long the speech is."""
     monkeypatch.setattr(alignment, "with_words", lambda segment, samples: segment)
-    timer, second = WordTimer(RATE, "en"), np.full(RATE, 0.1, np.float32)
-    tracemalloc.start()
-    for number in range(1, 200):
-        timer.push(second)
-        timer.push(second)
-        timer.catch_up([report("a b", 2.0 * at, 2.0 * at + 1.9, reason) for at in range(number)])
-    held, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(timer.segments) == 199
+    second, traced = np.full(RATE, 0.1, np.float32), []
+    for _ in range(3):  # the least of them: what other threads of the process do is traced too
+        timer = WordTimer(RATE, "en")
+        tracemalloc.start()
+        for number in range(1, 200):
+            timer.push(second)
+            timer.push(second)
+            timer.catch_up(
+                [report("a b", 2.0 * at, 2.0 * at + 1.9, reason) for at in range(number)]
+            )
+        traced.append(tracemalloc.get_traced_memory())
+        tracemalloc.stop()
+        assert len(timer.segments) == 199
+    held, most = map(min, zip(*traced, strict=True))
     assert held < 2 * 4 * RATE + 200_000  # two seconds, beside the segments' own texts and times
     assert most < 2_000_000
 
