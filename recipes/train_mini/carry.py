@@ -12,7 +12,7 @@ from recipes.train_mini import codec_training
 from recipes.train_mini.progress import join, save, split
 from recipes.train_mini.settings import Settings
 
-STATES = (codec_training.STATE, "language.pt")
+STATES = (codec_training.STATE, "language.pt", "distilled.pt")
 
 
 def pack(settings: Settings, folder: Path) -> None:

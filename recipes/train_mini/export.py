@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from recipes.train_mini import language_training
+from recipes.train_mini import distillation, language_training
 from recipes.train_mini.codec import official, scale_latents
 from recipes.train_mini.language import HEAD, THETA, LanguageModel
 from recipes.train_mini.latents import DEVIATIONS, frozen_codec
@@ -165,11 +165,15 @@ def write_folder(
 def run(settings: Settings, _: torch.device, __: Budget) -> bool:
     vae = frozen_codec(settings, torch.device("cpu"))
     scale_latents(vae, torch.load(settings.work / DEVIATIONS))
-    state = torch.load(settings.work / language_training.STATE, map_location="cpu")
+    distilled, taught = (
+        settings.work / step.STATE for step in (distillation, language_training)
+    )  # fmt: skip
+    path = distilled if distilled.is_file() else taught
+    state = torch.load(path, map_location="cpu")
     model = LanguageModel(settings.language, settings.codec)
     model.load_state_dict({name: value.float() for name, value in state["average"].items()})
     folder = settings.work / FOLDER
     states = vae.state_dict(), model.state_dict()
     size = write_folder(folder, settings, *states, is_eight_bits=True)
-    Log("export", settings.work / "logs")(f"{folder}: {size:,} bytes")
+    Log("export", settings.work / "logs")(f"{folder}: {size:,} bytes of {path.name}")
     return True

@@ -320,20 +320,27 @@ class PhoneHead(nn.Module):
         return self.layers(base).float().unflatten(-1, (self.patch, NUM_PHONES))
 
 
-def _before(x: Tensor) -> Tensor:
-    """Each position has what the one before it has, the first nothing."""
+def before(x: Tensor) -> Tensor:
+    """Each position `[B, N, W]` has what the one before it has, the first nothing."""
     return F.pad(x, (0, 0, 1, 0))[:, :-1]
+
+
+def read_back(packed: Packed, settings: Language) -> Tensor:
+    """The patches as the models read them, `[B, N, P, D]`: some with noise, as speech that is made
+    has errors."""
+    patches = packed.patches
+    shape = *patches.shape[:2], 1, 1
+    is_noisy = torch.rand(shape, device=patches.device) < settings.history_share
+    size = torch.rand(shape, device=patches.device) * settings.history_noise * is_noisy
+    return patches + torch.randn_like(patches) * size * packed.is_audio[..., None, None]
 
 
 def losses(model: LanguageModel, phones: PhoneHead, packed: Packed) -> dict[str, Tensor]:
     """Diffusion, stop and phone losses, and the share of phones that are right."""
     settings = model.settings
     patches, device = packed.patches, packed.patches.device
-    B, N = packed.tokens.shape
-    is_noisy = torch.rand(B, N, 1, 1, device=device) < settings.history_share
-    size = torch.rand(B, N, 1, 1, device=device) * settings.history_noise * is_noisy
-    read = patches + torch.randn_like(patches) * size * packed.is_audio[..., None, None]
-    base, residual = (_before(each) for each in model.hidden(packed, read))
+    read = read_back(packed, settings)
+    base, residual = (before(each) for each in model.hidden(packed, read))
     trained = packed.is_trained.float()
     stop = F.cross_entropy(
         model.stop(base).flatten(0, 1), packed.is_last.long().flatten(), reduction="none"

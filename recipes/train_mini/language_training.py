@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from recipes.train_mini.settings import Language, Settings
 from recipes.train_mini.tokens import Tokens, vocabulary
 
 STATE = "language.pt"
-NAMES = ("diffusion", "stop", "phone", "right")
 CLIP = 1.0
 NUM_WORKERS = 5  # that pack rows, beside a card
 EMBEDDING = "base_lm.embed_tokens.weight"
@@ -61,15 +60,17 @@ class Trainer:
         device: where it is trained.
     """
 
+    names: tuple[str, ...] = ("diffusion", "stop", "phone", "right")  # of what a step tells
+
     def __init__(self, settings: Settings, store: Store, device: torch.device) -> None:
         torch.manual_seed(settings.language.seed)
         self.settings, self.store, self.device = settings.language, store, device
         self.is_card = device.type == "cuda"
         self.model = LanguageModel(settings.language, settings.codec).to(device)
         self.heads = PhoneHead(settings.language.hidden, settings.language.patch).to(device)
-        both = nn.ModuleList((self.model, self.heads))
-        matrices = [p for p in both.parameters() if p.ndim >= 2]
-        vectors = [p for p in both.parameters() if p.ndim < 2]
+        parameters = list(self.trained().parameters())
+        matrices = [p for p in parameters if p.ndim >= 2]
+        vectors = [p for p in parameters if p.ndim < 2]
         self.learning_rate = torch.zeros((), device=device)
         self.optimiser = torch.optim.AdamW(
             [
@@ -84,12 +85,26 @@ class Trainer:
         self._weights = list(weights.values())
         self._all = [*matrices, *vectors]
         self._runner: Captured | None = None
-        self.shown = torch.zeros(len(NAMES), device=device)
+        self.shown = torch.zeros(len(self.names), device=device)
         self.step = self.optimiser_age = 0
         if self.is_card:
             for module in self.model.modules():
                 if type(module).__name__ == "Layer":
                     module.compile(dynamic=False)
+
+    def trained(self) -> nn.Module:
+        """What the optimiser moves."""
+        return nn.ModuleList((self.model, self.heads))
+
+    def losses(self, packed: Packed) -> dict[str, Tensor]:
+        """Scalars under `names`."""
+        return losses(self.model, self.heads, packed)
+
+    def total(self, made: Mapping[str, Tensor]) -> Tensor:
+        """What a step makes smaller."""
+        settings = self.settings
+        others = settings.stop_weight * made["stop"] + settings.phone_weight * made["phone"]
+        return made["diffusion"] + others
 
     def state(self) -> dict[str, Any]:
         return {
@@ -107,7 +122,7 @@ class Trainer:
         self.model.load_state_dict(state.get("model", self.average))
         self.heads.load_state_dict(state["heads"])
         self.step, self.optimiser_age = state["ages"]
-        if "optimiser" in state:
+        if state.get("optimiser"):
             self.optimiser.load_state_dict(state["optimiser"])
             for group in self.optimiser.param_groups:
                 group["lr"] = self.learning_rate  # one tensor, which a graph has captured
@@ -121,19 +136,16 @@ class Trainer:
         return rate * min(1.0, (self.optimiser_age + 1) / settings.warm_steps)
 
     def _step(self, *item: Tensor) -> None:
-        settings = self.settings
         # without its cache: what is cached in a capture would be read by no later step
         with torch.autocast(
             self.device.type, torch.bfloat16, enabled=self.is_card, cache_enabled=False
         ):
-            made = losses(self.model, self.heads, packed_rows(self.store, item))
-        loss = made["diffusion"] + settings.stop_weight * made["stop"]
-        loss = loss + settings.phone_weight * made["phone"]
+            made = self.losses(packed_rows(self.store, item))
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        self.total(made).backward()
         torch.nn.utils.clip_grad_norm_(self._all, CLIP)
         self.optimiser.step()
-        self.shown.copy_(torch.stack([made[name].detach().float() for name in NAMES]))
+        self.shown.copy_(torch.stack([made[name].detach().float() for name in self.names]))
 
     def held_loss(self, rows: Packed) -> float:
         """Diffusion loss of the averaged weights on fixed rows, with the same noise each time."""
@@ -163,62 +175,78 @@ class Trainer:
         torch._foreach_lerp_(list(self.average.values()), self._weights, share)
 
 
+def open_store(settings: Settings, step: str, device: torch.device) -> tuple[Log, Store]:
+    """A training step's log and all lines, on the host; work goes to a stream of its own."""
+    log = Log(step, settings.work / "logs")
+    capturing_stream(device)
+    store = Store.read(settings.work / "latents", Tokens(settings.language.vocabulary))
+    if store is None:
+        raise SystemExit(f"no latents in {settings.work / 'latents'}; run the step latents first")
+    seconds = len(store.patches) * settings.language.patch * hop_length(settings) / 24_000
+    log(f"{len(store.tokens):,} lines, {seconds / 3600:.2f} h")
+    return log, store
+
+
 def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     """Train until the steps are done or the budget is spent; True when done."""
     language, folder = settings.language, settings.work
-    log = Log("language", folder / "logs")
-    capturing_stream(device)
-    tokens = Tokens(language.vocabulary)
-    store = Store.read(folder / "latents", tokens)
-    if store is None:
-        raise SystemExit(f"no latents in {folder / 'latents'}; run the step latents first")
-    held = _held_rows(folder / "latents", tokens, language, device)
-    steps = Steps(store, language)
-    store = store.to(device)
-    torch.manual_seed(language.seed)
-    trainer = Trainer(settings, store, device)
-    if (folder / STATE).is_file():
-        trainer.load(torch.load(folder / STATE, map_location=device))
-        log(f"goes on from step {trainer.step}")
-    elif language.start_from:
+    log, store = open_store(settings, "language", device)
+    held = _held_rows(folder / "latents", Tokens(language.vocabulary), language, device)
+    trainer = Trainer(settings, store.to(device), device)
+    if language.start_from and not (folder / STATE).is_file():
         others = take_over(trainer.model, settings.path(language.start_from))
         log(f"begins with {language.start_from}; anew: {', '.join(others) or 'nothing'}")
-    hours = len(store.patches) * language.patch * hop_length(settings) / 24_000 / 3600
-    size = sum(p.numel() for p in trainer.model.parameters()) / 1e6
-    log(f"{size:.2f} M parameters, {len(store.tokens):,} lines, {hours:.2f} h")
+    return go_on(trainer, store, folder / STATE, log, budget, held)
+
+
+def go_on(
+    trainer: Trainer, store: Store, path: Path, log: Log, budget: Budget, held: Packed | None = None
+) -> bool:
+    """Train from the state in a file, if it is there, and keep it there; True when all is done.
+
+    Args:
+        store: all lines, on the host.
+        held: rows that are not trained on.
+    """
+    settings, device, steps = trainer.settings, trainer.device, Steps(store, trainer.settings)
+    if path.is_file():
+        trainer.load(torch.load(path, map_location=device))
+        log(f"goes on from step {trainer.step}")
+    size = sum(p.numel() for p in trainer.trained().parameters()) / 1e6
+    log(f"{size:.2f} M parameters are trained")
     loader = DataLoader(
-        steps, batch_size=None, sampler=range(trainer.step, language.steps),
+        steps, batch_size=None, sampler=range(trainer.step, settings.steps),
         num_workers=NUM_WORKERS if device.type == "cuda" else 0,
     )  # fmt: skip
-    begun = trainer.step / language.steps
+    begun = trainer.step / settings.steps
     if begun < 1:
         trainer.capture(on_device(steps[trainer.step], device), log, budget)
     saved = at = time.monotonic()
     reported = trainer.step
     for arrays in loader:
-        is_timed = language.ends_with_seconds
+        is_timed = settings.ends_with_seconds
         least_done = begun + (1 - begun) * budget.share if is_timed else 0.0
         trainer.move(on_device(arrays, device), least_done)
-        if trainer.step % language.report_steps == 0:
-            record = dict(zip(NAMES, trainer.shown.tolist(), strict=True))
+        if trainer.step % settings.report_steps == 0:
+            record = dict(zip(trainer.names, trainer.shown.tolist(), strict=True))
             pace = (trainer.step - reported) / max(1e-9, time.monotonic() - at)
             if not all(map(math.isfinite, record.values())):
                 raise SystemExit(f"step {trainer.step} is not finite: {record}")
             text = " ".join(f"{name} {value:.4g}" for name, value in record.items())
-            if held is not None and trainer.step % (10 * language.report_steps) == 0:
+            if held is not None and trainer.step % (10 * settings.report_steps) == 0:
                 record["held"] = trainer.held_loss(held)
                 text += f" held diffusion {record['held']:.4f}"
             log(f"step {trainer.step} {text} | {pace:.1f} steps/s")
-            append_json(folder / "logs" / "language.jsonl", record | {"step": trainer.step})
+            append_json(log.path.with_suffix(".jsonl"), record | {"step": trainer.step})
             reported, at = trainer.step, time.monotonic()
-        if time.monotonic() - saved > language.save_seconds:
-            save(trainer.state(), folder / STATE)
+        if time.monotonic() - saved > settings.save_seconds:
+            save(trainer.state(), path)
             saved = time.monotonic()
         if budget.is_spent:
             break
-    save(trainer.state(), folder / STATE)
-    log(f"saved at step {trainer.step} of {language.steps}")
-    return trainer.step >= language.steps
+    save(trainer.state(), path)
+    log(f"saved at step {trainer.step} of {settings.steps}")
+    return trainer.step >= settings.steps
 
 
 def _held_rows(

@@ -1,7 +1,7 @@
 """Step `latents`: all speech through the frozen encoder, to patches with their phones.
 
-A file of speech becomes a file of the same name with `.pt`: a list of lines, each with text,
-speaker, patches `[N, P, D]` in half precision, and the phone at the middle of each latent `[N, P]`.
+A file of speech becomes a file of the same name with `.pt` (`Encoded`). A speaker's lines may be
+there in several takes, each another speaker, and as recordings.
 
 Letters: `B` rows, `S` samples, `N` patches, `P` latents a patch, `D` latent width.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,39 @@ from recipes.train_mini.pool import FULL_SCALE
 from recipes.train_mini.progress import Budget, Log, save, wait_for
 from recipes.train_mini.resample import ToEncoderRate
 from recipes.train_mini.settings import Settings
-from recipes.train_mini.speech import places
+from recipes.train_mini.speech import DEFAULT_SPEAKER, places
+from recipes.train_mini.takes import Recording, Take
 
 DEVIATIONS = "deviations.pt"  # of the encoder's latents before they are scaled, [D]
 NUM_MEASURED_FILES = 16
 HELD = "held-"  # files of voices that no training hears
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Lines of one file, one behind the other.
+
+    Attributes:
+        texts, speakers, lengths: of each line, the last in patches.
+        patches: half precision `[T, P, D]`. phones: uint8 `[T, P]`, at the middle of each latent.
+        recordings: `[R, P, D]`, the lines as recordings.
+        recorded_lengths: of each line's recording in patches, 0 where it has none.
+    """
+
+    texts: list[str]
+    speakers: list[str]
+    lengths: list[int]
+    patches: Tensor
+    phones: Tensor
+    recordings: Tensor
+    recorded_lengths: list[int]
+
+    @classmethod
+    def read(cls, path: Path) -> Encoded:
+        return cls(**torch.load(path))
+
+    def write(self, path: Path) -> None:
+        save(dict(vars(self)), path)
 
 
 def frozen_codec(settings: Settings, device: torch.device) -> AudioVae:
@@ -47,38 +76,51 @@ class Encoding:
         self._to_encoder = ToEncoderRate().to(device)
 
     @property
+    def hop(self) -> int:
+        """Samples a latent."""
+        return self._vae.hop
+
+    @property
     def patch_samples(self) -> int:
-        return self._patch * self._vae.hop
+        return self._patch * self.hop
 
     @torch.inference_mode()
-    def means(self, lines: list[np.ndarray]) -> list[Tensor]:
-        """int16 samples of each line to its latents `[T, D]`, T a multiple of the patch."""
+    def means(self, lines: list[Tensor]) -> list[Tensor]:
+        """Samples in full scale of each line to its latents `[T, D]`, T a multiple of the patch."""
         order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
         made: list[Tensor] = [torch.empty(0)] * len(lines)
         for start in range(0, len(order), self._rows):
             rows = order[start : start + self._rows]
             lengths = [-(-len(lines[i]) // self.patch_samples) for i in rows]
-            padded = np.zeros((len(rows), 1, max(lengths) * self.patch_samples), "<i2")
+            samples = torch.zeros(
+                len(rows), 1, max(lengths) * self.patch_samples, device=self._device
+            )
             for row, i in enumerate(rows):
-                padded[row, 0, : len(lines[i])] = lines[i]
-            samples = torch.from_numpy(padded).to(self._device).float() / FULL_SCALE
+                samples[row, 0, : len(lines[i])] = lines[i]
             latents = self._vae.encoder(self._to_encoder(samples))[0].transpose(1, 2).cpu()
             for row, (i, length) in enumerate(zip(rows, lengths, strict=True)):
                 made[i] = latents[row, : length * self._patch]
         return made
 
 
-def phones_of(pairs: list[list[int]], num_latents: int, hop: int) -> np.ndarray:
-    """The phone that sounds at the middle of each latent, 0 behind the end; uint8 `[T]`."""
+def phones_of(pairs: list[list[int]], num_latents: int, hop: int, rate: float = 1.0) -> np.ndarray:
+    """The phone that sounds at the middle of each latent, 0 behind the end; uint8 `[T]`.
+
+    Args:
+        pairs: each phone with its samples.
+        rate: the speech has been read so much faster.
+    """
     ids = np.array([phone for phone, _ in pairs], np.uint8)
-    ends = np.cumsum([samples for _, samples in pairs])
+    ends = np.cumsum([samples for _, samples in pairs]) / rate
     middles = (np.arange(num_latents) + 0.5) * hop
     places = np.searchsorted(ends, middles, side="right")
     return np.where(places < len(ids), ids[np.minimum(places, len(ids) - 1)], 0).astype(np.uint8)
 
 
-def _lines(path: Path) -> tuple[list[Any], list[np.ndarray]]:
-    index, samples = json.loads(path.with_suffix(".json").read_text("utf-8")), np.load(path)
+def _lines(path: Path, device: torch.device) -> tuple[list[Any], list[Tensor]]:
+    """A file's index, and the samples of each line in full scale."""
+    index = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    samples = torch.from_numpy(np.load(path)).to(device).float() / FULL_SCALE
     return index, [samples[at : at + count] for _, _, at, count, _ in index]
 
 
@@ -92,7 +134,7 @@ def measure_deviations(settings: Settings, device: torch.device, files: list[Pat
     if path.is_file():
         return
     encoding = Encoding(frozen_codec(settings, device), settings, device)
-    latents = torch.cat([m for file in files for m in encoding.means(_lines(file)[1])])
+    latents = torch.cat([m for file in files for m in encoding.means(_lines(file, device)[1])])
     save(latents.std(0).clamp(min=1e-3), path)
 
 
@@ -108,13 +150,48 @@ def work(settings: Settings, files: list[Path], device: torch.device, seconds: f
             continue
         if budget.is_spent:
             return
-        index, lines = _lines(path)
-        records = []
-        for (text, speaker, _, _, pairs), means in zip(index, encoding.means(lines), strict=True):
-            patches = means.unflatten(0, (-1, settings.language.patch)).half()
-            phones = phones_of(pairs, len(means), vae.hop).reshape(patches.shape[:2])
-            records.append((text, speaker, patches, torch.from_numpy(phones)))
-        save(records, target)
+        _encoded(settings, encoding, path, device).write(target)
+
+
+def _encoded(settings: Settings, encoding: Encoding, path: Path, device: torch.device) -> Encoded:
+    """All lines of a file in each take."""
+    random = np.random.default_rng([settings.speech.seed, *path.stem.encode()])
+    generator = torch.Generator(device).manual_seed(int(random.integers(2**31)))
+    index, lines = _lines(path, device)
+    is_held = path.name.startswith(HELD)
+    many = [
+        i for i, (_, speaker, *_) in enumerate(index) if speaker != DEFAULT_SPEAKER and not is_held
+    ]
+    names = sorted({index[i][1] for i in many})
+    texts, speakers, spoken, recorded, phones = [], [], [], [], []
+    for number in range(settings.latents.takes if many else 1):
+        takes = {name: Take.draw(random) for name in names} if number else {}
+        for i in many if number else range(len(index)):
+            text, speaker, _, _, pairs = index[i]
+            take = takes.get(speaker)
+            spoken.append(lines[i] if take is None else take(lines[i]))
+            texts.append(text)
+            speakers.append(speaker if take is None else f"{speaker}/{number}")
+            phones.append((pairs, 1.0 if take is None else take.rate))
+            is_recorded = i in many and random.random() < settings.latents.recorded_share
+            recorded.append(Recording.draw(random)(spoken[-1], generator) if is_recorded else None)
+    means = encoding.means([*spoken, *(each for each in recorded if each is not None)])
+    P = settings.language.patch
+    patches = [each.unflatten(0, (-1, P)).half() for each in means]
+    lengths = [len(each) for each in patches]
+    rest = iter(lengths[len(spoken) :])
+    sounding = [
+        phones_of(pairs, length * P, encoding.hop, rate).reshape(length, P)
+        for (pairs, rate), length in zip(phones, lengths, strict=False)
+    ]
+    empty = torch.zeros(0, P, settings.codec.latent_dim).half()
+    return Encoded(
+        texts, speakers, lengths[: len(spoken)],
+        patches=torch.cat((empty, *patches[: len(spoken)])),
+        phones=torch.from_numpy(np.concatenate((np.zeros((0, P), np.uint8), *sounding))),
+        recordings=torch.cat((empty, *patches[len(spoken) :])),
+        recorded_lengths=[0 if each is None else next(rest) for each in recorded],
+    )  # fmt: skip
 
 
 def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
@@ -125,7 +202,7 @@ def run(settings: Settings, device: torch.device, budget: Budget) -> bool:
     if not trained:
         raise SystemExit(f"no speech in {settings.work / 'speech'}; run the step speech first")
     measure_deviations(settings, device, trained[:: max(1, len(trained) // NUM_MEASURED_FILES)])
-    devices = [torch.device(name) for name in places(device)]
+    devices = [torch.device(name) for name in places(device) * settings.latents.processes]
     context = multiprocessing.get_context("spawn")
     others = [
         context.Process(

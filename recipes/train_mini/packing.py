@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from recipes.train_mini.language import Packed
-from recipes.train_mini.latents import HELD
+from recipes.train_mini.latents import HELD, Encoded
 from recipes.train_mini.settings import Language
 from recipes.train_mini.speech import DEFAULT_SPEAKER
 from recipes.train_mini.tokens import (
@@ -29,6 +30,7 @@ from recipes.train_mini.tokens import (
     REFERENCE_START,
     SPACE_ID,
     Tokens,
+    vocabulary,
 )
 
 AUDIO, TRAINED, LAST = 1, 2, 4  # flags of a position
@@ -42,43 +44,84 @@ MAX_MISSES = 6  # lines that found no row before a step is full
 
 @dataclass(frozen=True)
 class Store:
-    """All lines; row 0 of the patches is silence for text positions."""
+    """All lines, behind them their recordings; row 0 of the patches is for text positions.
 
-    patches: Tensor  # half precision [T, P, D]
-    phones: Tensor  # uint8 [T, P]
+    Attributes:
+        patches: half precision `[T, P, D]`. phones: uint8 `[T, P]`, those of recordings are zero.
+        tokens, speakers: of each line.
+        starts, lengths: of each line in patches, `[lines]`.
+        recordings: the same of each line's recording, `[lines, 2]`; of no length without one.
+    """
+
+    patches: Tensor
+    phones: Tensor
     tokens: list[np.ndarray]
     starts: np.ndarray
     lengths: np.ndarray
     speakers: list[str]
+    recordings: np.ndarray
 
     @classmethod
     def read(cls, folder: Path, tokens: Tokens, *, is_held: bool = False) -> Store | None:
         """Every file of the step `latents` that is trained on, or that is not; None without any."""
-        patches, phones, texts, lengths, speakers = [], [], [], [], []
         files = [
-            path for path in sorted(folder.glob("*.pt")) if path.name.startswith(HELD) == is_held
+            Encoded.read(path)
+            for path in sorted(folder.glob("*.pt"))
+            if path.name.startswith(HELD) == is_held
         ]
-        for path in files:
-            for text, speaker, patch, phone in torch.load(path):
-                if len(patch) < 2 or not torch.isfinite(patch).all():
-                    continue
-                patches.append(patch)
-                phones.append(phone)
-                texts.append(np.array(tokens(text), np.int64))
-                lengths.append(len(patch))
-                speakers.append(speaker)
-        if not patches:
+        files = [each for each in map(_usable, files) if each.texts]
+        if not files:
             return None
-        empty = torch.zeros_like(patches[0][:1]), torch.zeros_like(phones[0][:1])
-        ends = np.cumsum(lengths)
+        patches = [torch.zeros_like(files[0].patches[:1])]
+        patches += [each.patches for each in files] + [each.recordings for each in files]
+        phones = [torch.zeros_like(files[0].phones[:1]), *(each.phones for each in files)]
+        lengths = [length for each in files for length in each.lengths]
+        recorded = [length for each in files for length in each.recorded_lengths]
+        phones.append(phones[0].expand(sum(recorded), -1))
+        starts = 1 + np.cumsum([0, *lengths, *recorded])[:-1]
         return cls(
-            torch.cat((empty[0], *patches)), torch.cat((empty[1], *phones)), texts,
-            1 + ends - lengths, np.array(lengths), speakers,
+            torch.cat(patches), torch.cat(phones),
+            [np.array(tokens(text), np.int64) for each in files for text in each.texts],
+            starts[: len(lengths)], np.array(lengths),
+            [speaker for each in files for speaker in each.speakers],
+            np.stack((starts[len(lengths) :], recorded), 1),
         )  # fmt: skip
 
     def to(self, device: torch.device) -> Store:
         """The same with its tensors there."""
         return replace(self, patches=self.patches.to(device), phones=self.phones.to(device))
+
+
+def _usable(lines: Encoded) -> Encoded:
+    """Those of two patches or more that are finite, as their recordings are."""
+
+    def is_finite(patches: Tensor, lengths: list[int]) -> list[bool]:
+        each = patches.isfinite().flatten(1).all(1).split(lengths)
+        return [bool(part.all()) for part in each]
+
+    good = [
+        length >= 2 and line and recording
+        for length, line, recording in zip(
+            lines.lengths, is_finite(lines.patches, lines.lengths),
+            is_finite(lines.recordings, lines.recorded_lengths), strict=True,
+        )
+    ]  # fmt: skip
+    if all(good):
+        return lines
+    kept = torch.tensor(good, dtype=torch.bool)
+    spoken, recorded = (
+        kept.repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
+        for lengths in (lines.lengths, lines.recorded_lengths)
+    )
+    return Encoded(
+        texts=list(compress(lines.texts, good)),
+        speakers=list(compress(lines.speakers, good)),
+        lengths=list(compress(lines.lengths, good)),
+        patches=lines.patches[spoken],
+        phones=lines.phones[spoken],
+        recordings=lines.recordings[recorded],
+        recorded_lengths=list(compress(lines.recorded_lengths, good)),
+    )
 
 
 class Layout:
@@ -125,6 +168,7 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
 
     def __init__(self, store: Store, settings: Language) -> None:
         self._store, self._settings = store, settings
+        self._full_stop = vocabulary(settings.vocabulary)["."]
         groups: dict[str, list[int]] = defaultdict(list)
         for index, speaker in enumerate(store.speakers):
             groups[speaker].append(index)
@@ -154,11 +198,16 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
         tokens, layout = store.tokens[line], Layout()
         if random.random() < UNKNOWN_SHARE:
             tokens = np.insert(tokens, random.integers(1, len(tokens) + 1), 0)
+        if tokens[-1] == self._full_stop and random.random() < self._settings.bare_share:
+            tokens = tokens[:-1]
         if mode in ("reference", "both"):
-            count = int(min(store.lengths[mate], random.integers(*REFERENCE_PATCHES)))
-            skipped = int(random.integers(0, store.lengths[mate] - count + 1))
+            start, length = int(store.starts[mate]), int(store.lengths[mate])
+            if store.recordings[mate, 1] and random.random() < self._settings.recording_share:
+                start, length = store.recordings[mate].tolist()
+            count = int(min(length, random.integers(*REFERENCE_PATCHES)))
+            skipped = int(random.integers(0, length - count + 1))
             layout.text([REFERENCE_START])
-            layout.audio(int(store.starts[mate]) + skipped, count, is_trained=False)
+            layout.audio(start + skipped, count, is_trained=False)
             layout.text([REFERENCE_END])
         if mode in ("continuation", "both"):
             # a transcript and the text are joined as they are, with a space or without

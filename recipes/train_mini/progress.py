@@ -45,12 +45,12 @@ class Log:
 
     def __init__(self, step: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._step, self._path, self._start = step, folder / f"{step}.log", time.monotonic()
+        self._step, self.path, self._start = step, folder / f"{step}.log", time.monotonic()
 
     def __call__(self, text: str) -> None:
         line = f"[{self._step} {time.monotonic() - self._start:7.1f}] {text}"
         print(line, flush=True)
-        with self._path.open("a", encoding="utf-8") as handle:
+        with self.path.open("a", encoding="utf-8") as handle:
             handle.write(line + "\n")
 
 

@@ -114,9 +114,20 @@ class Codec:
 
 @dataclass(frozen=True)
 class Latents:
-    """Speech to latents: rows of one batch through the encoder."""
+    """Speech to latents.
+
+    Attributes:
+        batch: rows of one batch through the encoder.
+        processes: that share a card.
+        takes: how many speakers are made of each, with the one that spoke; not of the default one.
+        recorded_share: part of those speakers' lines that are there a second time, as a recording
+            with a room and noise, to be a reference.
+    """
 
     batch: int = 48
+    processes: int = 1
+    takes: int = 1
+    recorded_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,8 @@ class Language:
         steps: in all; the learning rate is a cosine over them after `warm_steps`.
         ends_with_seconds: the learning rate has fallen when the seconds of the call end, if that is
             sooner.
+        recording_share: part of the references that are recordings, where there are some.
+        bare_share: part of the lines with a full stop that are read without it.
         guidance_drop: part of the draws without condition.
         history_noise, history_share: standard deviation of noise on what the models read back, and
             on which part of the patches.
@@ -165,6 +178,8 @@ class Language:
     learning_rate: float = 1e-3
     last_rate: float = 3e-5
     weight_decay: float = 0.02
+    recording_share: float = 0.5
+    bare_share: float = 0.15
     guidance_drop: float = 0.1
     history_noise: float = 0.25
     history_share: float = 0.7
@@ -175,6 +190,27 @@ class Language:
     report_steps: int = 100
     save_seconds: float = 60.0
     seed: int = 1
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """LocDiT's training towards its own solver.
+
+    Attributes:
+        guidance: of the teacher, for utterances that follow a recording.
+        solver_steps: of the solver that is learnt; 0 learns velocities for any number of steps.
+        substeps: the teacher's, for each of them.
+        draws: patches a step; no more than the step `language` draws.
+        steps: in all; the learning rate is a cosine over them.
+    """
+
+    guidance: float = 1.75
+    solver_steps: int = 0
+    substeps: int = 2
+    draws: int = 4096
+    steps: int = 3000
+    learning_rate: float = 2e-4
+    last_rate: float = 1e-6
 
 
 @dataclass(frozen=True)
@@ -203,6 +239,7 @@ class Settings:
     codec: Codec = field(default_factory=Codec)
     latents: Latents = field(default_factory=Latents)
     language: Language = field(default_factory=Language)
+    distillation: Distillation = field(default_factory=Distillation)
     score: Score = field(default_factory=Score)
 
     def path(self, name: str) -> Path:

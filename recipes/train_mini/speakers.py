@@ -45,6 +45,10 @@ class Colour:
     tilt: float
     bands: tuple[float, ...]
 
+    @classmethod
+    def draw(cls, random: np.random.Generator) -> Colour:
+        return cls(float(random.normal(0, 1.2)), tuple(random.normal(0, 1.6, NUM_BANDS).tolist()))
+
     def decibels(self, frequencies: Array) -> Array:
         """Of frequencies in Hz `[F]`."""
         octaves = np.log2(np.maximum(frequencies, LOWEST_BAND_HZ) / CENTRE_HZ)
@@ -56,10 +60,6 @@ class Colour:
         decibels = self.decibels(np.fft.rfftfreq(len(samples), 1 / rate))
         gains = 10 ** (np.clip(decibels, *DECIBELS) / 20)
         return np.fft.irfft(np.fft.rfft(samples) * gains, len(samples)).astype(np.float32)
-
-
-def _colour(random: np.random.Generator) -> Colour:
-    return Colour(float(random.normal(0, 1.2)), tuple(random.normal(0, 1.6, NUM_BANDS).tolist()))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Cast:
 
     def __call__(self, random: np.random.Generator) -> Mixture:
         """A speaker, sometimes resampled or in another colour."""
-        colour = _colour(random) if random.random() < COLOURED_SHARE else None
+        colour = Colour.draw(random) if random.random() < COLOURED_SHARE else None
         return replace(self._speaker(random), colour=colour)
 
     def _speaker(self, random: np.random.Generator) -> Mixture:
@@ -187,7 +187,7 @@ def throat(random: np.random.Generator) -> Throat:
         pitch=pitch,
         melody=float(random.uniform(0.65, 1.4)),
         formants=float(np.clip(formants, 0.84, 1.17)),
-        colour=_colour(random),
+        colour=Colour.draw(random),
         breath=float(random.uniform(0, 2)),
         rasp=float(random.uniform(-0.6, 0.3)),
         speed=float(np.clip(np.exp(random.normal(0, 0.09)), 0.82, 1.22)),

@@ -232,8 +232,8 @@ def test_latents_are_encoded_once_and_have_unit_variance(place: Place) -> None:
     times = [path.stat().st_mtime_ns for path in files]
     assert latents.run(chosen, CPU, Budget(60))
     assert [path.stat().st_mtime_ns for path in files] == times
-    lines = [line for path in trained for line in torch.load(path)]
-    every = torch.cat([patches.flatten(0, 1) for _, _, patches, _ in lines]).float()
+    every = torch.cat([latents.Encoded.read(path).patches for path in trained]).flatten(0, 1)
+    every = every.float()
     torch.testing.assert_close(every.std(0), torch.ones(4), rtol=2e-3, atol=0)  # half precision
 
 

@@ -26,6 +26,11 @@ MORE = """
 [corpus]
 sources = ["source.txt"]
 num_templates = 3
+[latents]
+takes = 2
+recorded_share = 0.5
+[distillation]
+steps = 3
 [score]
 references = "references"
 """
@@ -56,7 +61,7 @@ def test_from_texts_to_a_voice_that_the_engine_loads(tmp_path: Path) -> None:
     for kind in ("kokoro", "hibari"):  # teachers are no part of the tests
         write_speech(tmp_path / "work" / "speech", kind, 2)
     assert step(tmp_path, "codec", seconds=0) == IS_UNFINISHED
-    for name in ("codec", "latents", "language", "export", "score"):
+    for name in ("codec", "latents", "language", "distil", "export", "score"):
         assert step(tmp_path, name) == 0
     index = (tmp_path / "work" / "score" / "index.jsonl").read_text("utf-8").splitlines()
     assert [Path(json.loads(line)["wav"]).name for line in index] == ["emma.wav"]
