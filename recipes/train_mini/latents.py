@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,45 +153,75 @@ def work(settings: Settings, files: list[Path], device: torch.device, seconds: f
         _encoded(settings, encoding, path, device).write(target)
 
 
+@dataclass(frozen=True)
+class _Line:
+    """A line in one take; `pairs` are its phones with their samples before it was read faster."""
+
+    text: str
+    speaker: str
+    samples: Tensor
+    pairs: list[list[int]]
+    rate: float = 1.0
+    recording: Tensor | None = None
+
+
+def _in_takes(lines: list[_Line], count: int, random: np.random.Generator) -> list[_Line]:
+    """The lines, and those of made-up speakers as `count - 1` other speakers each."""
+    made = list(lines)
+    others = [line for line in lines if line.speaker != DEFAULT_SPEAKER]
+    for number in range(1, count):
+        takes = {name: Take.draw(random) for name in sorted({line.speaker for line in others})}
+        for line in others:
+            take = takes[line.speaker]
+            speaker = f"{line.speaker}/{number}"
+            made.append(_Line(line.text, speaker, take(line.samples), line.pairs, take.rate))
+    return made
+
+
+def _recorded(
+    line: _Line, share: float, random: np.random.Generator, generator: torch.Generator
+) -> _Line:
+    """Sometimes with a recording."""
+    if line.speaker == DEFAULT_SPEAKER or random.random() >= share:
+        return line
+    return replace(line, recording=Recording.draw(random)(line.samples, generator))
+
+
 def _encoded(settings: Settings, encoding: Encoding, path: Path, device: torch.device) -> Encoded:
-    """All lines of a file in each take."""
+    """All lines of a file, in takes and as recordings, unless they are held back."""
     random = np.random.default_rng([settings.speech.seed, *path.stem.encode()])
     generator = torch.Generator(device).manual_seed(int(random.integers(2**31)))
-    index, lines = _lines(path, device)
-    is_held = path.name.startswith(HELD)
-    many = [
-        i for i, (_, speaker, *_) in enumerate(index) if speaker != DEFAULT_SPEAKER and not is_held
+    index, samples = _lines(path, device)
+    lines = [
+        _Line(text, speaker, each, pairs)
+        for (text, speaker, _, _, pairs), each in zip(index, samples, strict=True)
     ]
-    names = sorted({index[i][1] for i in many})
-    texts, speakers, spoken, recorded, phones = [], [], [], [], []
-    for number in range(settings.latents.takes if many else 1):
-        takes = {name: Take.draw(random) for name in names} if number else {}
-        for i in many if number else range(len(index)):
-            text, speaker, _, _, pairs = index[i]
-            take = takes.get(speaker)
-            spoken.append(lines[i] if take is None else take(lines[i]))
-            texts.append(text)
-            speakers.append(speaker if take is None else f"{speaker}/{number}")
-            phones.append((pairs, 1.0 if take is None else take.rate))
-            is_recorded = i in many and random.random() < settings.latents.recorded_share
-            recorded.append(Recording.draw(random)(spoken[-1], generator) if is_recorded else None)
-    means = encoding.means([*spoken, *(each for each in recorded if each is not None)])
-    P = settings.language.patch
-    patches = [each.unflatten(0, (-1, P)).half() for each in means]
-    lengths = [len(each) for each in patches]
-    rest = iter(lengths[len(spoken) :])
-    sounding = [
-        phones_of(pairs, length * P, encoding.hop, rate).reshape(length, P)
-        for (pairs, rate), length in zip(phones, lengths, strict=False)
+    if not path.name.startswith(HELD):
+        chosen = settings.latents
+        lines = _in_takes(lines, chosen.takes, random)
+        lines = [_recorded(line, chosen.recorded_share, random, generator) for line in lines]
+    recordings = [line.recording for line in lines if line.recording is not None]
+    means = encoding.means([*(line.samples for line in lines), *recordings])
+    spoken, recorded = means[: len(lines)], means[len(lines) :]
+    P, rest = settings.language.patch, iter(recorded)
+    phones = [
+        phones_of(line.pairs, len(each), encoding.hop, line.rate)
+        for line, each in zip(lines, spoken, strict=True)
     ]
-    empty = torch.zeros(0, P, settings.codec.latent_dim).half()
+
+    def patches(parts: list[Tensor]) -> Tensor:
+        empty = torch.zeros(0, settings.codec.latent_dim)
+        return torch.cat((empty, *parts)).unflatten(0, (-1, P)).half()
+
     return Encoded(
-        texts, speakers, lengths[: len(spoken)],
-        patches=torch.cat((empty, *patches[: len(spoken)])),
-        phones=torch.from_numpy(np.concatenate((np.zeros((0, P), np.uint8), *sounding))),
-        recordings=torch.cat((empty, *patches[len(spoken) :])),
-        recorded_lengths=[0 if each is None else next(rest) for each in recorded],
-    )  # fmt: skip
+        texts=[line.text for line in lines],
+        speakers=[line.speaker for line in lines],
+        lengths=[len(each) // P for each in spoken],
+        patches=patches(spoken),
+        phones=torch.from_numpy(np.concatenate((np.zeros(0, np.uint8), *phones)).reshape(-1, P)),
+        recordings=patches(recorded),
+        recorded_lengths=[0 if line.recording is None else len(next(rest)) // P for line in lines],
+    )
 
 
 def run(settings: Settings, device: torch.device, budget: Budget) -> bool:

@@ -19,11 +19,11 @@ from recipes.train_mini.speakers import DECIBELS, Colour
 
 NUM_GAINS = 513  # of a spectrum, evenly spaced in Hz
 BLOCK = 4096  # transforms have a multiple of so many samples: few sizes, so few plans
-RATES = 0.88, 1.14
-FORMANTS = 0.88, 1.14
+RATES = FORMANTS = 0.88, 1.14  # least and most
 FRAME, HOP = 1024, 256  # samples of a frame whose formants move
 MAX_CHANGE = 2.3  # of a frame's logarithm: 20 dB
 ENVELOPE = 40  # cepstral numbers of its envelope, 1.7 ms: less than the period of a high voice
+# shares of the recordings that have it, and how much: seconds, dB, dB an octave, Hz
 SILENCE_SHARE, MAX_SILENCE_S = 0.5, 0.8
 ECHO_SHARE, ECHO_S, ECHO_DB = 0.6, (0.15, 0.6), (-18.0, -2.0)
 NOISE_SHARE, NOISE_DB, NOISE_TILT = 0.8, (-45.0, -12.0), (-6.0, 0.0)
