@@ -233,7 +233,8 @@ def main() -> None:
                 child = fork(end)
                 children[child] = end
                 selector.register(end, selectors.EVENT_READ)
-                end.sendall(child.to_bytes(4, "big"))
+                with suppress(BrokenPipeError):  # who started it may have been ended already
+                    end.sendall(child.to_bytes(4, "big"))
             for child, end in children.items():
                 if end in ready:  # who started it was killed
                     selector.unregister(end)
