@@ -28,7 +28,7 @@ NAMES = (
 )
 SETTINGS: dict[str, Any] = {
     "parameters": {"steps": 6, "guidance_scale": 1.0},
-    "clone_parameters": {},
+    "clone_parameters": {"guidance_scale": 1.75},
     "max_chars": 120,
     "clone_mode": "reference",
 }

@@ -115,7 +115,7 @@ def test_models_info_describes_the_bundled_voice(run: Any) -> None:
     assert code == 0
     assert info["settings"] == {
         "parameters": {"steps": 6, "guidance_scale": 1.0},
-        "clone_parameters": {},
+        "clone_parameters": {"guidance_scale": 1.75},
         "max_chars": 120,
         "clone_mode": "reference",
     }

@@ -328,7 +328,7 @@ def test_an_odd_name_is_refused_without_a_crash(name: str, tmp_path: Path) -> No
 def test_the_bundled_voice_is_whole() -> None:
     model = hub.resolve_model("mini")
     assert model.settings.parameters == {"steps": 6, "guidance_scale": 1.0}
-    assert model.settings.clone_parameters == {}
+    assert model.settings.clone_parameters == {"guidance_scale": 1.75}
     assert model.facts.languages == ("en",)
     assert Mode.STYLE not in model.facts.modes
     assert model.settings.max_chars == 120

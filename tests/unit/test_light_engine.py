@@ -94,6 +94,12 @@ def test_speech_rises_from_silence(engines: Engines) -> None:
             assert np.abs(start).max() < QUIET  # what a vocoder begins with has 6 times as much
 
 
+def test_an_end_without_a_mark_is_said_like_a_full_stop(engines: Engines) -> None:
+    for engine in engines:
+        without, marked = engine.synthesize([said("we go at noon"), said("we go at noon.")])
+        np.testing.assert_array_equal(without.samples, marked.samples)
+
+
 WORDS = [
     "noon",
     "ferry",

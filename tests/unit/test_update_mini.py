@@ -47,7 +47,7 @@ def test_another_checkpoint_and_its_settings_are_taken_over(clone: Path, tmp_pat
     assert manifest["sample_rate"] == 48_000
     known = catalog.KnownModel.from_table(manifest)
     assert known.settings.parameters == {"steps": 8, "guidance_scale": 1.0}
-    assert known.settings.clone_parameters == {}
+    assert known.settings.clone_parameters == {"guidance_scale": 1.75}
     assert known.settings.max_chars == 99
     assert known.files[0].size == (new / "config.json").stat().st_size
 

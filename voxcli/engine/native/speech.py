@@ -76,6 +76,11 @@ class NativeSpeech(SegmentedSpeech[Request]):
             is_live=self.is_live,
         )
 
+    def _prompt_text(self, index: int) -> str:
+        """See the base; an end without a mark is said like a full stop: else words came twice."""
+        text = super()._prompt_text(index)
+        return f"{text}." if text[-1].isascii() and text[-1].isalnum() else text
+
     def accept(
         self, request: Request, samples: np.ndarray, reason: FinishReason | None
     ) -> Request | None:
