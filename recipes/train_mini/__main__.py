@@ -2,10 +2,10 @@
 
     python -m recipes.train_mini STEP SETTINGS.toml [--seconds N]
 
-Steps, in their order: corpus, speech, codec, latents, language, distil (may be left out), export,
-score. `pack FOLDER` and `unpack FOLDER` carry what has been trained from one machine to another, in
-parts of 15 MiB. `adopt FOLDER` begins with a checkpoint's codec; `start_from` in the settings with
-its language models.
+Steps, in their order: corpus, speech, codec, latents, language, distil, export, score. `distil` may
+be left out; with it, a clone needs no guidance. `pack FOLDER` and `unpack FOLDER` carry what has
+been trained from one machine to another, in parts of 15 MiB. `adopt FOLDER` begins with a
+checkpoint's codec; `start_from` in the settings with its language models.
 Exit code: 0 the step is done, 75 its budget of seconds is spent and the same command goes on.
 """
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from recipes.train_mini import codec_training
+from recipes.train_mini import codec_training, distillation, language_training
 from recipes.train_mini.progress import join, save, split
 from recipes.train_mini.settings import Settings
 
-STATES = (codec_training.STATE, "language.pt", "distilled.pt")
+STATES = (codec_training.STATE, language_training.STATE, distillation.STATE)
 
 
 def pack(settings: Settings, folder: Path) -> None:

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recipes.train_mini.language import LanguageModel, LocalDiT, Packed, before, read_back
+from recipes.train_mini.language import LanguageModel, LocalDiT, Packed, before, noised, read_back
 from recipes.train_mini.language_training import STATE as TAUGHT
 from recipes.train_mini.language_training import Trainer, go_on, open_store
 from recipes.train_mini.packing import Store
@@ -78,9 +78,7 @@ class Guided:
 
 def velocity_loss(teacher: Guided, student: Velocities, target: Tensor) -> Tensor:
     """At any time between noise and the patches `target [M, P, D]`."""
-    times = torch.sigmoid(torch.randn(len(target), device=target.device) - 0.4)
-    share = times.view(-1, 1, 1)
-    x = (1 - share) * target + share * torch.randn_like(target)
+    x, times, _ = noised(target)
     with torch.no_grad():
         wanted = teacher(x, times)
     return F.mse_loss(student(x, times), wanted)
@@ -157,7 +155,7 @@ class Distiller(Trainer):
         self.teacher = LanguageModel(settings.language, settings.codec).to(device)
         self.teacher.load_state_dict(taught["average"])
         self.teacher.requires_grad_(False)
-        self.load({**taught, "model": taught["average"], "ages": (0, 0), "optimiser": None})
+        self.load({"average": taught["average"], "heads": taught["heads"], "ages": (0, 0)})
 
     def trained(self) -> nn.Module:
         return self.model.feat_decoder

@@ -165,10 +165,9 @@ def write_folder(
 def run(settings: Settings, _: torch.device, __: Budget) -> bool:
     vae = frozen_codec(settings, torch.device("cpu"))
     scale_latents(vae, torch.load(settings.work / DEVIATIONS))
-    distilled, taught = (
-        settings.work / step.STATE for step in (distillation, language_training)
-    )  # fmt: skip
-    path = distilled if distilled.is_file() else taught
+    path = settings.work / distillation.STATE
+    if not path.is_file():
+        path = settings.work / language_training.STATE
     state = torch.load(path, map_location="cpu")
     model = LanguageModel(settings.language, settings.codec)
     model.load_state_dict({name: value.float() for name, value in state["average"].items()})

@@ -335,6 +335,13 @@ def read_back(packed: Packed, settings: Language) -> Tensor:
     return patches + torch.randn_like(patches) * size * packed.is_audio[..., None, None]
 
 
+def noised(target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Patches `[M, P, D]` part of the way to noise, how far `[M]`, and the noise."""
+    times = torch.sigmoid(torch.randn(len(target), device=target.device) - 0.4)
+    noise, share = torch.randn_like(target), times.view(-1, 1, 1)
+    return (1 - share) * target + share * noise, times, noise
+
+
 def losses(model: LanguageModel, phones: PhoneHead, packed: Packed) -> dict[str, Tensor]:
     """Diffusion, stop and phone losses, and the share of phones that are right."""
     settings = model.settings
@@ -355,10 +362,7 @@ def losses(model: LanguageModel, phones: PhoneHead, packed: Packed) -> dict[str,
     # text before a first patch has patches of zeros, and that is what the engine gives there
     mu = model.mu(base, residual)
     mu = mu * (torch.rand(len(mu), 1, 1, device=device) >= settings.guidance_drop)
-    times = torch.sigmoid(torch.randn(len(mu), device=device) - 0.4)
-    noise, share = torch.randn_like(target), times.view(-1, 1, 1)
-    velocity = model.feat_decoder.estimator(
-        (1 - share) * target + share * noise, mu, times, previous
-    )
+    x, times, noise = noised(target)
+    velocity = model.feat_decoder.estimator(x, mu, times, previous)
     diffusion = F.mse_loss(velocity, noise - target)
     return {"diffusion": diffusion, "stop": stop, "phone": phone, "right": right}

@@ -122,7 +122,7 @@ class Trainer:
         self.model.load_state_dict(state.get("model", self.average))
         self.heads.load_state_dict(state["heads"])
         self.step, self.optimiser_age = state["ages"]
-        if state.get("optimiser"):
+        if "optimiser" in state:
             self.optimiser.load_state_dict(state["optimiser"])
             for group in self.optimiser.param_groups:
                 group["lr"] = self.learning_rate  # one tensor, which a graph has captured
