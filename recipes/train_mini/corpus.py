@@ -25,6 +25,11 @@ REPLACED = str.maketrans(
 )
 UNSPOKEN = re.compile(r"[\[\]{}<>@#*_=|\\^~+/]")
 LONG_FROM = 151  # characters
+MARKED_TO = 160
+PAUSE = "..."
+BETWEEN = (PAUSE, PAUSE, PAUSE, "!", "!", "?", "?", "?!", "!!", ".", ";", ":", ",", "-")
+WITHIN = (PAUSE, PAUSE, PAUSE, ",", "-", ";")
+AT_END = (".", ".", ".", "!", "?", PAUSE, "?!", "!!")
 
 
 def cleaned(line: str) -> str:
@@ -75,6 +80,43 @@ def joined(lines: list[str], count: int, high: int, chance: random.Random) -> It
         yield " ".join(parts)
 
 
+def marked(lines: list[str], count: int, high: int, chance: random.Random) -> Iterator[str]:
+    """Lines with marks inside, of which sources have few: where a voice pauses and does not end.
+
+    Up to three short lines with any mark between them, or one that is interrupted.
+    """
+    for _ in range(count):
+        first, *others = (chance.choice(lines).rstrip(".!?") for _ in range(chance.randint(1, 3)))
+        text = first if others else _interrupted(first, chance)
+        for other in others:
+            if len(text) + len(other) + 10 > high:
+                break
+            text += _mark(chance.choice(BETWEEN)) + " " + _begun(other, chance)
+        if chance.random() < 0.1:
+            text = PAUSE + _begun(text, chance)
+        yield text + chance.choice(AT_END)
+
+
+def _mark(mark: str) -> str:
+    return " -" if mark == "-" else mark
+
+
+def _begun(text: str, chance: random.Random) -> str:
+    """Half of the time with a small letter, as behind a pause."""
+    if chance.random() < 0.5 or re.match(r"I\b", text):
+        return text
+    return text[0].lower() + text[1:]
+
+
+def _interrupted(text: str, chance: random.Random) -> str:
+    words = text.split()
+    if len(words) < 3:
+        return text
+    place = chance.randrange(1, len(words))
+    before = " ".join(words[:place]).rstrip(",;:-. ")
+    return before + _mark(chance.choice(WITHIN)) + " " + " ".join(words[place:])
+
+
 def build(settings: Settings) -> list[str]:
     corpus = settings.corpus
     held = (
@@ -99,6 +141,9 @@ def build(settings: Settings) -> list[str]:
     short = [line for line in lines + made if 20 <= len(line) <= 110 and line[-1] in ".!?"]
     if short and high >= LONG_FROM:
         made += kept(joined(short, 2 * corpus.num_templates, high, chance))
+    if short:
+        count = round(corpus.marked_share * len(lines + made))
+        made += kept(marked(short, count, min(high, MARKED_TO), chance))
     every = list(dict.fromkeys(lines + made))
     chance.shuffle(every)
     return every

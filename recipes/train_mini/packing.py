@@ -30,7 +30,6 @@ from recipes.train_mini.tokens import (
     REFERENCE_START,
     SPACE_ID,
     Tokens,
-    vocabulary,
 )
 
 AUDIO, TRAINED, LAST = 1, 2, 4  # flags of a position
@@ -168,7 +167,6 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
 
     def __init__(self, store: Store, settings: Language) -> None:
         self._store, self._settings = store, settings
-        self._full_stop = vocabulary(settings.vocabulary)["."]
         groups: dict[str, list[int]] = defaultdict(list)
         for index, speaker in enumerate(store.speakers):
             groups[speaker].append(index)
@@ -198,8 +196,6 @@ class Steps(Dataset[tuple[np.ndarray, ...]]):
         tokens, layout = store.tokens[line], Layout()
         if random.random() < UNKNOWN_SHARE:
             tokens = np.insert(tokens, random.integers(1, len(tokens) + 1), 0)
-        if tokens[-1] == self._full_stop and random.random() < self._settings.bare_share:
-            tokens = tokens[:-1]
         if mode in ("reference", "both"):
             start, length = int(store.starts[mate]), int(store.lengths[mate])
             if store.recordings[mate, 1] and random.random() < self._settings.recording_share:

@@ -20,6 +20,7 @@ class Corpus:
         held_out: file of lines that no training text may equal.
         min_chars, max_chars: of one line.
         num_templates: lines of each kind that this recipe writes itself.
+        marked_share: lines with marks inside that this recipe joins, to all others.
     """
 
     sources: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class Corpus:
     min_chars: int = 2
     max_chars: int = 300
     num_templates: int = 6000
+    marked_share: float = 0.25
     seed: int = 1
 
 
@@ -142,7 +144,6 @@ class Language:
         ends_with_seconds: the learning rate has fallen when the seconds of the call end, if that is
             sooner.
         recording_share: part of the references that are recordings, where there are some.
-        bare_share: part of the lines with a full stop that are read without it.
         guidance_drop: part of the draws without condition.
         history_noise, history_share: standard deviation of noise on what the models read back, and
             on which part of the patches.
@@ -179,7 +180,6 @@ class Language:
     last_rate: float = 3e-5
     weight_decay: float = 0.02
     recording_share: float = 0.5
-    bare_share: float = 0.15
     guidance_drop: float = 0.1
     history_noise: float = 0.25
     history_share: float = 0.7

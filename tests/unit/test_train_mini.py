@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -309,6 +311,41 @@ def test_the_corpus_has_what_people_type_and_nothing_held_out(tmp_path: Path) ->
     assert any(len(line) > 150 for line in lines)
     assert any(line.endswith("?") for line in lines)
     assert any(" " not in line for line in lines)
+
+
+def test_lines_with_marks_inside_keep_every_word_and_end_as_a_sentence() -> None:
+    sentences = ["I came too late.", "What is that, Anna?", "Nobody knows - not even he.", "Stop!"]
+    wanted = {word for text in sentences for word in re.findall(r"\w+", text.lower())}
+    made = list(corpus.marked(sentences, 3000, 60, random.Random(4)))
+    assert len(made) == 3000
+    kinds: Counter[str] = Counter()
+    for line in made:
+        assert len(line) <= 60 + 10, line
+        assert line.endswith((".", "!", "?")), line
+        assert not re.search(r" [.,!?;:]|\s\s|[,;:][.!?]|-[.!?,;:]|[.,;:!?]-", line), line
+        assert set(re.findall(r"\w+", line.lower())) <= wanted, line
+        assert not re.search(r"\bi\b", line), line
+        kinds.update(set(re.findall(r"(?<=\w)(\W{2,5})(?=\w)", line)))
+    for mark in (*corpus.BETWEEN, *corpus.WITHIN):
+        assert kinds[" - " if mark == "-" else f"{mark} "] > 20, mark
+    assert sum(line.startswith("...") for line in made) > 100
+
+
+def test_so_many_lines_of_a_corpus_have_marks_inside(tmp_path: Path) -> None:
+    words = ("river", "letter", "garden", "window", "silver", "morning", "music", "orange")
+    lines = [f"The {one} is not the {two} of the {three}." for one in words for two in words
+             for three in words]  # fmt: skip
+    (tmp_path / "source.txt").write_text("\n".join(lines))
+    sizes = []
+    for share in (0.0, 0.5):
+        given = settings.Corpus(("source.txt",), num_templates=0, marked_share=share, max_chars=140)
+        made = corpus.build(settings.Settings(work=tmp_path / "work", corpus=given))
+        sizes.append(len(made))
+        assert all(len(line) <= 140 for line in made)
+        inside = [line for line in made if re.search(r"\w\W+[.!?,;:-]|[.!?,;:-]\W*\w", line)]
+        assert len(inside) == len(made) - len(lines)
+    assert sizes[0] == len(lines)
+    assert 0.3 * len(lines) < sizes[1] - sizes[0] <= 0.5 * len(lines)
 
 
 def test_a_gloss_of_wordnet_becomes_sentences(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from test_train_mini import CPU, RATE, TOY, dominant_hz, tone, write_speech  # n
 from recipes.train_mini import codec_training, latents, packing, settings, takes  # noqa: E402
 from recipes.train_mini.progress import Budget  # noqa: E402
 from recipes.train_mini.speakers import Colour  # noqa: E402
-from recipes.train_mini.tokens import REFERENCE_END, Tokens, vocabulary  # noqa: E402
+from recipes.train_mini.tokens import REFERENCE_END, Tokens  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -259,16 +259,3 @@ def test_so_many_references_are_recordings_and_what_is_spoken_never_is(
             num_references += 1
             num_recorded += bool(is_recorded.any())
     assert num_recorded / num_references == pytest.approx(share, abs=0.08)
-
-
-def test_some_lines_are_read_without_their_full_stop(place: Place) -> None:
-    chosen = place()
-    latents.run(chosen, CPU, Budget(60))
-    store = packing.Store.read(chosen.work / "latents", Tokens(chosen.language.vocabulary))
-    assert store is not None
-    stop = vocabulary(chosen.language.vocabulary)["."]
-    for share in (0.0, 0.3, 1.0):
-        language = replace(chosen.language, bare_share=share, default_share=1.0)
-        made = utterances(packing.Steps(store, language), 500)
-        bare = np.mean([stop not in layout.arrays()[0] for layout in made])
-        assert bare == pytest.approx(share, abs=0.08)
