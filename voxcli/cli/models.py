@@ -283,10 +283,12 @@ def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
 def _parameter(declared: Parameter, settings: dict[str, Any]) -> str:
     what = ", ".join(filter(None, (declared.meaning, declared.range)))
     note = f" ({declared.note})" if declared.note else ""
+    usual = _number(declared.default)
     best = _number(settings["parameters"].get(declared.name, declared.default))
+    others = f" ({usual} in other models of its family)" if best != usual else ""
     if declared.name in settings["clone_parameters"]:
         best += f", {_number(settings['clone_parameters'][declared.name])} in a recorded voice"
-    return f"{what}{note}; best {best}; default {_number(declared.default)}"
+    return f"{what}{note}; default {best}{others}"
 
 
 def _number(value: Value) -> str:
