@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from voxcli.audio.clips import ClipReader
+from voxcli.audio import clips, read
 from voxcli.audio.mp3 import with_length
-from voxcli.audio.read import decode_audio
 from voxcli.server.encode import choose_coding
 
 RATE, SECONDS = 24_000, 12.0
@@ -45,12 +44,19 @@ def counted(data: bytes, count: int) -> bytes:
     return data[: at + 8] + struct.pack(">I", count) + data[at + 12 :]
 
 
+@pytest.fixture(autouse=True)
+def without_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libsndfile reads all of these, also where nothing else could."""
+    for module in (read, clips):
+        monkeypatch.setattr(module, "has_ffmpeg", lambda: False)
+
+
 @pytest.mark.parametrize("prefix", [b"", b"ID3\x04\0\0\0\0\x02\0" + bytes(256)])
 def test_a_stream_without_a_length_is_read_to_its_end(prefix: bytes, tmp_path: Path) -> None:
     data = prefix + streamed(speech())
-    (tmp_path / "a.mp3").write_bytes(data)  # in memory, libsndfile opens it or not as luck has it
+    (tmp_path / "a.mp3").write_bytes(data)
     assert soundfile.info(tmp_path / "a.mp3").duration < SECONDS / 2  # else this shows nothing
-    assert decode_audio(data, "it").duration_s == pytest.approx(SECONDS, abs=CODEC_S)
+    assert read.decode_audio(data, "it").duration_s == pytest.approx(SECONDS, abs=CODEC_S)
 
 
 def test_a_clip_without_a_length_is_read_to_its_end_and_in_silence(
@@ -58,7 +64,7 @@ def test_a_clip_without_a_length_is_read_to_its_end_and_in_silence(
 ) -> None:
     (tmp_path / "bed.mp3").write_bytes(streamed(speech()))
     capfd.readouterr()
-    with ClipReader(tmp_path / "bed.mp3", RATE) as clip:
+    with clips.ClipReader(tmp_path / "bed.mp3", RATE) as clip:
         assert len(clip.read(RATE * 60)) / RATE == pytest.approx(SECONDS, abs=CODEC_S)
     assert capfd.readouterr().err == ""
 
@@ -68,14 +74,23 @@ def test_a_clip_without_a_length_is_read_to_its_end_and_in_silence(
 @pytest.mark.parametrize("count", [5, 100_000])
 def test_a_wrong_count_is_corrected(channels: int, rate: int, count: int) -> None:
     data = counted(whole(speech(), channels=channels, rate=rate), count)
-    found = decode_audio(data, "it")
+    found = read.decode_audio(data, "it")
     assert found.duration_s == pytest.approx(len(speech()) / rate, abs=2 * CODEC_S)
     assert np.abs(found.samples[-found.sample_rate :]).max() < 1.0
 
 
+@pytest.mark.parametrize("name", ["a.mp3", "a.wav", "a"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_mp3_of_any_name_is_read(tmp_path: Path, name: str, channels: int) -> None:
+    (tmp_path / name).write_bytes(whole(speech(2.0), channels=channels))
+    assert read.read_audio(tmp_path / name).duration_s == pytest.approx(2.0, abs=CODEC_S)
+    with clips.ClipReader(tmp_path / name, RATE) as clip:
+        assert len(clip.read(RATE * 9)) / RATE == pytest.approx(2.0, abs=CODEC_S)
+
+
 def test_a_part_of_a_file_is_as_long_as_what_is_there() -> None:
     data = whole(speech())
-    found = decode_audio(data[: len(data) // 2], "it").duration_s
+    found = read.decode_audio(data[: len(data) // 2], "it").duration_s
     assert found == pytest.approx(SECONDS / 2, rel=0.2)
 
 

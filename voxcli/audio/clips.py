@@ -6,18 +6,18 @@ sound of a video. Holds a piece at a time, however long the file is. Channels ar
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import soundfile
 
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
+from voxcli.audio.files import temporary_file
 from voxcli.audio.formats import has_ffmpeg
-from voxcli.audio.mp3 import with_length
+from voxcli.audio.mp3 import SUFFIX, with_length
 from voxcli.audio.read import RATES, SNIFF_BYTES, sniff
 from voxcli.audio.resample import EMPTY, Resampler, Samples
 from voxcli.closing import Closing
@@ -57,33 +57,41 @@ def _open(path: Path, rate: int) -> Iterator[Samples]:
     """Non-empty pieces."""
     if not path.is_file():
         raise RecordingError(f"no sound file {path}", hint=hint_for_file(path, "check the path"))
-    try:
-        file = soundfile.SoundFile(_source(path))
+    with ExitStack() as opened:
+        try:
+            source = opened.enter_context(_source(path))
+            file = opened.enter_context(soundfile.SoundFile(source))
+        except (soundfile.LibsndfileError, OSError) as err:
+            if not has_ffmpeg():
+                raise RecordingError(
+                    f"{path} cannot be decoded: {err}", hint="install ffmpeg, or convert it to wav"
+                ) from err
+            return _from_ffmpeg(path, rate)
         if file.samplerate not in RATES:
-            file.close()
             raise RecordingError(
                 f"{path} has {file.samplerate:,} samples a second", hint="export it again"
             )
-    except (soundfile.LibsndfileError, OSError) as err:
-        if not has_ffmpeg():
-            raise RecordingError(
-                f"{path} cannot be decoded: {err}", hint="install ffmpeg, or convert it to wav"
-            ) from err
-        return _from_ffmpeg(path, rate)
-    return _from_sndfile(file, path, rate)
+        return _from_sndfile(file, path, rate, opened.pop_all())
 
 
-def _source(path: Path) -> Path | BinaryIO:
-    """The file, or the bytes of an MP3 that states its length."""
+@contextmanager
+def _source(path: Path) -> Iterator[Path]:
+    """The file, or that of an MP3 that states its length, under a suffix that says what it is."""
     with path.open("rb") as file:
-        if sniff(file.read(SNIFF_BYTES)) != "MP3":
-            return path
+        is_mp3 = sniff(file.read(SNIFF_BYTES)) == "MP3"
         file.seek(0)
-        return io.BytesIO(with_length(file.read()))
+        data = file.read() if is_mp3 else b""
+    if not is_mp3:
+        yield path
+        return
+    with temporary_file(with_length(data), SUFFIX) as copy:
+        yield copy
 
 
-def _from_sndfile(file: soundfile.SoundFile, path: Path, rate: int) -> Iterator[Samples]:
-    with file:
+def _from_sndfile(
+    file: soundfile.SoundFile, path: Path, rate: int, opened: ExitStack
+) -> Iterator[Samples]:
+    with opened:
         resampler = Resampler(file.samplerate, rate)
         while len(block := _block(file, path)):
             mono = block[:, 0] if file.channels == 1 else block.mean(axis=1)

@@ -11,6 +11,8 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from voxcli.errors import OutputError, OutputExistsError, reason_of
@@ -47,6 +49,22 @@ def temporary_folder(
         return tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
     except OSError as err:
         raise OutputError(f"no temporary folder: {reason_of(err)}") from err
+
+
+@contextmanager
+def temporary_file(data: bytes, suffix: str = "") -> Iterator[Path]:
+    """A file of these bytes, as long as the block.
+
+    Raises:
+        OutputError: there is no room for one.
+    """
+    with temporary_folder() as folder:
+        path = Path(folder) / f"recording{suffix}"
+        try:
+            path.write_bytes(data)
+        except OSError as err:
+            raise OutputError(f"no temporary file: {reason_of(err)}") from err
+        yield path
 
 
 def output_error(err: OSError, path: Path) -> OutputError:

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from voxcli.audio.chatter import native_stderr_hidden
 from voxcli.audio.ffmpeg import FfmpegError, decoding
-from voxcli.audio.files import temporary_folder
+from voxcli.audio.files import temporary_file
 from voxcli.audio.formats import has_ffmpeg
-from voxcli.audio.mp3 import with_length
+from voxcli.audio.mp3 import SUFFIX, with_length
 from voxcli.audio.resample import Samples
-from voxcli.errors import OutputError, RecordingError, hint_for_file, reason_of, told_apart
+from voxcli.errors import RecordingError, hint_for_file, reason_of, told_apart
 
 MAX_BYTES = 1 << 30  # an hour and a half of CD-quality stereo
 MAX_S = 7200.0  # of a recording: an hour at 48 kHz is 0.7 GB as float32
@@ -124,10 +124,12 @@ def decode_audio(data: bytes, name: str, *, max_s: float = MAX_S) -> Audio:
         raise RecordingError(f"{name} is an empty file (0 bytes)", hint="give another recording")
     import soundfile
 
-    if sniff(data) == "MP3":
+    is_mp3 = sniff(data) == "MP3"
+    if is_mp3:
         data = with_length(data)
     try:
-        mono, sound, downmix = _to_mono(lambda: _by_sndfile(data), name, max_s)
+        by_sndfile = _mp3_by_sndfile if is_mp3 else _by_sndfile
+        mono, sound, downmix = _to_mono(lambda: by_sndfile(data), name, max_s)
     except (soundfile.SoundFileError, OSError):  # also in its middle
         kind = _kind_for_ffmpeg(data, name)
         mono, sound, downmix = _to_mono(lambda: _by_ffmpeg(data, name, kind), name, max_s)
@@ -174,11 +176,22 @@ class _Sound:
 _Opener = Callable[[], AbstractContextManager[_Sound]]  # each time from the beginning
 
 
+def _by_sndfile(data: bytes) -> AbstractContextManager[_Sound]:
+    return _sndfile_sound(io.BytesIO(data))
+
+
 @contextmanager
-def _by_sndfile(data: bytes) -> Iterator[_Sound]:
+def _mp3_by_sndfile(data: bytes) -> Iterator[_Sound]:
+    """From a file, since libsndfile 1.2 knows many by that suffix alone."""
+    with temporary_file(data, SUFFIX) as path, _sndfile_sound(path) as sound:
+        yield sound
+
+
+@contextmanager
+def _sndfile_sound(source: io.BytesIO | Path) -> Iterator[_Sound]:
     import soundfile
 
-    with native_stderr_hidden(), soundfile.SoundFile(io.BytesIO(data)) as file:
+    with native_stderr_hidden(), soundfile.SoundFile(source) as file:
         duration_s = file.frames / file.samplerate if 0 < file.frames < _UNKNOWN else None
         yield _Sound(
             file.samplerate, file.channels, f"{file.format} {file.subtype}", duration_s,
@@ -207,7 +220,7 @@ def _kind_for_ffmpeg(data: bytes, name: str) -> str:
 
 @contextmanager
 def _by_ffmpeg(data: bytes, name: str, kind: str) -> Iterator[_Sound]:
-    with _temporary_file(data) as path:
+    with temporary_file(data) as path:
         try:
             with decoding(path) as (rate, channels, blocks):
                 yield _Sound(rate, channels, f"{kind or 'other'} (by ffmpeg)", None, blocks)
@@ -216,17 +229,6 @@ def _by_ffmpeg(data: bytes, name: str, kind: str) -> Iterator[_Sound]:
             raise RecordingError(
                 f"{name} is {what}", hint="convert it to wav, flac, mp3 or ogg"
             ) from err
-
-
-@contextmanager
-def _temporary_file(data: bytes) -> Iterator[Path]:
-    with temporary_folder() as folder:
-        path = Path(folder) / "recording"
-        try:
-            path.write_bytes(data)
-        except OSError as err:
-            raise OutputError(f"no temporary file: {reason_of(err)}") from err
-        yield path
 
 
 def _to_mono(opened: _Opener, name: str, max_s: float) -> tuple[Samples, _Sound, str]:
