@@ -159,6 +159,8 @@ def environment(**changes: str) -> dict[str, str]:
 def paste(scripts: list[str], folder: Path, request: pytest.FixtureRequest) -> None:
     """A running server speaks, but in scripts that start one of their own."""
     for script in scripts:
+        if re.search(r"\.m4[ab]\b", script):
+            request.getfixturevalue("ffmpeg")
         sound = request.getfixturevalue("sink").env if "voxcli stream" in script else {}
         has_server = "voxcli serve" in script
         place = request.getfixturevalue("cold_place" if has_server else "hot_place")
